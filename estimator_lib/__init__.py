@@ -1,0 +1,1 @@
+"""The engine: turns any task into a `tf.estimator` `model_fn` and runs it; knows no task."""

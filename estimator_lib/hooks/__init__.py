@@ -1,0 +1,1 @@
+"""Session hooks: progress, preemption, numerics, profiling, early stop."""

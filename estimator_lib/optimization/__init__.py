@@ -1,0 +1,1 @@
+"""Optimizers, learning rates, and what happens to a gradient before it is applied."""

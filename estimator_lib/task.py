@@ -1,0 +1,144 @@
+"""What the engine knows of a task: the questions that it asks, and no others."""
+
+from __future__ import annotations
+
+import abc
+from typing import Dict, Mapping, Optional, Sequence, Tuple
+
+import tensorflow as tf
+
+Example = Dict[str, tf.Tensor]
+Features = Dict[str, tf.Tensor]
+Labels = Dict[str, tf.Tensor]
+Tensors = Dict[str, tf.Tensor]
+Metric = Tuple[tf.Tensor, tf.Operation]
+
+# Every task's features hold these.
+IMAGE = 'image'  # [batch, height, width, channels]
+SOURCE_ID = 'source_id'  # string [batch]: names the example in messages
+
+
+class Task(abc.ABC):
+    """One kind of vision model, as a set of functions without memory.
+
+    A task is made from a pipeline config and never changes: what a method needs comes in by its
+    arguments, and what it makes comes back. The graph-building methods may be called any number of
+    times, in any graph.
+    """
+
+    @property
+    @abc.abstractmethod
+    def name(self) -> str:
+        """What it is called in messages: `classification`."""
+
+    @abc.abstractmethod
+    def decode(self, serialized: tf.Tensor) -> Example:
+        """One record as named tensors.
+
+        Args:
+            serialized: string scalar, a `tf.train.Example`.
+
+        Returns:
+            The example; it has `SOURCE_ID`. A record that is not valid (an image that does not
+            decode, a label out of range) fails with `tf.errors.InvalidArgumentError` when run, with
+            a message that says what is wrong; the engine adds file and record.
+        """
+
+    @abc.abstractmethod
+    def augment(self, example: Example, seed: tf.Tensor) -> Example:
+        """One example varied for training.
+
+        Args:
+            example: from `decode`.
+            seed: int64 [2]. All randomness is a function of it (`tf.random.stateless_*`,
+                `tf.image.stateless_*`): no two examples of a run get the same one, and a resumed
+                run gives each example the seed that it would have had.
+
+        Returns:
+            The example, with the same keys.
+        """
+
+    @abc.abstractmethod
+    def prepare(self, example: Example, mode: str) -> Tuple[Features, Labels]:
+        """One example as tensors of static shape that can be batched.
+
+        Args:
+            example: from `augment` or `decode`.
+            mode: a `tf.estimator.ModeKeys`.
+
+        Returns:
+            Features (with `IMAGE` and `SOURCE_ID`) and labels of one example, without a batch
+            dimension.
+        """
+
+    @abc.abstractmethod
+    def predict(self, features: Features, mode: str) -> Tensors:
+        """The network: raw outputs of a batch of features.
+
+        Creates all variables of the model, adds batch-norm updates to `UPDATE_OPS` and penalties to
+        `REGULARIZATION_LOSSES`.
+        """
+
+    @abc.abstractmethod
+    def losses(self, predictions: Tensors, features: Features, labels: Labels) -> Tensors:
+        """What is minimised: scalars by name, weighted, without regularisation."""
+
+    @abc.abstractmethod
+    def postprocess(self, predictions: Tensors, features: Features) -> Tensors:
+        """What a user sees: outputs of a batch, each with a leading batch dimension."""
+
+    def pictures(self, outputs: Tensors, features: Features, labels: Labels) -> Tensors:
+        """Pictures for TensorBoard: uint8 [n, height, width, 3] by name."""
+        del outputs, features, labels
+        return {}
+
+    @abc.abstractmethod
+    def metrics(self, outputs: Tensors, features: Features, labels: Labels) -> Dict[str, Metric]:
+        """How good it is: (value, update op) by name, names as in `metric_names`."""
+
+    @abc.abstractmethod
+    def metric_names(self) -> Sequence[str]:
+        """The names that `metrics` will return: known without building a graph."""
+
+    @abc.abstractmethod
+    def serving_features(self, images: tf.Tensor) -> Features:
+        """Features of what a server sends.
+
+        Args:
+            images: uint8 [batch, height, width, 3]; height and width are not static.
+        """
+
+    @abc.abstractmethod
+    def export_outputs(self, outputs: Tensors) -> Tensors:
+        """The outputs of the `serving_default` signature by name."""
+
+    @abc.abstractmethod
+    def restore_map(
+        self, variables: Sequence[tf.Variable], checkpoint_type: str
+    ) -> Mapping[str, tf.Variable]:
+        """Which variables come from a checkpoint made for another task or by another program.
+
+        Args:
+            variables: the model's variables (no optimizer slots, no global step).
+            checkpoint_type: `classification`, `detection`, `segmentation`, or '' for a checkpoint
+                of the same model.
+
+        Returns:
+            Variables by their name in the checkpoint.
+
+        Raises:
+            errors.ConfigError: the task does not restore from that type.
+        """
+
+    def last_layer_scopes(self) -> Sequence[str]:
+        """Name parts of the variables whose shapes depend on the classes."""
+        return ()
+
+    def check_example(self, serialized: bytes) -> Optional[str]:
+        """What is wrong with a record, without building a graph; None when nothing is.
+
+        A cheap look at keys and values for `--mode=check`; that the image decodes is found out by
+        `decode`.
+        """
+        del serialized
+        return None

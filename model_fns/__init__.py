@@ -1,0 +1,1 @@
+"""The tasks, and the factory that makes one out of a pipeline config."""

@@ -1,0 +1,1 @@
+"""Converters to TFRecord, and the embedded demo set."""

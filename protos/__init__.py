@@ -1,0 +1,1 @@
+"""The schema of the pipeline config: `*.proto` and the modules generated from them."""
