@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import abc
-from typing import Dict, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
+import numpy as np
 import tensorflow as tf
 
 Example = Dict[str, tf.Tensor]
@@ -12,6 +13,7 @@ Features = Dict[str, tf.Tensor]
 Labels = Dict[str, tf.Tensor]
 Tensors = Dict[str, tf.Tensor]
 Metric = Tuple[tf.Tensor, tf.Operation]
+Arrays = Mapping[str, np.ndarray]
 
 # Every task's features hold these.
 IMAGE = 'image'  # [batch, height, width, channels]
@@ -87,18 +89,54 @@ class Task(abc.ABC):
     def postprocess(self, predictions: Tensors, features: Features) -> Tensors:
         """What a user sees: outputs of a batch, each with a leading batch dimension."""
 
-    def pictures(self, outputs: Tensors, features: Features, labels: Labels) -> Tensors:
-        """Pictures for TensorBoard: uint8 [n, height, width, 3] by name."""
-        del outputs, features, labels
-        return {}
-
     @abc.abstractmethod
     def metrics(self, outputs: Tensors, features: Features, labels: Labels) -> Dict[str, Metric]:
-        """How good it is: (value, update op) by name, names as in `metric_names`."""
+        """How good it is: (value, update op) by name.
+
+        Values may be arrays (a confusion matrix) that `finish_metrics` makes scalars of.
+        """
+
+    def finish_metrics(self, values: Mapping[str, Any]) -> Dict[str, float]:
+        """The scalars to report of an evaluation.
+
+        Args:
+            values: what the value ops of `metrics` came to.
+
+        Returns:
+            Scalars by the names of `metric_names`. A metric that the data cannot tell (the accuracy
+            of a class without examples) is left out.
+        """
+        return {name: float(value) for name, value in values.items() if np.ndim(value) == 0}
 
     @abc.abstractmethod
     def metric_names(self) -> Sequence[str]:
-        """The names that `metrics` will return: known without building a graph."""
+        """The names that `finish_metrics` may return: known without building a graph."""
+
+    @abc.abstractmethod
+    def loss_names(self) -> Sequence[str]:
+        """The names that `losses` will return: known without building a graph."""
+
+    def draw(
+        self, features: Arrays, outputs: Arrays, labels: Optional[Arrays] = None
+    ) -> Optional[np.ndarray]:
+        """A picture of what the model makes of one example.
+
+        Args:
+            features: of one example, without the batch dimension, `IMAGE` among them; a raw uint8
+                image when an exported model is run.
+            outputs: from `postprocess`, of the same example.
+            labels: of the same example, where they are known: groundtruth is drawn beside.
+
+        Returns:
+            uint8 [height, width, 3]; None when the task draws nothing.
+        """
+        del features, outputs, labels
+        return None
+
+    def draw_metrics(self, values: Mapping[str, Any]) -> Dict[str, np.ndarray]:
+        """Pictures of an evaluation as a whole, uint8 [height, width, 3] by name."""
+        del values
+        return {}
 
     @abc.abstractmethod
     def serving_features(self, images: tf.Tensor) -> Features:

@@ -1,0 +1,45 @@
+# The two commands of the README, and what developers use beside them.
+#
+# make demo    creates .venv with a suitable Python, installs, trains the embedded demo
+# make test    creates .venv likewise, and runs the whole test suite
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+INSTALLED_TEST := $(VENV)/.installed-test
+DEMO_DIR ?= /tmp/vision-model-fns-demo
+TESTS ?= tests
+
+.PHONY: demo test lint format protos benchmark clean
+
+demo: $(INSTALLED)
+	$(BIN)/python run_train_eval.py --model_dir=$(DEMO_DIR)
+
+test: $(INSTALLED_TEST)
+	$(BIN)/python -m pytest $(TESTS)
+
+lint: $(INSTALLED_TEST)
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+format: $(INSTALLED_TEST)
+	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+
+protos: $(INSTALLED_TEST)
+	$(BIN)/python -m protos.generate
+
+benchmark: $(INSTALLED)
+	$(BIN)/python -m benchmarks.run
+
+clean:
+	rm -rf $(VENV)
+
+$(VENV)/bin/python:
+	@python=$$(PYTHON="$(PYTHON)" sh tools/find_python.sh) && $$python -m venv $(VENV)
+
+$(INSTALLED): setup.py | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(INSTALLED_TEST): setup.py | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	@touch $@ $(INSTALLED)

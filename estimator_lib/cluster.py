@@ -1,0 +1,186 @@
+"""`TF_CONFIG`: what task of what cluster this process is."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from typing import Any, Dict, List, Mapping, Optional, Tuple
+
+from estimator_lib import errors
+
+CHIEF_ROLES = ('chief', 'master')
+ROLES = ('chief', 'master', 'worker', 'ps', 'evaluator')
+
+
+@dataclasses.dataclass(frozen=True)
+class Cluster:
+    """The cluster that this process is a task of.
+
+    Attributes:
+        addresses: `host:port` of every task, by role.
+        role: of this process: `chief`, `master`, `worker`, `ps` or `evaluator`.
+        index: of this process among the tasks of its role.
+    """
+
+    addresses: Mapping[str, Tuple[str, ...]]
+    role: str
+    index: int
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this task writes the checkpoints."""
+        if any(role in self.addresses for role in CHIEF_ROLES):
+            return self.role in CHIEF_ROLES
+        return self.role == 'worker' and self.index == 0
+
+    @property
+    def name(self) -> str:
+        """`worker:1`."""
+        return f'{self.role}:{self.index}'
+
+
+def read_tf_config(environment: Optional[Mapping[str, str]] = None) -> Optional[Cluster]:
+    """The cluster that `TF_CONFIG` describes.
+
+    Args:
+        environment: in place of the process's own.
+
+    Returns:
+        None when `TF_CONFIG` is not set, is empty, or names no cluster: one machine.
+
+    Raises:
+        errors.ClusterError: it is set to something else than a cluster; the message has the value
+            and what was expected.
+    """
+    text = (os.environ if environment is None else environment).get('TF_CONFIG', '').strip()
+    if not text:
+        return None
+    parsed = _parse(text)
+    addresses = _addresses(parsed.get('cluster') or {})
+    if not addresses:
+        if parsed.get('task'):
+            raise errors.ClusterError(
+                f'TF_CONFIG names a task, {json.dumps(parsed["task"])}, but no cluster; expected '
+                '"cluster": {"chief": ["host:port"], ...}.'
+            )
+        return None
+    role, index = _task(parsed.get('task'))
+    _check_chief(addresses)
+    _check_unique(addresses)
+    _check_task(addresses, role, index)
+    return Cluster(addresses, role, index)
+
+
+def _parse(text: str) -> Dict[str, Any]:
+    try:
+        parsed = json.loads(text)
+    except json.JSONDecodeError as error:
+        near = text[max(0, error.pos - 20) : error.pos + 20]
+        raise errors.ClusterError(
+            f'TF_CONFIG is not JSON: {error.msg} at character {error.pos}, near {near!r}.'
+        ) from None
+    if not isinstance(parsed, dict):
+        raise errors.ClusterError(
+            f'TF_CONFIG is {text[:80]!r}; expected a JSON object with "cluster" and "task".'
+        )
+    return parsed
+
+
+def _addresses(cluster: Any) -> Dict[str, Tuple[str, ...]]:
+    if not isinstance(cluster, dict):
+        raise errors.ClusterError(
+            f'TF_CONFIG: "cluster" is {json.dumps(cluster)}; expected an object of address lists, '
+            '{"chief": ["host:port"], "worker": ["host:port", ...]}.'
+        )
+    addresses = {}
+    for role, tasks in cluster.items():
+        if role not in ROLES:
+            raise errors.ClusterError(
+                f'TF_CONFIG: unknown role {role!r} in "cluster"{errors.did_you_mean(role, ROLES)}'
+            )
+        if isinstance(tasks, dict):  # the sparse form: {"0": "host:port"}
+            tasks = [tasks[key] for key in sorted(tasks, key=str)]
+        if not isinstance(tasks, list):
+            raise errors.ClusterError(
+                f'TF_CONFIG: the addresses of {role!r} are {json.dumps(tasks)}; expected a list of '
+                '"host:port".'
+            )
+        for address in tasks:
+            _check_address(role, address)
+        if tasks:
+            addresses[role] = tuple(tasks)
+    return addresses
+
+
+def _check_address(role: str, address: Any) -> None:
+    port = address.rpartition(':')[2] if isinstance(address, str) else ''
+    if not (port.isdigit() and 0 < int(port) < 65536 and len(address) > len(port) + 1):
+        raise errors.ClusterError(
+            f'TF_CONFIG: {json.dumps(address)}, an address of {role!r}, is not "host:port".'
+        )
+
+
+def _task(task: Any) -> Tuple[str, int]:
+    if not isinstance(task, dict) or 'type' not in task:
+        raise errors.ClusterError(
+            f'TF_CONFIG: "task" is {json.dumps(task)}; expected '
+            '{"type": "worker", "index": 0}: which task of the cluster this process is.'
+        )
+    role, index = task['type'], task.get('index', 0)
+    if role not in ROLES:
+        raise errors.ClusterError(
+            f'TF_CONFIG: unknown role {role!r} in "task"{errors.did_you_mean(str(role), ROLES)}'
+        )
+    if isinstance(index, str) and index.isdigit():
+        index = int(index)
+    if not isinstance(index, int) or isinstance(index, bool) or index < 0:
+        raise errors.ClusterError(
+            f'TF_CONFIG: the index of "task" is {json.dumps(index)}; expected 0, 1, 2, ...'
+        )
+    return role, index
+
+
+def _check_chief(addresses: Mapping[str, Tuple[str, ...]]) -> None:
+    chiefs = [address for role in CHIEF_ROLES for address in addresses.get(role, ())]
+    if len(chiefs) > 1:
+        raise errors.ClusterError(
+            f'TF_CONFIG: {len(chiefs)} chiefs ({", ".join(chiefs)}); a cluster has exactly one '
+            '"chief" (or, in its old name, "master").'
+        )
+    needs_chief = 'ps' in addresses or 'worker' not in addresses
+    if not chiefs and needs_chief:
+        raise errors.ClusterError(
+            'TF_CONFIG: no chief; add "chief": ["host:port"] to "cluster". Only a cluster of '
+            'nothing but workers (collective all-reduce) does without: its worker 0 is the chief.'
+        )
+
+
+def _check_unique(addresses: Mapping[str, Tuple[str, ...]]) -> None:
+    seen: Dict[str, str] = {}
+    for role, tasks in addresses.items():
+        for index, address in enumerate(tasks):
+            name = f'{role}:{index}'
+            if address in seen:
+                raise errors.ClusterError(
+                    f'TF_CONFIG: {seen[address]} and {name} have the same address, {address}; '
+                    'each task needs its own port.'
+                )
+            seen[address] = name
+
+
+def _check_task(addresses: Mapping[str, Tuple[str, ...]], role: str, index: int) -> None:
+    tasks: List[str] = list(addresses.get(role, ()))
+    # Schedulers differ in whether the evaluator, whom no task talks to, is part of the cluster.
+    if role == 'evaluator' and not tasks:
+        return
+    if not tasks:
+        raise errors.ClusterError(
+            f'TF_CONFIG: this process is {role}:{index}, but the cluster has no {role!r}; it has '
+            f'{", ".join(sorted(addresses))}.'
+        )
+    if index >= len(tasks):
+        raise errors.ClusterError(
+            f'TF_CONFIG: this process is {role}:{index}, but the cluster has {len(tasks)} tasks of '
+            f'that role, 0 to {len(tasks) - 1}.'
+        )

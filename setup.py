@@ -1,0 +1,35 @@
+"""The package, its dependencies, its console scripts."""
+
+import sys
+
+from setuptools import find_packages, setup
+
+if not (3, 9) <= sys.version_info[:2] <= (3, 11):
+    sys.exit(
+        'This project needs Python 3.9 to 3.11, and this is Python {}.{}: TensorFlow 2.15, the '
+        'last one with tf.estimator, has no builds for it.'.format(*sys.version_info[:2])
+    )
+
+setup(
+    name='vision-model-fns',
+    version='0.1.0',
+    description='A factory of tf.estimator model_fns for vision, driven by pipeline configs.',
+    python_requires='>=3.9,<3.12',
+    packages=find_packages(
+        include=['estimator_lib*', 'model_fns*', 'protos*'],
+    ),
+    py_modules=['run_train_eval'],
+    package_data={'protos': ['*.proto']},
+    install_requires=[
+        'tensorflow>=2.15,<2.16',
+        'tensorflow-estimator==2.15.*',
+        'protobuf>=4.21.6,<5',
+        'absl-py>=1.4',
+        'numpy>=1.23,<2',
+        'tqdm>=4.62',
+    ],
+    extras_require={
+        'test': ['pytest>=7', 'hypothesis>=6', 'ruff>=0.4', 'grpcio-tools==1.62.3'],
+    },
+    entry_points={'console_scripts': ['run-train-eval=run_train_eval:main']},
+)
