@@ -1,0 +1,261 @@
+"""Learning-rate schedules: pure functions of the global step, and their choice by config.
+
+Every schedule takes the global step (an integer tensor; a vector of steps gives a vector of rates,
+which is how to plot a schedule in one run) and returns float32 of the same shape, or a scalar. The
+arithmetic is float32 in the order of the published formulas, so that values near zero agree too.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Callable, Dict, Mapping, Sequence
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.optimization import deeplab_learning_rates
+from estimator_lib.optimization import schedule_parts as parts
+from protos import optimizer_pb2
+
+
+def constant(step: tf.Tensor, *, learning_rate: float) -> tf.Tensor:
+    """The same rate at each step."""
+    del step
+    parts.require_rate('constant_learning_rate.learning_rate', learning_rate)
+    return tf.constant(learning_rate, tf.float32)
+
+
+def exponential_decay(
+    step: tf.Tensor,
+    *,
+    initial_learning_rate: float,
+    decay_steps: int,
+    decay_factor: float,
+    staircase: bool = True,
+    burnin_learning_rate: float = 0.0,
+    burnin_steps: int = 0,
+    min_learning_rate: float = 0.0,
+) -> tf.Tensor:
+    """Exponential decay after a constant burn-in.
+
+    `initial * factor ** ((step - burnin_steps) / decay_steps)`, the exponent rounded down when
+    `staircase`; before `burnin_steps` the burn-in rate (0 stands for the initial rate). The minimum
+    bounds the burn-in too. Example: initial 0.1, factor 0.5, decay steps 10, burn-in 0.01 for 5
+    steps: 0.01 at step 4, 0.1 at steps 5 to 14, 0.05 at step 15.
+
+    Raises:
+        errors.ConfigError: a value is out of its range.
+    """
+    name = 'exponential_decay_learning_rate'
+    parts.require_rate(f'{name}.initial_learning_rate', initial_learning_rate)
+    parts.require_rate(f'{name}.burnin_learning_rate', burnin_learning_rate)
+    parts.require_rate(f'{name}.min_learning_rate', min_learning_rate)
+    parts.require_decay(name, decay_steps, decay_factor)
+    rate = parts.exponential(
+        step - burnin_steps, initial_learning_rate, decay_steps, decay_factor, staircase
+    )
+    if burnin_steps > 0:
+        burnin = burnin_learning_rate or initial_learning_rate
+        rate = tf.where(step < burnin_steps, tf.constant(burnin, tf.float32), rate)
+    return parts.at_least(rate, min_learning_rate)
+
+
+def exponential_decay_with_warmup(
+    step: tf.Tensor,
+    *,
+    learning_rate_base: float,
+    decay_steps: int,
+    decay_factor: float,
+    staircase: bool = True,
+    warmup_learning_rate: float = 0.0,
+    warmup_steps: int = 0,
+    min_learning_rate: float = 0.0,
+) -> tf.Tensor:
+    """Exponential decay after a linear warm-up to the base rate.
+
+    Linear from the warm-up rate at step 0 to the base rate at `warmup_steps`, then
+    `base * factor ** ((step - warmup_steps) / decay_steps)`; never below the minimum.
+
+    Raises:
+        errors.ConfigError: a value is out of its range.
+    """
+    name = 'exponential_decay_with_warmup_learning_rate'
+    parts.require_rate(f'{name}.learning_rate_base', learning_rate_base)
+    parts.require_rate(f'{name}.warmup_learning_rate', warmup_learning_rate)
+    parts.require_rate(f'{name}.min_learning_rate', min_learning_rate)
+    parts.require_decay(name, decay_steps, decay_factor)
+    rate = parts.exponential(
+        step - warmup_steps, learning_rate_base, decay_steps, decay_factor, staircase
+    )
+    if warmup_steps > 0:
+        parts.require_warmup(name, warmup_learning_rate, learning_rate_base)
+        ramp = parts.line(step, warmup_learning_rate, learning_rate_base, warmup_steps)
+        rate = tf.where(step < warmup_steps, ramp, rate)
+    return parts.at_least(rate, min_learning_rate)
+
+
+def manual_step(
+    step: tf.Tensor, *, boundaries: Sequence[int], rates: Sequence[float], warmup: bool = False
+) -> tf.Tensor:
+    """Constant rates between given steps.
+
+    `rates[i]` holds from `boundaries[i - 1]` (that step included) to before `boundaries[i]`. With
+    `warmup` the rate goes linearly from `rates[0]` to `rates[1]` before `boundaries[0]`. Example:
+    boundaries (5, 10), rates (0.1, 0.01, 0.001): 0.1 at step 4, 0.01 at step 5.
+
+    Raises:
+        errors.ConfigError: no boundaries, or they do not grow from above 0; a rate is not valid.
+    """
+    name = 'manual_step_learning_rate'
+    parts.require_boundaries(f'{name}.schedule', boundaries)
+    parts.require_piecewise_rates(f'{name}.schedule', boundaries, rates)
+    piecewise = parts.piecewise(step, boundaries, rates)
+    if not warmup:
+        return piecewise
+    ramp = parts.line(step, rates[0], rates[1], boundaries[0])
+    return tf.where(step < boundaries[0], ramp, piecewise)
+
+
+def cosine_decay(
+    step: tf.Tensor,
+    *,
+    learning_rate_base: float,
+    total_steps: int,
+    warmup_learning_rate: float = 0.0,
+    warmup_steps: int = 0,
+    hold_base_rate_steps: int = 0,
+) -> tf.Tensor:
+    """Half a cosine down to 0, after a linear warm-up and a constant stretch.
+
+    With w and h the steps of warm-up and hold: `warmup + step * (base - warmup) / w` before w; the
+    base rate from w to w + h; `base / 2 * (1 + cos(pi * (step - w - h) / (total - w - h)))` after
+    that; 0 after `total_steps`. Where nothing is left for the cosine (total = w + h), the base rate
+    holds up to `total_steps`.
+
+    Raises:
+        errors.ConfigError: `total_steps` is 0 or less than `warmup_steps`, the base rate is less
+            than the warm-up rate, or a rate is not valid.
+    """
+    name = 'cosine_decay_learning_rate'
+    parts.require_rate(f'{name}.learning_rate_base', learning_rate_base)
+    parts.require_rate(f'{name}.warmup_learning_rate', warmup_learning_rate)
+    least = max(warmup_steps, 1)
+    parts.require(
+        total_steps >= least,
+        f'{name}.total_steps',
+        total_steps,
+        f'at least {least} (the first decaying step comes after warmup_steps)',
+    )
+    held = warmup_steps + hold_base_rate_steps
+    angle = math.pi * tf.cast(step - held, tf.float32) / max(total_steps - held, 1)
+    rate = 0.5 * learning_rate_base * (1.0 + tf.cos(angle))
+    if hold_base_rate_steps > 0:
+        rate = tf.where(step > held, rate, tf.constant(learning_rate_base, tf.float32))
+    if warmup_steps > 0:
+        parts.require_warmup(name, warmup_learning_rate, learning_rate_base)
+        ramp = parts.line(step, warmup_learning_rate, learning_rate_base, warmup_steps)
+        rate = tf.where(step < warmup_steps, ramp, rate)
+    return tf.where(step > total_steps, tf.constant(0.0, tf.float32), rate)
+
+
+def polynomial_decay(
+    step: tf.Tensor,
+    *,
+    initial_learning_rate: float,
+    end_learning_rate: float,
+    decay_steps: int,
+    power: float = 1.0,
+) -> tf.Tensor:
+    """`(initial - end) * (1 - min(step, decay_steps) / decay_steps) ** power + end`.
+
+    Raises:
+        errors.ConfigError: a value is out of its range.
+    """
+    name = 'polynomial_decay_learning_rate'
+    parts.require_rate(f'{name}.initial_learning_rate', initial_learning_rate)
+    parts.require_rate(f'{name}.end_learning_rate', end_learning_rate)
+    parts.require(decay_steps > 0, f'{name}.decay_steps', decay_steps, 'at least 1')
+    parts.require(power > 0, f'{name}.power', power, 'more than 0')
+    return parts.polynomial(step, initial_learning_rate, end_learning_rate, decay_steps, power)
+
+
+def create_learning_rate(
+    config: optimizer_pb2.LearningRate, global_step: tf.Tensor, num_steps: int
+) -> tf.Tensor:
+    """The schedule that a config asks for.
+
+    Args:
+        config: the schedule and its parameters.
+        global_step: int64 scalar, a tensor or variable.
+        num_steps: `train_config.num_steps`, which schedules without a length of their own take; 0
+            when the run has no end.
+
+    Returns:
+        float32 scalar, named `learning_rate`.
+
+    Raises:
+        errors.ConfigError: no schedule is chosen, or a value is out of its range.
+    """
+    chosen = config.WhichOneof('learning_rate')
+    if chosen is None:
+        raise errors.ConfigError(
+            f'learning_rate is empty; expected one of {", ".join(sorted(_SCHEDULES))}.'
+        )
+    with tf.name_scope('learning_rate_schedule'):
+        step = tf.convert_to_tensor(global_step)
+        rate = _SCHEDULES[chosen](getattr(config, chosen), step, num_steps)
+    return tf.identity(rate, name='learning_rate')
+
+
+def _create_constant(config, step, num_steps):
+    del num_steps
+    return constant(step, learning_rate=config.learning_rate)
+
+
+def _create_exponential_decay(config, step, num_steps):
+    del num_steps
+    return exponential_decay(step, **_all_fields(config))
+
+
+def _create_exponential_decay_with_warmup(config, step, num_steps):
+    del num_steps
+    return exponential_decay_with_warmup(step, **_all_fields(config))
+
+
+def _create_cosine_decay(config, step, num_steps):
+    del num_steps
+    return cosine_decay(step, **_all_fields(config))
+
+
+def _create_manual_step(config, step, num_steps):
+    del num_steps
+    return manual_step(
+        step,
+        boundaries=[change.step for change in config.schedule],
+        rates=[config.initial_learning_rate] + [change.learning_rate for change in config.schedule],
+        warmup=config.warmup,
+    )
+
+
+def _create_polynomial_decay(config, step, num_steps):
+    fields = _all_fields(config)
+    fields['decay_steps'] = parts.length(
+        'polynomial_decay_learning_rate.decay_steps', config.decay_steps, num_steps
+    )
+    return polynomial_decay(step, **fields)
+
+
+def _all_fields(config) -> Dict[str, float]:
+    """A message's fields by name, defaults included."""
+    return {field.name: getattr(config, field.name) for field in config.DESCRIPTOR.fields}
+
+
+_SCHEDULES: Mapping[str, Callable[..., tf.Tensor]] = {
+    'constant_learning_rate': _create_constant,
+    'exponential_decay_learning_rate': _create_exponential_decay,
+    'manual_step_learning_rate': _create_manual_step,
+    'cosine_decay_learning_rate': _create_cosine_decay,
+    'polynomial_decay_learning_rate': _create_polynomial_decay,
+    'deeplab_learning_rate': deeplab_learning_rates.create,
+    'exponential_decay_with_warmup_learning_rate': _create_exponential_decay_with_warmup,
+}

@@ -1,0 +1,403 @@
+"""Schedules at and around each boundary, by hand, and against recorded ones."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from google.protobuf import text_format
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from estimator_lib import errors
+from estimator_lib.optimization import learning_rates
+from protos import optimizer_pb2, pipeline_pb2
+
+
+def rates_of(schedule, steps, **kwargs):
+    """A pure schedule at each of some steps."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        rate = schedule(tf.constant(steps, tf.int64), **kwargs)
+        assert rate.dtype == tf.float32
+        return np.broadcast_to(session.run(rate), [len(steps)])
+
+
+def configured_rates(text, steps, num_steps=0):
+    """The schedule of a config, one step at a time, as training runs it."""
+    config = text_format.Parse(text, optimizer_pb2.LearningRate())
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        step = tf.compat.v1.placeholder(tf.int64, [])
+        rate = learning_rates.create_learning_rate(config, step, num_steps)
+        assert rate.shape == []
+        assert rate.op.name == 'learning_rate'
+        return [session.run(rate, {step: value}) for value in steps]
+
+
+def check(schedule, expected, **kwargs):
+    """Compares with rates by step."""
+    steps = sorted(expected)
+    actual = rates_of(schedule, steps, **kwargs)
+    np.testing.assert_allclose(actual, [expected[step] for step in steps], rtol=1e-6)
+
+
+def test_constant():
+    check(learning_rates.constant, {0: 0.25, 10: 0.25}, learning_rate=0.25)
+
+
+def test_exponential_staircase():
+    check(
+        learning_rates.exponential_decay,
+        {0: 0.8, 9: 0.8, 10: 0.4, 11: 0.4, 19: 0.4, 20: 0.2, 30: 0.1},
+        initial_learning_rate=0.8,
+        decay_steps=10,
+        decay_factor=0.5,
+    )
+
+
+def test_exponential_smooth():
+    check(
+        learning_rates.exponential_decay,
+        {0: 0.8, 5: 0.8 / math.sqrt(2), 10: 0.4},
+        initial_learning_rate=0.8,
+        decay_steps=10,
+        decay_factor=0.5,
+        staircase=False,
+    )
+
+
+def test_exponential_decay_counts_from_the_end_of_burnin():
+    check(
+        learning_rates.exponential_decay,
+        {0: 0.1, 4: 0.1, 5: 0.8, 14: 0.8, 15: 0.4, 24: 0.4, 25: 0.2},
+        initial_learning_rate=0.8,
+        decay_steps=10,
+        decay_factor=0.5,
+        burnin_learning_rate=0.1,
+        burnin_steps=5,
+    )
+
+
+def test_burnin_rate_zero_is_the_initial_rate():
+    check(
+        learning_rates.exponential_decay,
+        {0: 0.8, 4: 0.8, 14: 0.8, 15: 0.4},
+        initial_learning_rate=0.8,
+        decay_steps=10,
+        decay_factor=0.5,
+        burnin_steps=5,
+    )
+
+
+def test_minimum_bounds_decay_and_burnin():
+    check(
+        learning_rates.exponential_decay,
+        {0: 0.3, 4: 0.3, 5: 0.8, 15: 0.4, 25: 0.3, 1000: 0.3},
+        initial_learning_rate=0.8,
+        decay_steps=10,
+        decay_factor=0.5,
+        burnin_learning_rate=0.1,
+        burnin_steps=5,
+        min_learning_rate=0.3,
+    )
+
+
+def test_exponential_with_warmup():
+    check(
+        learning_rates.exponential_decay_with_warmup,
+        {0: 0.2, 1: 0.35, 3: 0.65, 4: 0.8, 13: 0.8, 14: 0.4, 24: 0.2, 34: 0.15, 1000: 0.15},
+        learning_rate_base=0.8,
+        decay_steps=10,
+        decay_factor=0.5,
+        warmup_learning_rate=0.2,
+        warmup_steps=4,
+        min_learning_rate=0.15,
+    )
+
+
+def test_minimum_bounds_the_warmup():
+    check(
+        learning_rates.exponential_decay_with_warmup,
+        {0: 0.3, 1: 0.35, 4: 0.8},
+        learning_rate_base=0.8,
+        decay_steps=10,
+        decay_factor=0.5,
+        warmup_learning_rate=0.2,
+        warmup_steps=4,
+        min_learning_rate=0.3,
+    )
+
+
+def test_manual_step_has_the_new_rate_at_the_boundary():
+    check(
+        learning_rates.manual_step,
+        {0: 0.1, 4: 0.1, 5: 0.01, 9: 0.01, 10: 0.001, 1000: 0.001},
+        boundaries=[5, 10],
+        rates=[0.1, 0.01, 0.001],
+    )
+
+
+def test_manual_step_warmup_goes_to_the_second_rate():
+    check(
+        learning_rates.manual_step,
+        {0: 0.1, 1: 0.2, 3: 0.4, 4: 0.5, 9: 0.5, 10: 0.05},
+        boundaries=[4, 10],
+        rates=[0.1, 0.5, 0.05],
+        warmup=True,
+    )
+
+
+def test_cosine_with_warmup_and_hold():
+    check(
+        learning_rates.cosine_decay,
+        {
+            0: 0.1,
+            2: 0.2,
+            4: 0.3,
+            5: 0.3,
+            6: 0.3,
+            7: 0.15 * (1 + math.cos(math.pi / 4)),
+            8: 0.15,
+            9: 0.15 * (1 + math.cos(math.pi * 3 / 4)),
+            10: 0.0,
+            11: 0.0,
+            1000: 0.0,
+        },
+        learning_rate_base=0.3,
+        total_steps=10,
+        warmup_learning_rate=0.1,
+        warmup_steps=4,
+        hold_base_rate_steps=2,
+    )
+
+
+def test_cosine_alone():
+    check(
+        learning_rates.cosine_decay,
+        {0: 0.3, 1: 0.15 * (1 + math.sqrt(0.5)), 2: 0.15, 4: 0.0, 5: 0.0},
+        learning_rate_base=0.3,
+        total_steps=4,
+    )
+
+
+@pytest.mark.parametrize('hold', [0, 3])
+def test_cosine_without_room_for_decay_is_finite(hold):
+    check(
+        learning_rates.cosine_decay,
+        {0: 0.1, 2: 0.2, 4: 0.3, 5: 0.0},
+        learning_rate_base=0.3,
+        total_steps=4,
+        warmup_learning_rate=0.1,
+        warmup_steps=4,
+        hold_base_rate_steps=hold,
+    )
+
+
+def test_polynomial():
+    check(
+        learning_rates.polynomial_decay,
+        {0: 1.1, 1: 0.1 + 0.5625, 2: 0.35, 4: 0.1, 5: 0.1, 1000: 0.1},
+        initial_learning_rate=1.1,
+        end_learning_rate=0.1,
+        decay_steps=4,
+        power=2.0,
+    )
+
+
+def test_polynomial_length_defaults_to_the_run():
+    text = 'polynomial_decay_learning_rate { initial_learning_rate: 1 end_learning_rate: 0 }'
+    np.testing.assert_allclose(configured_rates(text, [0, 5, 10], num_steps=10), [1, 0.5, 0])
+    with pytest.raises(errors.ConfigError, match='num_steps'):
+        configured_rates(text, [0], num_steps=0)
+
+
+def test_steps_beyond_float_precision_switch_exactly():
+    first = 2**24 + 1
+    check(
+        learning_rates.manual_step,
+        {first - 1: 0.1, first: 0.2},
+        boundaries=[first],
+        rates=[0.1, 0.2],
+    )
+    check(
+        learning_rates.exponential_decay,
+        {first - 1: 1.0, first: 0.5},
+        initial_learning_rate=1.0,
+        decay_steps=first,
+        decay_factor=0.5,
+    )
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    total=st.integers(1, 50),
+    warmup=st.integers(0, 50),
+    hold=st.integers(0, 60),
+    low=st.floats(0, 1),
+    rise=st.floats(0, 1),
+)
+def test_cosine_is_finite_and_between_zero_and_base(total, warmup, hold, low, rise):
+    warmup = min(warmup, total)
+    rates = rates_of(
+        learning_rates.cosine_decay,
+        list(range(70)),
+        learning_rate_base=low + rise,
+        total_steps=total,
+        warmup_learning_rate=low,
+        warmup_steps=warmup,
+        hold_base_rate_steps=hold,
+    )
+    assert np.all(rates >= 0) and np.all(rates <= (low + rise) * (1 + 1e-6))
+    assert np.all(np.diff(rates[: warmup + 1]) >= -1e-6)
+    assert np.all(np.diff(rates[warmup:]) <= 1e-6)
+
+
+BAD = [
+    ('', 'learning_rate is empty'),
+    ('constant_learning_rate { learning_rate: -1 }', 'learning_rate is -1.0; expected'),
+    ('constant_learning_rate { learning_rate: nan }', 'learning_rate is nan'),
+    ('exponential_decay_learning_rate { decay_steps: 0 }', 'decay_steps is 0; expected at least 1'),
+    ('exponential_decay_learning_rate { decay_factor: 0 }', 'decay_factor is 0.0'),
+    ('exponential_decay_learning_rate { burnin_learning_rate: -2 }', 'burnin_learning_rate is -2'),
+    ('manual_step_learning_rate { }', 'schedule is empty'),
+    ('manual_step_learning_rate { schedule { step: 0 } }', 'schedule is at step 0 first'),
+    (
+        'manual_step_learning_rate { schedule { step: 9 } schedule { step: 9 } }',
+        'at step 9 after 9; expected growing steps',
+    ),
+    ('manual_step_learning_rate { schedule { step: 9 learning_rate: inf } }', 'is inf'),
+    ('cosine_decay_learning_rate { total_steps: 9 warmup_steps: 10 }', 'total_steps is 9'),
+    ('cosine_decay_learning_rate { total_steps: 0 warmup_steps: 0 }', 'total_steps is 0'),
+    (
+        'cosine_decay_learning_rate { learning_rate_base: 0.1 warmup_learning_rate: 0.5 }',
+        'learning_rate_base is 0.1.*at least warmup_learning_rate, 0.5',
+    ),
+    ('polynomial_decay_learning_rate { power: 0 decay_steps: 1 }', 'power is 0.0'),
+    (
+        'exponential_decay_with_warmup_learning_rate { warmup_steps: 1 warmup_learning_rate: 9 }',
+        'learning_rate_base is 0.002',
+    ),
+]
+
+
+@pytest.mark.parametrize('text,message', BAD)
+def test_bad_values_are_named(text, message):
+    with pytest.raises(errors.ConfigError, match=message):
+        configured_rates(text, [0])
+
+
+def test_warmup_rate_without_warmup_steps_has_no_say():
+    text = (
+        'cosine_decay_learning_rate { learning_rate_base: 0.0001 warmup_steps: 0 total_steps: 10 }'
+    )
+    np.testing.assert_allclose(configured_rates(text, [0]), [0.0001])
+
+
+def test_global_step_variable_is_followed():
+    config = text_format.Parse(
+        'manual_step_learning_rate { initial_learning_rate: 1 '
+        'schedule { step: 1 learning_rate: 2 } }',
+        optimizer_pb2.LearningRate(),
+    )
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        step = tf.compat.v1.train.get_or_create_global_step()
+        rate = learning_rates.create_learning_rate(config, step, num_steps=10)
+        session.run(tf.compat.v1.global_variables_initializer())
+        assert session.run(rate) == 1.0
+        session.run(step.assign_add(1))
+        assert session.run(rate) == 2.0
+
+
+OPS = [
+    ('constant_learning_rate { }', 5),
+    ('cosine_decay_learning_rate { hold_base_rate_steps: 5 }', 35),
+    ('manual_step_learning_rate { schedule { step: 1 } schedule { step: 2 } warmup: true }', 35),
+]
+
+
+@pytest.mark.parametrize('text,most', OPS)
+def test_graph_is_small(text, most):
+    config = text_format.Parse(text, optimizer_pb2.LearningRate())
+    with tf.Graph().as_default() as graph:
+        learning_rates.create_learning_rate(config, tf.constant(0, tf.int64), 10)
+    assert len(graph.get_operations()) <= most
+
+
+# Recorded schedules.
+
+PURE = {
+    'exponential_decay_with_burnin': (
+        learning_rates.exponential_decay,
+        {
+            'learning_rate_base': 'initial_learning_rate',
+            'learning_rate_decay_steps': 'decay_steps',
+            'learning_rate_decay_factor': 'decay_factor',
+        },
+    ),
+    'exponential_decay_with_warmup': (
+        learning_rates.exponential_decay_with_warmup,
+        {
+            'learning_rate_decay_steps': 'decay_steps',
+            'learning_rate_decay_factor': 'decay_factor',
+        },
+    ),
+    'cosine_decay_with_warmup': (learning_rates.cosine_decay, {}),
+    'manual_stepping': (learning_rates.manual_step, {}),
+}
+
+
+def recorded(shared):
+    return json.loads((shared / 'golden' / 'learning_rates.json').read_text())
+
+
+def deeplab_text(params):
+    names = {'learning_policy': 'policy', 'boundary_learning_rates': 'learning_rates'}
+    fields = []
+    for key, value in params.items():
+        for item in value if isinstance(value, list) else [value]:
+            if key == 'learning_policy':
+                item = item.upper()
+            elif key == 'decay_steps':
+                item = int(item)
+            fields.append(f'{names.get(key, key)}: {item}')
+    return 'deeplab_learning_rate { ' + ' '.join(fields) + ' }'
+
+
+def evaluate_recorded(case):
+    kind, params, steps = case['kind'], case['params'], case.get('steps', [0])
+    if kind == 'deeplab.get_model_learning_rate':
+        return configured_rates(deeplab_text(params), steps)
+    if kind == 'object_detection.optimizer_builder':
+        optimizer = text_format.Parse(params, optimizer_pb2.Optimizer())
+        chosen = getattr(optimizer, optimizer.WhichOneof('optimizer'))
+        return configured_rates(text_format.MessageToString(chosen.learning_rate), steps)
+    schedule, renamed = PURE[kind.rsplit('.', 1)[1]]
+    return rates_of(schedule, steps, **{renamed.get(k, k): v for k, v in params.items()})
+
+
+def test_recorded_schedules(shared):
+    cases = recorded(shared)
+    assert len(cases) > 10
+    for case in cases:
+        if 'error' in case:
+            # A policy that does not exist is already refused by the parser.
+            with pytest.raises((errors.ConfigError, text_format.ParseError)):
+                evaluate_recorded(case)
+            continue
+        np.testing.assert_allclose(
+            evaluate_recorded(case), case['values'], rtol=1e-6, err_msg=str(case['params'])
+        )
+
+
+def test_published_configs_have_valid_schedules(shared):
+    paths = sorted((shared / 'configs' / 'tf1').glob('*.config'))
+    assert paths
+    for path in paths:
+        config = text_format.Parse(path.read_text(), pipeline_pb2.TrainEvalPipelineConfig())
+        optimizer = config.train_config.optimizer
+        chosen = getattr(optimizer, optimizer.WhichOneof('optimizer'))
+        with tf.Graph().as_default():
+            step = tf.constant(0, tf.int64)
+            learning_rates.create_learning_rate(
+                chosen.learning_rate, step, config.train_config.num_steps
+            )
