@@ -42,6 +42,11 @@ class Options:
     batch_norm_decay: Optional[float] = None
     batch_norm_epsilon: Optional[float] = None
 
+    def get(self, name: str, published: float) -> float:
+        """The value of that option, or the published one where it is None."""
+        value = getattr(self, name)
+        return published if value is None else value
+
     def changed(self) -> Tuple[str, ...]:
         """Names of the attributes that differ from the defaults."""
         default = Options()

@@ -1,0 +1,283 @@
+"""Checks a network against published variable lists and recorded numbers in ../shared.
+
+A test file imports its family's module, which registers the networks, then calls
+
+    golden.check_variables('mobilenet_v1')  # names, shapes, end points, parameter counts
+    golden.check_golden('mobilenet_v1')     # what it computes, in inference and in training
+
+Both skip, with a reason, when nothing is recorded of that network.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib.util
+import json
+import math
+import types
+from typing import Any, Dict, Optional, Tuple
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from conftest import shared_folder
+
+from model_fns.backbones import registry
+
+tf1 = tf.compat.v1
+
+# End points that we add to the published ones where a network lacks them.
+_OURS = {registry.LOGITS, registry.AUXILIARY_LOGITS}
+
+
+@dataclasses.dataclass(frozen=True)
+class Built:
+    """A network in a graph of its own.
+
+    Attributes:
+        graph: the graph.
+        images: float32 [batch, height, width, channels], a placeholder, already normalised.
+        end_points: what the network returned.
+    """
+
+    graph: tf.Graph
+    images: tf.Tensor
+    end_points: Dict[str, tf.Tensor]
+
+
+def build(
+    name: str,
+    image_size: Tuple[int, int],
+    is_training: bool,
+    *,
+    batch: int = 2,
+    num_classes: int = 11,
+    options: Optional[registry.Options] = None,
+) -> Built:
+    """Builds a registered network in a fresh graph."""
+    network = registry.NETWORKS.get(name)
+    options = options or registry.Options(dropout_keep_prob=1.0)
+    graph = tf.Graph()
+    with graph.as_default():
+        shape = [batch, *image_size, network.image_channels]
+        images = tf1.placeholder(tf.float32, shape)
+        style = network.style(is_training, options)
+        end_points = network.build(images, num_classes, style, options)
+    return Built(graph, images, end_points)
+
+
+def check_variables(name: str, image_size: Optional[Tuple[int, int]] = None) -> None:
+    """Compares variables and end points with the published list of that network.
+
+    Args:
+        name: a registered network, of which there is a list.
+        image_size: height and width to build at; end point shapes are compared only at the list's
+            own size, which is the default.
+    """
+    expected = variable_list(name)
+    size = tuple(image_size or expected['input'])
+    for is_training, key in ((False, 'end_points'), (True, 'end_points_train')):
+        built = build(name, size, is_training, batch=expected['batch'])
+        _check_variable_list(built, expected, is_training)
+        published = {point: tuple(shape) for point, shape in expected[key]}
+        actual = {point: tuple(value.shape) for point, value in built.end_points.items()}
+        assert registry.LOGITS in actual
+        assert set(published) <= set(actual), sorted(set(published) - set(actual))
+        assert set(actual) - set(published) <= _OURS, sorted(set(actual) - set(published))
+        if size == tuple(expected['input']):
+            assert {point: actual[point] for point in published} == published
+    penalties = built.graph.get_collection(tf1.GraphKeys.REGULARIZATION_LOSSES)
+    updates = built.graph.get_collection(tf1.GraphKeys.UPDATE_OPS)
+    assert len(penalties) == expected['n_regularization_losses']
+    assert len(updates) == expected['n_update_ops']
+
+
+def check_golden(name: str, gradient_tolerance: float = 0.02) -> None:
+    """Compares what a network computes with the recorded case of that name.
+
+    Args:
+        name: a registered network, of which there is a recorded case.
+        gradient_tolerance: relative, for gradient norms above a hundredth of the median norm.
+    """
+    case = recorded_case(name)
+    images = normalized_input(case)
+    _check_inference(name, case, images)
+    _check_training(name, case, images, gradient_tolerance)
+
+
+def variable_list(name: str) -> Dict[str, Any]:
+    """The published variable list of a classifier; skips the test when there is none."""
+    path = shared_folder() / 'spec' / 'variables' / 'classification' / f'{name}.json'
+    if not path.is_file():
+        pytest.skip(f'no variable list of {name} in ../shared')
+    return json.loads(path.read_text())
+
+
+def recorded_case(name: str) -> Dict[str, np.ndarray]:
+    """The recorded case of a classifier; skips the test when there is none."""
+    path = shared_folder() / 'golden' / 'classification' / f'{name}.npz'
+    if not path.is_file():
+        pytest.skip(f'no recorded case of {name} in ../shared')
+    with np.load(path) as arrays:
+        return {key: arrays[key] for key in arrays.files}
+
+
+def normalized_input(case: Dict[str, np.ndarray]) -> np.ndarray:
+    """The network's input by the case's rule, float32 [batch, height, width, channels]."""
+    images = case['input_image_uint8'].astype(np.float32)
+    rule = str(case['input_rule'])
+    if rule == 'x/127.5-1':
+        images = images / 127.5 - 1.0
+    elif rule == 'gray:(x-128)/128':
+        images = (images - 128.0) / 128.0
+    elif rule.startswith('x-['):
+        images = images - np.asarray(json.loads(rule[2:]), np.float32)
+    else:
+        raise ValueError(f'unknown input rule {rule!r}')
+    _assert_recorded(case, 'network_input', images, 1e-5)
+    return images
+
+
+def set_weights(session: tf1.Session) -> None:
+    """Gives every global variable of the session's graph its value by the rule of the cases."""
+    rule = weights_rule()
+    variables = session.graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
+    values = {
+        variable.initializer.inputs[1]: rule.init(variable.op.name, variable.shape.as_list())
+        for variable in variables
+    }
+    session.run([variable.initializer for variable in variables], values)
+
+
+@functools.cache
+def weights_rule() -> types.ModuleType:
+    """The module that sets the weights of the recorded cases; skips the test without it."""
+    path = shared_folder() / 'golden' / 'weights.py'
+    if not path.is_file():
+        pytest.skip('no rule for the weights of recorded cases in ../shared')
+    spec = importlib.util.spec_from_file_location('golden_weights', path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def assert_close(actual: Any, expected: Any, tolerance: float, what: str) -> None:
+    """Each value is within tolerance times the largest expected magnitude."""
+    actual, expected = np.asarray(actual), np.asarray(expected)
+    assert actual.shape == expected.shape, what
+    scale = max(np.max(np.abs(expected), initial=0.0), 1e-6)
+    error = np.max(np.abs(actual - expected), initial=0.0) / scale
+    assert error <= tolerance, f'{what}: relative error {error:.3g}'
+
+
+def _check_variable_list(built: Built, expected: Dict[str, Any], is_training: bool) -> None:
+    later = set() if is_training else set(expected['variables_only_in_training'])
+    published = {
+        variable: (tuple(shape), trainable)
+        for variable, shape, trainable in expected['variables']
+        if variable not in later
+    }
+    trainable = {v.op.name for v in built.graph.get_collection(tf1.GraphKeys.TRAINABLE_VARIABLES)}
+    variables = built.graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
+    actual = {v.op.name: (tuple(v.shape), v.op.name in trainable) for v in variables}
+    assert set(actual) == set(published), sorted(set(actual) ^ set(published))
+    assert actual == published
+    count = sum(math.prod(shape) for shape, is_trainable in actual.values() if is_trainable)
+    if not later:
+        assert count == expected['n_params_trainable']
+
+
+def _check_inference(name: str, case: Dict[str, np.ndarray], images: np.ndarray) -> None:
+    built = build(name, images.shape[1:3], is_training=False)
+    with tf1.Session(graph=built.graph) as session:
+        set_weights(session)
+        end_points = session.run(built.end_points, {built.images: images})
+    for key, point in (('logits', registry.LOGITS), ('AuxLogits', registry.AUXILIARY_LOGITS)):
+        if f'infer/{key}' in case:
+            assert_close(end_points[point], case[f'infer/{key}'], 1e-4, key)
+    _check_end_point_stats(case, 'infer', end_points, 1e-4)
+
+
+def _check_training(
+    name: str, case: Dict[str, np.ndarray], images: np.ndarray, gradient_tolerance: float
+) -> None:
+    built = build(name, images.shape[1:3], is_training=True)
+    with built.graph.as_default(), tf1.Session() as session:
+        fetches = _training_tensors(built, case['train/labels'])
+        names = [str(variable) for variable in case['train/grad_norm_names']]
+        by_name = {v.op.name: v for v in tf1.trainable_variables()}
+        gradients = tf.gradients(fetches['total_loss'], [by_name[variable] for variable in names])
+        fetches['gradient_norms'] = [tf.norm(gradient) for gradient in gradients]
+        updates = tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)
+        set_weights(session)
+        values = session.run(fetches, {built.images: images})
+        end_points = session.run([built.end_points, *updates], {built.images: images})[0]
+        _check_moving_statistics(case, session)
+    for key in ('cross_entropy', 'aux_cross_entropy', 'regularization_loss', 'total_loss'):
+        if f'train/{key}' in case:
+            assert_close(values[key], case[f'train/{key}'], 1e-3, key)
+    _check_end_point_stats(case, 'train', end_points, 5e-3)
+    _check_gradient_norms(case, values['gradient_norms'], gradient_tolerance)
+    assert len(updates) == case['train/n_update_ops']
+
+
+def _training_tensors(built: Built, labels: np.ndarray) -> Dict[str, Any]:
+    """Losses as the recorded cases define them: the total is without the auxiliary loss."""
+
+    def cross_entropy(logits: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_mean(
+            tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+        )
+
+    tensors = {'cross_entropy': cross_entropy(built.end_points[registry.LOGITS])}
+    if registry.AUXILIARY_LOGITS in built.end_points:
+        auxiliary = built.end_points[registry.AUXILIARY_LOGITS]
+        tensors['aux_cross_entropy'] = cross_entropy(auxiliary)
+    penalties = tf1.get_collection(tf1.GraphKeys.REGULARIZATION_LOSSES)
+    tensors['regularization_loss'] = tf.add_n(penalties) if penalties else tf.constant(0.0)
+    tensors['total_loss'] = tensors['cross_entropy'] + tensors['regularization_loss']
+    return tensors
+
+
+def _check_end_point_stats(
+    case: Dict[str, np.ndarray], mode: str, end_points: Dict[str, np.ndarray], tolerance: float
+) -> None:
+    """Mean, standard deviation and largest magnitude of every end point."""
+    names = [str(name) for name in case[f'{mode}/end_point_names']]
+    for name, expected in zip(names, case[f'{mode}/end_point_stats']):
+        value = end_points[name].astype(np.float64)
+        actual = [value.mean(), value.std(), np.abs(value).max()]
+        assert_close(actual, expected, tolerance, f'{mode} end point {name}')
+
+
+def _check_gradient_norms(case: Dict[str, np.ndarray], norms: np.ndarray, tolerance: float) -> None:
+    # Norms near zero (a bias before batch norm) are noise: they move with the last bits of the
+    # input. So small ones are only asked to stay small.
+    expected = case['train/grad_norms']
+    floor = 0.01 * np.median(expected)
+    for name, value, target in zip(case['train/grad_norm_names'], norms, expected):
+        difference = abs(value - target)
+        message = f'gradient norm of {name}: {value:.6g}, recorded {target:.6g}'
+        assert difference <= tolerance * max(target, floor), message
+
+
+def _check_moving_statistics(case: Dict[str, np.ndarray], session: tf1.Session) -> None:
+    prefix = 'train/bn_after_1_update/'
+    recorded = [key for key in case if key.startswith(prefix)]
+    for key in recorded:
+        variable = key[len(prefix) :]
+        actual = session.run(f'{variable}:0')
+        assert_close(actual, case[key], 1e-4, f'{variable} after one update')
+
+
+def _assert_recorded(
+    case: Dict[str, np.ndarray], key: str, value: np.ndarray, tolerance: float
+) -> None:
+    """Compares with an array that is recorded whole, or as every n-th element."""
+    if key in case:
+        assert_close(value, case[key], tolerance, key)
+        return
+    assert value.shape == tuple(case[f'{key}__shape'])
+    sampled = value.ravel()[:: int(case[f'{key}__stride'])]
+    assert_close(sampled, case[f'{key}__sub'], tolerance, key)
