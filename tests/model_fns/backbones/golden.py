@@ -264,11 +264,11 @@ def _check_gradient_norms(case: Dict[str, np.ndarray], norms: np.ndarray, tolera
 
 def _check_moving_statistics(case: Dict[str, np.ndarray], session: tf1.Session) -> None:
     prefix = 'train/bn_after_1_update/'
-    recorded = [key for key in case if key.startswith(prefix)]
-    for key in recorded:
-        variable = key[len(prefix) :]
-        actual = session.run(f'{variable}:0')
-        assert_close(actual, case[key], 1e-4, f'{variable} after one update')
+    recorded = {key[len(prefix) :]: case[key] for key in case if key.startswith(prefix)}
+    variables = session.graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
+    values = session.run({v.op.name: v for v in variables if v.op.name in recorded})
+    for variable, expected in recorded.items():
+        assert_close(values[variable], expected, 1e-4, f'{variable} after one update')
 
 
 def _assert_recorded(

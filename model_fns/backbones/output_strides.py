@@ -1,0 +1,47 @@
+"""Where a network stops striding, so that its feature maps stay large."""
+
+from __future__ import annotations
+
+from typing import Optional, Sequence, Tuple
+
+from estimator_lib import errors
+
+
+def atrous_strides(
+    strides: Sequence[int], output_stride: Optional[int] = None
+) -> Tuple[Tuple[int, int], ...]:
+    """The stride and atrous rate of each layer.
+
+    Once the product of the strides has reached `output_stride`, further strides become 1, and the
+    layers after each of those see the same part of the image by an atrous rate multiplied by it
+    (Chen et al. 2017, section 3.1). For example, strides 2 2 2 1 with output stride 4 become
+    (2, 1), (2, 1), (1, 1), (1, 2).
+
+    Args:
+        strides: of the network's layers, from the image on.
+        output_stride: input size over feature-map size; None: all strides stay.
+
+    Returns:
+        (stride, rate) of each layer.
+
+    Raises:
+        errors.ConfigError: the product of the first strides never is `output_stride`.
+    """
+    product, products = 1, [1]
+    for stride in strides:
+        product *= stride
+        products.append(product)
+    if output_stride is not None and output_stride not in products:
+        known = ', '.join(str(known) for known in sorted(set(products)))
+        raise errors.ConfigError(
+            f'output_stride: this network cannot have {output_stride}; it can have {known}.'
+        )
+    current, rate, result = 1, 1, []
+    for stride in strides:
+        if current == output_stride:
+            result.append((1, rate))
+            rate *= stride
+        else:
+            result.append((stride, 1))
+            current *= stride
+    return tuple(result)
