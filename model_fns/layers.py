@@ -213,7 +213,7 @@ def conv2d(
         style: initial values, penalties, normalisation, activation.
         scope: name of the layer.
         stride: one number, or (vertical, horizontal).
-        rate: atrous rate: distance between the kernel's taps.
+        rate: atrous rate: distance between the kernel's taps. Above 1 the stride is 1.
         padding: `SAME`, `VALID` or `FIXED`.
         use_bias: None: exactly when there is no batch norm.
         bias_initializer: first value of the biases.
@@ -229,13 +229,7 @@ def conv2d(
             style.initializer,
             style.penalty,
         )
-        outputs = tf.nn.conv2d(
-            inputs,
-            weights,
-            strides=_pair(stride),
-            padding=_padding(padding, kernel, rate),
-            dilations=rate,
-        )
+        outputs = _convolve(inputs, weights, _pair(stride), rate, padding)
         return _finish(outputs, style, use_bias, bias_initializer)
 
 
@@ -295,14 +289,19 @@ def separable_conv2d(
 
 
 def fully_connected(
-    inputs: tf.Tensor, num_outputs: int, style: LayerStyle, scope: str
+    inputs: tf.Tensor,
+    num_outputs: int,
+    style: LayerStyle,
+    scope: str,
+    *,
+    bias_initializer: Initializer = ZEROS,
 ) -> tf.Tensor:
     """Matrix product on the last axis of [batch, channels], then as in `conv2d`."""
     with tf1.variable_scope(scope):
         weights = variable(
             'weights', [inputs.shape[-1], num_outputs], style.initializer, style.penalty
         )
-        return _finish(tf.matmul(inputs, weights), style, None, ZEROS)
+        return _finish(tf.matmul(inputs, weights), style, None, bias_initializer)
 
 
 def batch_norm(
@@ -362,6 +361,45 @@ def divisible_channels(channels: float, divisor: int = 8, at_least: Optional[int
     at_least = divisor if at_least is None else at_least
     rounded = max(at_least, int(channels + divisor / 2) // divisor * divisor)
     return rounded + divisor if rounded < 0.9 * channels else rounded
+
+
+def _convolve(
+    inputs: tf.Tensor, weights: tf.Variable, stride: Tuple[int, int], rate: int, padding: Padding
+) -> tf.Tensor:
+    if padding == 'FIXED' and stride == (1, 1):
+        padding = 'SAME'
+    if rate == 1:
+        padding = _padding(padding, weights.shape.as_list()[:2], 1)
+        return tf.nn.conv2d(inputs, weights, stride, padding)
+    if stride != (1, 1):
+        raise ValueError(f'An atrous convolution has stride 1; got stride {stride}, rate {rate}.')
+    return _atrous_convolve(inputs, tf.convert_to_tensor(weights), rate, padding)
+
+
+def _atrous_convolve(
+    inputs: tf.Tensor, weights: tf.Tensor, rate: int, padding: Padding
+) -> tf.Tensor:
+    """Convolution of stride 1 with gaps between the taps, differentiable on every device.
+
+    The kernel is the faster way forwards, but its gradient is missing on a CPU without oneDNN: the
+    gradient is that of the same convolution written as space-to-batch.
+    """
+
+    @tf.custom_gradient
+    def convolve(image: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
+        def gradient(upstream: tf.Tensor) -> Sequence[tf.Tensor]:
+            same = tf1.nn.with_space_to_batch(
+                image,
+                [rate, rate],
+                padding,
+                lambda batch, _, inner: tf.nn.conv2d(batch, kernel, 1, inner),
+                filter_shape=kernel.shape,
+            )
+            return tf.gradients(same, [image, kernel], upstream)
+
+        return tf.nn.conv2d(image, kernel, 1, padding, dilations=rate), gradient
+
+    return convolve(inputs, weights)
 
 
 def _depthwise(
