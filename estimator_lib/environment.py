@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import sys
+from typing import Optional
 
 PYTHONS = ((3, 9), (3, 11))
 TENSORFLOW = '2.15'
+# Names under which TensorFlow is distributed.
+DISTRIBUTIONS = ('tensorflow', 'tensorflow-cpu', 'tensorflow-intel', 'tensorflow-macos')
 
 
 def check() -> None:
-    """Raises ImportError with one plain sentence where the versions do not fit."""
+    """Raises ImportError with one plain sentence where the versions do not fit.
+
+    Reads TensorFlow's version without importing it, so that bad flags are answered at once.
+    """
     least, most = PYTHONS
     if not least <= sys.version_info[:2] <= most:
         raise ImportError(
             f'This project needs Python {least[0]}.{least[1]} to {most[0]}.{most[1]}, and this is '
-            f'Python {sys.version_info[0]}.{sys.version_info[1]}: TensorFlow {TENSORFLOW}, the last '
-            'one with tf.estimator, has no builds for it.'
+            f'Python {sys.version_info[0]}.{sys.version_info[1]}: TensorFlow {TENSORFLOW}, the '
+            'last one with tf.estimator, has no builds for it.'
         )
-    try:
-        import tensorflow as tf
-    except ImportError as error:
+    version = tensorflow_version()
+    if version is None or not version.startswith(TENSORFLOW + '.'):
+        found = 'there is none here' if version is None else f'this is TensorFlow {version}'
         raise ImportError(
-            f'This project needs TensorFlow {TENSORFLOW}, which does not import here ({error}): '
-            f'pip install "tensorflow=={TENSORFLOW}.*".'
-        ) from error
-    if not tf.__version__.startswith(TENSORFLOW + '.'):
-        raise ImportError(
-            f'This project needs TensorFlow {TENSORFLOW}, the last one with tf.estimator, and this '
-            f'is TensorFlow {tf.__version__}: pip install "tensorflow=={TENSORFLOW}.*".'
+            f'This project needs TensorFlow {TENSORFLOW}, the last one with tf.estimator, and '
+            f'{found}: pip install "tensorflow=={TENSORFLOW}.*".'
         )
+
+
+def tensorflow_version() -> Optional[str]:
+    """The version that is installed; None when none is."""
+    for name in DISTRIBUTIONS:
+        try:
+            return importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return None

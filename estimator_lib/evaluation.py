@@ -1,0 +1,166 @@
+"""Evaluating a checkpoint, and what follows from the numbers: exports, early stopping."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import os
+import time
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence
+
+import tensorflow as tf
+
+from estimator_lib import checkpoints, exporting, model_fn, summaries
+from estimator_lib.hooks import early_stopping, preemption
+from estimator_lib.task import Task
+from protos import eval_pb2
+
+tf1 = tf.compat.v1
+log = logging.getLogger('estimator_lib')
+
+METRICS_FILE = 'metrics.json'
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluationSet:
+    """One set of examples that checkpoints are evaluated on.
+
+    Attributes:
+        name: of the set; its events are in `model_dir/eval_<name>`.
+        input_fn: one pass over its examples.
+    """
+
+    name: str
+    input_fn: Callable[[], Any]
+
+
+class Evaluator:
+    """Evaluates checkpoints of one run.
+
+    Args:
+        task: gives the metrics their final form, and draws.
+        estimator: builds and runs the evaluation graph.
+        sets: what to evaluate on; exports and early stopping go by the first.
+        exporters: told of each evaluation.
+        stopping: told of each evaluation; None for never.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        estimator: tf.estimator.Estimator,
+        sets: Sequence[EvaluationSet],
+        exporters: Sequence[exporting.Exporter] = (),
+        stopping: Optional[early_stopping.EarlyStopping] = None,
+    ):
+        self._task = task
+        self._estimator = estimator
+        self._sets = list(sets)
+        self._exporters = list(exporters)
+        self._stopping = stopping
+        self.last_step: Optional[int] = None
+        self.last_metrics: Dict[str, Dict[str, float]] = {}
+
+    def evaluate(self, checkpoint_path: str, is_final: bool = False) -> bool:
+        """Evaluates one checkpoint on all sets, prints, saves, exports.
+
+        Args:
+            checkpoint_path: its prefix.
+            is_final: whether training has ended with it.
+
+        Returns:
+            Whether training should stop.
+        """
+        step = checkpoints.step_of(checkpoint_path)
+        if step != self.last_step:
+            self.last_metrics = {
+                one.name: self._evaluate_set(one, checkpoint_path) for one in self._sets
+            }
+            self.last_step = step
+            write_metrics(self._estimator.model_dir, step, self.last_metrics)
+        first = self.last_metrics[self._sets[0].name]
+        for exporter in self._exporters:
+            exporter.export(step, checkpoint_path, first, is_final)
+        return self._stopping is not None and self._stopping.update(step, first)
+
+    def _evaluate_set(self, one: EvaluationSet, checkpoint_path: str) -> Dict[str, float]:
+        started = time.monotonic()
+        values = self._estimator.evaluate(
+            one.input_fn, checkpoint_path=checkpoint_path, name=one.name
+        )
+        metrics = finish_metrics(self._task, values)
+        eval_dir = self._estimator.eval_dir(one.name)
+        step = int(values['global_step'])
+        already = {name for name, value in values.items() if metrics.get(name) == value}
+        summaries.write(
+            eval_dir,
+            step,
+            scalars={name: value for name, value in metrics.items() if name not in already},
+            pictures=self._task.draw_metrics(values),
+        )
+        seconds = time.monotonic() - started
+        log.info('evaluation on %s, step %d, %.1f s', one.name, step, seconds)
+        for name in sorted(metrics):
+            log.info('  %-48s %.6g', name, metrics[name])
+        return metrics
+
+
+def finish_metrics(task: Task, values: Mapping[str, Any]) -> Dict[str, float]:
+    """The scalars to report, from what `Estimator.evaluate` returned."""
+    of_losses = set(model_fn.loss_metric_names(task))
+    of_task = {
+        name: value
+        for name, value in values.items()
+        if name not in of_losses and name != 'global_step'
+    }
+    metrics = task.finish_metrics(of_task)
+    metrics.update({name: float(value) for name, value in values.items() if name in of_losses})
+    return metrics
+
+
+def write_metrics(model_dir: str, step: int, metrics: Mapping[str, Mapping[str, float]]) -> None:
+    """Writes `metrics.json`: the step, and the metrics of each evaluation set."""
+    checkpoints.write_atomically(
+        os.path.join(model_dir, METRICS_FILE),
+        json.dumps({'global_step': step, **metrics}, indent=2, sort_keys=True) + '\n',
+    )
+
+
+class EvaluationListener(tf1.train.CheckpointSaverListener):
+    """Evaluates the checkpoints that a training session saves, as often as the schedule says.
+
+    Args:
+        evaluator: does the work.
+        schedule: start delay and throttle.
+        model_dir: where the checkpoints are.
+        first_step: the step that training starts from: its checkpoint is not evaluated.
+    """
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        schedule: eval_pb2.EvaluationSchedule,
+        model_dir: str,
+        first_step: int,
+    ):
+        self._evaluator = evaluator
+        self._schedule = schedule
+        self._model_dir = model_dir
+        self._last_step = first_step
+        self._next_time = time.monotonic() + schedule.start_delay_seconds
+
+    def after_save(self, session: tf1.Session, global_step_value: int) -> bool:
+        """Evaluates when it is time; whether training should stop."""
+        del session
+        if preemption.requested() or not self._due(global_step_value):
+            return False
+        self._last_step = global_step_value
+        self._next_time = time.monotonic() + self._schedule.throttle_seconds
+        checkpoint = tf1.train.latest_checkpoint(self._model_dir)
+        return self._evaluator.evaluate(checkpoint)
+
+    def _due(self, step: int) -> bool:
+        if step <= self._last_step or time.monotonic() < self._next_time:
+            return False
+        return step - self._last_step >= self._schedule.throttle_steps

@@ -1,0 +1,271 @@
+"""`create_model_fn`: any task as the `model_fn` of a `tf.estimator.Estimator`.
+
+Reads as the recipe: predictions, losses, and then what the mode asks for. How gradients are
+clipped, how a checkpoint is mapped, how a hook reports, is written elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Mapping, Optional
+
+import tensorflow as tf
+
+from estimator_lib import checkpoints, errors, inputs, summaries
+from estimator_lib.hooks import non_finite, preemption, profiling, progress
+from estimator_lib.optimization import (
+    gradients,
+    learning_rates,
+    moving_averages,
+    optimize_loss,
+    optimizers,
+)
+from estimator_lib.task import SOURCE_ID, Features, Labels, Task, Tensors
+from protos import pipeline_pb2
+
+tf1 = tf.compat.v1
+ModeKeys = tf.estimator.ModeKeys
+
+REGULARIZATION_LOSS = 'regularization_loss'
+TOTAL_LOSS = 'total_loss'
+
+ModelFn = Callable[..., tf.estimator.EstimatorSpec]
+
+
+def create_model_fn(
+    task: Task,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    graph_hook_fn: Optional[Callable[[], None]] = None,
+) -> ModelFn:
+    """A `model_fn` that builds a task's graph for training, evaluation or prediction.
+
+    Args:
+        task: what the network is, and what it is trained for.
+        config: how it is trained and evaluated.
+        graph_hook_fn: called in each graph when the forward pass and the losses are built and
+            before gradients are; for rewrites of the forward graph.
+
+    Returns:
+        `model_fn(features, labels, mode, params, config)`, as `tf.estimator.Estimator` takes it.
+        `params` must be empty: everything comes from the pipeline config.
+    """
+    pipeline = config
+
+    def model_fn(
+        features: Features,
+        labels: Optional[Labels],
+        mode: str,
+        params: Optional[Mapping[str, Any]] = None,
+        config: Optional[tf.estimator.RunConfig] = None,
+    ) -> tf.estimator.EstimatorSpec:
+        if params:
+            raise errors.ConfigError(
+                f'params={dict(params)!r} was given to a model_fn that takes everything from the '
+                'pipeline config; set the fields there.'
+            )
+        features, reader_state = inputs.pop_reader_state(features)
+        predictions = task.predict(features, mode)
+        if mode == ModeKeys.PREDICT:
+            if graph_hook_fn is not None:
+                graph_hook_fn()
+            return _predict_spec(task, pipeline, predictions, features)
+        losses = compute_losses(task, pipeline, predictions, features, labels)
+        if graph_hook_fn is not None:
+            graph_hook_fn()
+        if mode == ModeKeys.TRAIN:
+            return _train_spec(task, pipeline, losses, features, reader_state, config)
+        return _eval_spec(task, pipeline, predictions, losses, features, labels)
+
+    return model_fn
+
+
+def compute_losses(
+    task: Task,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    predictions: Tensors,
+    features: Features,
+    labels: Labels,
+) -> Tensors:
+    """The task's losses, the regularisation of its variables, and their sum.
+
+    Returns:
+        float32 scalars by name: those of `task.losses`, `REGULARIZATION_LOSS` where the network
+        has any and `train_config.add_regularization_loss` is set, and last `TOTAL_LOSS`.
+    """
+    losses = dict(task.losses(predictions, features, labels))
+    penalties = tf1.get_collection(tf1.GraphKeys.REGULARIZATION_LOSSES)
+    if penalties and config.train_config.add_regularization_loss:
+        losses[REGULARIZATION_LOSS] = tf.add_n(penalties, name=REGULARIZATION_LOSS)
+    losses[TOTAL_LOSS] = tf.add_n(list(losses.values()), name=TOTAL_LOSS)
+    return losses
+
+
+def loss_metric_names(task: Task) -> List[str]:
+    """The names under which an evaluation reports losses."""
+    names = [*task.loss_names(), REGULARIZATION_LOSS, TOTAL_LOSS]
+    return ['loss', *(f'Loss/{name}' for name in names)]
+
+
+def _train_spec(
+    task: Task,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    losses: Tensors,
+    features: Features,
+    reader_state: Optional[inputs.ReaderState],
+    run_config: tf.estimator.RunConfig,
+) -> tf.estimator.EstimatorSpec:
+    """The training graph: gradients applied, weights restored, hooks that watch."""
+    train_config = config.train_config
+    global_step = tf1.train.get_or_create_global_step()
+    learning_rate = learning_rates.create_learning_rate(
+        optimizers.learning_rate_config(train_config.optimizer),
+        global_step,
+        train_config.num_steps,
+    )
+    summaries.scalars({'learning_rate': learning_rate})
+    summaries.scalars({f'Loss/{name}': loss for name, loss in losses.items()})
+    train_op = optimize_loss.optimize_loss(
+        losses[TOTAL_LOSS],
+        global_step=global_step,
+        optimizer=optimizers.create_optimizer(train_config.optimizer, learning_rate),
+        policy=gradients.GradientPolicy.from_config(train_config, task.last_layer_scopes()),
+        variables=tf1.trainable_variables(),
+        update_ops=tf1.get_collection(tf1.GraphKeys.UPDATE_OPS),
+        moving_average_decay=moving_averages.decay_from_config(train_config.optimizer),
+        summarize_gradients=train_config.summarize_gradients,
+    )
+    if reader_state is not None:
+        train_op = tf.group(train_op, inputs.advance_position(reader_state))
+    if train_config.progress.summarize_variables:
+        summaries.histograms(tf1.trainable_variables())
+    return tf.estimator.EstimatorSpec(
+        ModeKeys.TRAIN,
+        loss=losses[TOTAL_LOSS],
+        train_op=train_op,
+        scaffold=_train_scaffold(task, config, run_config),
+        training_hooks=_training_hooks(
+            config, losses, learning_rate, features, reader_state, run_config
+        ),
+    )
+
+
+def _train_scaffold(
+    task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, run_config: tf.estimator.RunConfig
+) -> tf1.train.Scaffold:
+    """The one Saver, and where the first values come from."""
+    train_config = config.train_config
+    init_fn = None
+    if train_config.fine_tune_checkpoint:
+        init_fn = checkpoints.fine_tune_init_fn(
+            train_config,
+            task.restore_map(
+                tf1.get_collection(tf1.GraphKeys.MODEL_VARIABLES),
+                checkpoints.checkpoint_type(train_config),
+            ),
+            last_layer_scopes=task.last_layer_scopes(),
+            model_dir=run_config.model_dir,
+        )
+    checkpoints.check_model_dir(run_config.model_dir, tf1.global_variables())
+    saver = checkpoints.create_saver(
+        keep_max=train_config.checkpoints.keep_max,
+        keep_every_n_hours=train_config.keep_checkpoint_every_n_hours,
+    )
+    return tf1.train.Scaffold(init_fn=init_fn, saver=saver)
+
+
+def _training_hooks(
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    losses: Tensors,
+    learning_rate: tf.Tensor,
+    features: Features,
+    reader_state: Optional[inputs.ReaderState],
+    run_config: tf.estimator.RunConfig,
+) -> List[tf1.train.SessionRunHook]:
+    train_config = config.train_config
+    hooks: List[tf1.train.SessionRunHook] = [
+        non_finite.NonFiniteLossHook(
+            losses, learning_rate, features[SOURCE_ID], train_config.non_finite_loss_policy
+        ),
+        progress.ProgressHook(
+            losses,
+            learning_rate,
+            batch_size=train_config.batch_size,
+            num_steps=train_config.num_steps,
+            every_n_steps=train_config.progress.every_n_steps,
+            wait_seconds=None if reader_state is None else reader_state.wait_seconds,
+            skipped=None if reader_state is None else reader_state.skipped,
+        ),
+        preemption.PreemptionHook(),
+    ]
+    if train_config.progress.profile_step:
+        hooks.append(
+            profiling.ProfileHook(train_config.progress.profile_step, run_config.model_dir)
+        )
+    return hooks
+
+
+def _eval_spec(
+    task: Task,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    predictions: Tensors,
+    losses: Tensors,
+    features: Features,
+    labels: Labels,
+) -> tf.estimator.EstimatorSpec:
+    """The evaluation graph: metrics over all batches, losses as means over all examples."""
+    outputs = task.postprocess(predictions, features)
+    metrics = dict(task.metrics(outputs, features, labels))
+    batch_size = tf.cast(tf.shape(features[SOURCE_ID])[0], tf.float32)
+    for name, loss in losses.items():
+        metrics[f'Loss/{name}'] = tf1.metrics.mean(loss, weights=batch_size)
+    hooks = []
+    if config.eval_config.num_visualizations:
+        hooks.append(
+            summaries.ExamplePictures(
+                task.draw, features, outputs, labels, config.eval_config.num_visualizations
+            )
+        )
+    return tf.estimator.EstimatorSpec(
+        ModeKeys.EVAL,
+        loss=losses[TOTAL_LOSS],
+        eval_metric_ops=metrics,
+        evaluation_hooks=hooks,
+        scaffold=_restore_scaffold(config),
+    )
+
+
+def _predict_spec(
+    task: Task,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    predictions: Tensors,
+    features: Features,
+) -> tf.estimator.EstimatorSpec:
+    """The inference graph and its signature."""
+    outputs = task.postprocess(predictions, features)
+    exported = task.export_outputs(outputs)
+    return tf.estimator.EstimatorSpec(
+        ModeKeys.PREDICT,
+        predictions=exported,
+        export_outputs={
+            tf1.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY: (
+                tf.estimator.export.PredictOutput(exported)
+            )
+        },
+        scaffold=_restore_scaffold(config),
+    )
+
+
+def _restore_scaffold(config: pipeline_pb2.TrainEvalPipelineConfig) -> tf1.train.Scaffold:
+    """A Saver that reads the model's variables alone: those, or their moving averages.
+
+    Checkpoints of other programs have no global step and no optimizer slots; evaluation and export
+    need neither.
+    """
+    return tf1.train.Scaffold(saver=tf1.train.Saver(variables_to_restore(config)))
+
+
+def variables_to_restore(config: pipeline_pb2.TrainEvalPipelineConfig) -> Dict[str, tf.Variable]:
+    """The current graph's model variables by the name that evaluation and export read them from."""
+    variables = tf1.get_collection(tf1.GraphKeys.MODEL_VARIABLES)
+    if config.eval_config.use_moving_averages:
+        return moving_averages.variables_to_restore(variables)
+    return {variable.op.name: variable for variable in variables}

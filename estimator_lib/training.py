@@ -1,0 +1,407 @@
+"""Driving an Estimator: train, evaluate, export, on one machine or as a task of a cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from typing import Any, Callable, Dict, Iterator, List, Optional
+
+import tensorflow as tf
+
+from estimator_lib import (
+    checkpoints,
+    cluster,
+    errors,
+    evaluation,
+    exporting,
+    inputs,
+    model_fn,
+)
+from estimator_lib import config as config_lib
+from estimator_lib.hooks import early_stopping, preemption
+from estimator_lib.task import Task
+from protos import input_reader_pb2, pipeline_pb2
+
+tf1 = tf.compat.v1
+ModeKeys = tf.estimator.ModeKeys
+log = logging.getLogger('estimator_lib')
+
+DEFAULT_SAVE_SECONDS = 600
+
+
+def create_estimator(
+    task: Task,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    model_dir: str,
+    graph_hook_fn: Optional[Callable[[], None]] = None,
+) -> tf.estimator.Estimator:
+    """The Estimator of a task.
+
+    Args:
+        task: what it trains.
+        config: how; the cadence of checkpoints and summaries, the seed and the number type too.
+        model_dir: where checkpoints and events go.
+        graph_hook_fn: see `model_fn.create_model_fn`.
+    """
+    return tf.estimator.Estimator(
+        model_fn.create_model_fn(task, config, graph_hook_fn),
+        model_dir=model_dir,
+        config=create_run_config(config, model_dir),
+    )
+
+
+def create_run_config(
+    config: pipeline_pb2.TrainEvalPipelineConfig, model_dir: str
+) -> tf.estimator.RunConfig:
+    """Cadences, seed and session options of a run."""
+    train_config = config.train_config
+    saves = train_config.checkpoints
+    by_steps = saves.WhichOneof('cadence') == 'save_every_n_steps'
+    every = {
+        'save_checkpoints_steps': saves.save_every_n_steps if by_steps else None,
+        'save_checkpoints_secs': (
+            None if by_steps else saves.save_every_n_seconds or DEFAULT_SAVE_SECONDS
+        ),
+    }
+    return tf.estimator.RunConfig(
+        model_dir=model_dir,
+        tf_random_seed=train_config.random_seed,
+        save_summary_steps=train_config.progress.summary_every_n_steps or None,
+        log_step_count_steps=None,
+        keep_checkpoint_max=saves.keep_max or None,
+        keep_checkpoint_every_n_hours=train_config.keep_checkpoint_every_n_hours,
+        session_config=create_session_config(train_config.use_bfloat16),
+        **every,
+    )
+
+
+def create_session_config(use_bfloat16: bool = False) -> tf1.ConfigProto:
+    """Session options.
+
+    Args:
+        use_bfloat16: let the CPU's matrix kernels compute in bfloat16; variables stay float32.
+    """
+    session_config = tf1.ConfigProto(allow_soft_placement=True)
+    session_config.gpu_options.allow_growth = True
+    if use_bfloat16:
+        rewrites = session_config.graph_options.rewrite_options
+        rewrites.auto_mixed_precision_onednn_bfloat16 = rewrites.ON
+    return session_config
+
+
+def train_and_evaluate(
+    task: Task,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    model_dir: str,
+    *,
+    evaluate: bool = True,
+    eval_training_data: int = 0,
+    graph_hook_fn: Optional[Callable[[], None]] = None,
+) -> Dict[str, Dict[str, float]]:
+    """Trains until `train_config.num_steps`, evaluates on the way and at the end, and exports.
+
+    A `model_dir` with checkpoints of the same model is resumed. Under `TF_CONFIG` it does what
+    this process's task of the cluster has to do.
+
+    Args:
+        task: what to train.
+        config: how.
+        model_dir: where everything goes; made when it is not there.
+        evaluate: False to train only, whatever `eval_config.schedule` says.
+        eval_training_data: n: evaluate on every n-th training example as well; 0: do not.
+        graph_hook_fn: see `model_fn.create_model_fn`.
+
+    Returns:
+        The metrics of the last evaluation, by evaluation set; empty where there was none.
+
+    Raises:
+        errors.UserError: config, data, checkpoint or cluster are not usable as they are.
+        preemption.Preempted: the process was told to end; the checkpoint is saved.
+    """
+    task_of_cluster = cluster.read_tf_config()
+    prepare_model_dir(config, model_dir, writes=task_of_cluster is None or task_of_cluster.is_chief)
+    check_metric_names(task, config)
+    estimator = create_estimator(task, config, model_dir, graph_hook_fn)
+    evaluate = evaluate and config.eval_config.schedule.enabled and bool(config.eval_input_reader)
+    evaluator = None
+    if evaluate:
+        evaluator = create_evaluator(task, config, estimator, eval_training_data)
+    if task_of_cluster is not None:
+        return _run_cluster_task(task, config, estimator, evaluator)
+    with preemption.preemption_guard():
+        _train(task, config, estimator, evaluator)
+        return _finish(task, config, estimator, evaluator)
+
+
+def evaluate(
+    task: Task,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    model_dir: str,
+    checkpoint_path: Optional[str] = None,
+    eval_training_data: int = 0,
+) -> Dict[str, Dict[str, float]]:
+    """Evaluates one checkpoint, the latest of `model_dir` unless another is given.
+
+    Returns:
+        The metrics, by evaluation set; also written to `model_dir/metrics.json` and as events.
+    """
+    checkpoint = checkpoints.resolve_checkpoint(checkpoint_path or model_dir)
+    estimator = create_estimator(task, config, model_dir)
+    evaluator = evaluation.Evaluator(
+        task, estimator, _evaluation_sets(task, config, eval_training_data)
+    )
+    with preemption.preemption_guard(), explained_data_errors(task, config.eval_input_reader):
+        evaluator.evaluate(checkpoint)
+    return evaluator.last_metrics
+
+
+def evaluate_checkpoints(
+    task: Task,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    model_dir: str,
+    checkpoint_dir: str,
+    *,
+    run_once: bool = False,
+    max_retries: int = 0,
+    eval_training_data: int = 0,
+    poll_seconds: float = 5.0,
+    idle_seconds: float = 600.0,
+) -> Dict[str, Dict[str, float]]:
+    """Evaluates the checkpoints of a folder as another process writes them.
+
+    Ends with the checkpoint of step `train_config.num_steps`, or when none has come for a while.
+
+    Args:
+        task: what is evaluated.
+        config: how.
+        model_dir: where events and metrics go.
+        checkpoint_dir: where the checkpoints come from.
+        run_once: evaluate the latest checkpoint that is there, and end.
+        max_retries: how many failed evaluations are tried again (a checkpoint may have been
+            deleted by the training process in the meantime).
+        eval_training_data: n: evaluate on every n-th training example as well; 0: do not.
+        poll_seconds: between two looks into the folder.
+        idle_seconds: without a new checkpoint, after which this ends.
+
+    Returns:
+        The metrics of the last evaluation, by evaluation set.
+    """
+    estimator = create_estimator(task, config, model_dir)
+    evaluator = evaluation.Evaluator(
+        task, estimator, _evaluation_sets(task, config, eval_training_data)
+    )
+    with preemption.preemption_guard(), explained_data_errors(task, config.eval_input_reader):
+        if run_once:
+            evaluator.evaluate(checkpoints.resolve_checkpoint(checkpoint_dir))
+            return evaluator.last_metrics
+        for path in tf1.train.checkpoints_iterator(
+            checkpoint_dir, min_interval_secs=poll_seconds, timeout=idle_seconds
+        ):
+            try:
+                evaluator.evaluate(path)
+            except (tf.errors.NotFoundError, tf.errors.InvalidArgumentError) as error:
+                if max_retries == 0:
+                    raise
+                max_retries -= 1
+                log.warning('evaluation of %s failed, %d tries left: %s', path, max_retries, error)
+            if config.train_config.num_steps and (
+                checkpoints.step_of(path) >= config.train_config.num_steps
+            ):
+                break
+        else:
+            log.warning('no new checkpoint in %s for %d s', checkpoint_dir, idle_seconds)
+    return evaluator.last_metrics
+
+
+def prepare_model_dir(
+    config: pipeline_pb2.TrainEvalPipelineConfig, model_dir: str, writes: bool = True
+) -> None:
+    """Makes `model_dir` ready: there, writable, without leftovers of killed saves.
+
+    The config that the run goes by is saved in it.
+
+    Args:
+        config: saved as `model_dir/pipeline.config`.
+        model_dir: the folder.
+        writes: whether this process is the one that writes to it.
+    """
+    checkpoints.refuse_own_checkpoint(model_dir, config.train_config.fine_tune_checkpoint)
+    if writes:
+        checkpoints.ensure_writable(model_dir)
+        checkpoints.clean_temporary(model_dir)
+        config_lib.save_pipeline_config(config, model_dir)
+
+
+def check_metric_names(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
+    """Refuses a metric that no evaluation will report, before hours of training.
+
+    Raises:
+        errors.ConfigError: the message has the field, and the metrics that there are.
+    """
+    known = metric_names(task)
+    fields = {
+        'export_config.best.metric': config.export_config.best.metric,
+        'train_config.early_stopping.metric': config.train_config.early_stopping.metric,
+    }
+    for field, name in fields.items():
+        if name and name not in known:
+            raise errors.ConfigError(
+                f'{field}: {task.name} has no metric {name!r}{errors.did_you_mean(name, known)}'
+            )
+
+
+def metric_names(task: Task) -> List[str]:
+    """Every name that an evaluation of the task may report."""
+    return [*task.metric_names(), *model_fn.loss_metric_names(task)]
+
+
+def create_evaluator(
+    task: Task,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    estimator: tf.estimator.Estimator,
+    eval_training_data: int = 0,
+) -> evaluation.Evaluator:
+    """The evaluator of a training run, with its exporters and early stopping."""
+    sets = _evaluation_sets(task, config, eval_training_data)
+    stopping = None
+    if config.train_config.HasField('early_stopping'):
+        stopping = early_stopping.EarlyStopping.from_config(
+            config.train_config.early_stopping, estimator.eval_dir(sets[0].name)
+        )
+    exporters = exporting.create_exporters(task, config, estimator.model_dir)
+    return evaluation.Evaluator(task, estimator, sets, exporters, stopping)
+
+
+@contextlib.contextmanager
+def explained_data_errors(task: Task, readers: Any) -> Iterator[None]:
+    """Turns TensorFlow's error about some record into one that names the file and the record.
+
+    Args:
+        task: decodes.
+        readers: the input readers that may have been at fault.
+    """
+    try:
+        yield
+    except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
+        for reader in readers:
+            explained = inputs.explain_failure(task, reader, error)
+            if explained is not None:
+                raise explained from error
+        raise
+
+
+def _train(
+    task: Task,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    estimator: tf.estimator.Estimator,
+    evaluator: Optional[evaluation.Evaluator],
+) -> None:
+    listeners = []
+    if evaluator is not None:
+        listeners.append(
+            evaluation.EvaluationListener(
+                evaluator,
+                config.eval_config.schedule,
+                estimator.model_dir,
+                first_step=checkpoints.latest_step(estimator.model_dir),
+            )
+        )
+    readers = [config.train_input_reader, *config.eval_input_reader]
+    with explained_data_errors(task, readers):
+        estimator.train(
+            train_input_fn(task, config),
+            max_steps=config.train_config.num_steps or None,
+            saving_listeners=listeners,
+        )
+    preemption.raise_if_requested()
+
+
+def _finish(
+    task: Task,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    estimator: tf.estimator.Estimator,
+    evaluator: Optional[evaluation.Evaluator],
+) -> Dict[str, Dict[str, float]]:
+    """The last evaluation, and the final export."""
+    checkpoint = checkpoints.resolve_checkpoint(estimator.model_dir)
+    if evaluator is not None:
+        with explained_data_errors(task, config.eval_input_reader):
+            evaluator.evaluate(checkpoint, is_final=True)
+        return evaluator.last_metrics
+    for exporter in exporting.create_exporters(task, config, estimator.model_dir):
+        if isinstance(exporter, exporting.FinalExporter):
+            exporter.export(checkpoints.step_of(checkpoint), checkpoint, {}, is_final=True)
+    return {}
+
+
+def train_input_fn(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> Callable[[], Any]:
+    """The training examples, for ever or `num_epochs` times."""
+    return inputs.create_input_fn(
+        task,
+        config.train_input_reader,
+        ModeKeys.TRAIN,
+        batch_size=config.train_config.batch_size,
+        seed=config.train_config.random_seed,
+    )
+
+
+def eval_input_fn(
+    task: Task,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    reader: input_reader_pb2.InputReader,
+) -> Callable[[], Any]:
+    """One pass over the examples of a reader."""
+    eval_config = config.eval_config
+    return inputs.create_input_fn(
+        task,
+        reader,
+        ModeKeys.EVAL,
+        batch_size=eval_config.batch_size,
+        seed=config.train_config.random_seed,
+        num_epochs=1,
+        max_examples=eval_config.num_examples if eval_config.HasField('num_examples') else None,
+    )
+
+
+def _evaluation_sets(
+    task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, eval_training_data: int
+) -> List[evaluation.EvaluationSet]:
+    readers = list(config.eval_input_reader)
+    if not readers and not eval_training_data:
+        raise errors.ConfigError('eval_input_reader: none is set; evaluation needs examples.')
+    names = [reader.name or str(index) for index, reader in enumerate(readers)]
+    if eval_training_data:
+        sample = input_reader_pb2.InputReader()
+        sample.CopyFrom(config.train_input_reader)
+        sample.sample_1_of_n_examples = eval_training_data
+        sample.shuffle = False
+        readers.append(sample)
+        names.append('training_data')
+    return [
+        evaluation.EvaluationSet(name, eval_input_fn(task, config, reader))
+        for name, reader in zip(names, readers)
+    ]
+
+
+def _run_cluster_task(
+    task: Task,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    estimator: tf.estimator.Estimator,
+    evaluator: Optional[evaluation.Evaluator],
+) -> Dict[str, Dict[str, float]]:
+    """What this process does as a task of a cluster with parameter servers."""
+    del evaluator
+    schedule = config.eval_config.schedule
+    train_spec = tf.estimator.TrainSpec(
+        train_input_fn(task, config), max_steps=config.train_config.num_steps or None
+    )
+    sets = _evaluation_sets(task, config, eval_training_data=0)
+    eval_spec = tf.estimator.EvalSpec(
+        sets[0].input_fn,
+        steps=None,
+        name=sets[0].name,
+        start_delay_secs=schedule.start_delay_seconds,
+        throttle_secs=schedule.throttle_seconds,
+    )
+    tf.estimator.train_and_evaluate(estimator, train_spec, eval_spec)
+    return {}

@@ -1,0 +1,95 @@
+"""Classification examples: records to images and labels of static shapes."""
+
+from __future__ import annotations
+
+from typing import Optional, Tuple
+
+import tensorflow as tf
+
+from estimator_lib.task import IMAGE, SOURCE_ID, Example, Features, Labels
+from model_fns import images
+from model_fns.label_map import LabelMap
+
+LABEL = 'label'  # int64 scalar: the index of the logit, from 0
+
+_KEYS = {
+    'image/encoded': tf.io.FixedLenFeature([], tf.string),
+    'image/class/label': tf.io.FixedLenFeature([], tf.int64, -1),
+    'image/class/text': tf.io.FixedLenFeature([], tf.string, ''),
+    'image/source_id': tf.io.FixedLenFeature([], tf.string, ''),
+    'image/filename': tf.io.FixedLenFeature([], tf.string, ''),
+}
+_UNLABELLED = -1
+
+
+def decode(
+    serialized: tf.Tensor,
+    num_classes: int,
+    labels_offset: int,
+    channels: int,
+    label_map: Optional[LabelMap] = None,
+) -> Example:
+    """One record.
+
+    Args:
+        serialized: string scalar, a `tf.train.Example` with `image/encoded` and either
+            `image/class/label` or, with a label map, `image/class/text`.
+        num_classes: how many labels there are.
+        labels_offset: the label of logit 0.
+        channels: 3, or 1 for grayscale.
+        label_map: ids of names, for records that have only those.
+
+    Returns:
+        `IMAGE`: uint8 [height, width, channels]; `LABEL`: int64 scalar in [0, num_classes);
+        `SOURCE_ID`: string scalar, the file name where the record has no id.
+    """
+    parsed = tf.io.parse_single_example(serialized, _KEYS)
+    label = parsed['image/class/label']
+    if label_map is not None:
+        by_name = label_map.lookup(parsed['image/class/text'])
+        label = tf.where(tf.equal(label, _UNLABELLED), by_name, label)
+    index = label - labels_offset
+    in_range = tf.Assert(
+        tf.logical_and(index >= 0, index < num_classes),
+        [
+            'image/class/label is',
+            label,
+            f'expected {labels_offset} to {labels_offset + num_classes - 1}',
+        ],
+    )
+    with tf.control_dependencies([in_range]):
+        index = tf.identity(index)
+    source_id = parsed['image/source_id']
+    return {
+        IMAGE: images.decode_image(parsed['image/encoded'], channels),
+        LABEL: index,
+        SOURCE_ID: tf.where(tf.equal(source_id, ''), parsed['image/filename'], source_id),
+    }
+
+
+def split(example: Example) -> Tuple[Features, Labels]:
+    """Features and labels of a prepared example."""
+    features = {IMAGE: example[IMAGE], SOURCE_ID: example[SOURCE_ID]}
+    return features, {LABEL: example[LABEL]}
+
+
+def problem_with(
+    serialized: bytes, num_classes: int, labels_offset: int, label_map: Optional[LabelMap] = None
+) -> Optional[str]:
+    """What is wrong with a record, by its keys and values alone; None when nothing is."""
+    try:
+        features = tf.train.Example.FromString(serialized).features.feature
+    except Exception:
+        return 'not a tf.train.Example'
+    if not features['image/encoded'].bytes_list.value:
+        return 'no image/encoded'
+    labels = features['image/class/label'].int64_list.value
+    if not labels:
+        names = features['image/class/text'].bytes_list.value
+        if label_map is None or not names:
+            return 'no image/class/label'
+        return None if names[0].decode() in label_map else f'unknown class {names[0].decode()!r}'
+    last = labels_offset + num_classes - 1
+    if not labels_offset <= labels[0] <= last:
+        return f'image/class/label is {labels[0]}; expected {labels_offset} to {last}'
+    return None

@@ -1,0 +1,280 @@
+"""Image classification as a task of the engine."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib import errors, visualization
+from estimator_lib.task import (
+    IMAGE,
+    Arrays,
+    Example,
+    Features,
+    Labels,
+    Metric,
+    Task,
+    Tensors,
+)
+from model_fns.backbones import registry
+from model_fns.classification import inputs, losses, metrics, preprocessing
+from model_fns.label_map import LabelMap
+from protos import classification_pb2, pipeline_pb2
+
+ModeKeys = tf.estimator.ModeKeys
+
+LOGITS = 'logits'
+AUXILIARY_LOGITS = 'auxiliary_logits'
+PROBABILITIES = 'probabilities'
+CLASSES = 'classes'
+
+CLASSIFICATION_LOSS = 'classification_loss'
+AUXILIARY_LOSS = 'auxiliary_loss'
+
+# Scopes that other tasks put around the same backbone in their checkpoints.
+_OUTER_SCOPES = {'classification': '', 'detection': 'FeatureExtractor/', 'segmentation': ''}
+
+
+class ClassificationTask(Task):
+    """Images to one of a number of classes.
+
+    Args:
+        network: the classifier.
+        num_classes: how many logits.
+        image_size: input (height, width) in pixels.
+        options: what is changed of the published network.
+        preprocess: how images become network inputs.
+        channels: of the input: 3, or 1 for grayscale.
+        labels_offset: the label of logit 0.
+        label_smoothing: see `losses.cross_entropy`.
+        auxiliary_loss_weight: of the second head's cross entropy.
+        label_map: names of the labels.
+    """
+
+    def __init__(
+        self,
+        network: registry.Network,
+        num_classes: int,
+        image_size: Tuple[int, int],
+        preprocess: preprocessing.Family,
+        options: Optional[registry.Options] = None,
+        channels: int = 3,
+        labels_offset: int = 0,
+        label_smoothing: float = 0.0,
+        auxiliary_loss_weight: float = 0.4,
+        label_map: Optional[LabelMap] = None,
+    ):
+        self._network = network
+        self._num_classes = num_classes
+        self._height, self._width = image_size
+        self._preprocess = preprocess
+        self._options = options or registry.Options()
+        self._channels = channels
+        self._labels_offset = labels_offset
+        self._label_smoothing = label_smoothing
+        self._auxiliary_loss_weight = auxiliary_loss_weight
+        self._label_map = label_map
+
+    @classmethod
+    def from_config(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> ClassificationTask:
+        """The task that `model.classification` describes.
+
+        Raises:
+            errors.ConfigError: an unknown backbone or preprocessing family, a size below the
+                network's smallest, or an option that the network does not have.
+        """
+        model = config.model.classification
+        network = registry.get_network(model.backbone.name, 'model.classification.backbone.name')
+        size = (
+            model.image_height or network.image_size,
+            model.image_width or network.image_size,
+        )
+        _check_size(network, size)
+        label_map_path = config.train_input_reader.label_map_path
+        label_map = LabelMap.read(label_map_path) if label_map_path else None
+        return cls(
+            network,
+            model.num_classes,
+            size,
+            preprocessing.get_family(
+                model.preprocessing or network.preprocessing,
+                'model.classification.preprocessing',
+                slow_color_distortion=model.slow_color_distortion,
+            ),
+            _options(model, network),
+            channels=1 if model.use_grayscale else network.image_channels,
+            labels_offset=model.labels_offset,
+            label_smoothing=model.label_smoothing,
+            auxiliary_loss_weight=model.auxiliary_loss_weight,
+            label_map=label_map,
+        )
+
+    @property
+    def name(self) -> str:
+        """See `Task`."""
+        return 'classification'
+
+    def decode(self, serialized: tf.Tensor) -> Example:
+        """See `Task`, and `inputs.decode`."""
+        return inputs.decode(
+            serialized, self._num_classes, self._labels_offset, self._channels, self._label_map
+        )
+
+    def augment(self, example: Example, seed: tf.Tensor) -> Example:
+        """The image as the family's training preprocessing varies it, at the network's size."""
+        image = self._preprocess.train(example[IMAGE], self._height, self._width, seed)
+        return {**example, IMAGE: image}
+
+    def prepare(self, example: Example, mode: str) -> Tuple[Features, Labels]:
+        """See `Task`: images are float32 [height, width, channels]."""
+        if mode != ModeKeys.TRAIN:
+            image = self._preprocess.evaluate(example[IMAGE], self._height, self._width)
+            example = {**example, IMAGE: image}
+        example[IMAGE].set_shape([self._height, self._width, self._channels])
+        return inputs.split(example)
+
+    def predict(self, features: Features, mode: str) -> Tensors:
+        """`LOGITS`, float32 [batch, num_classes], and `AUXILIARY_LOGITS` in training."""
+        style = self._network.style(mode == ModeKeys.TRAIN, self._options)
+        end_points = self._network.build(features[IMAGE], self._num_classes, style, self._options)
+        predictions = {LOGITS: end_points[registry.LOGITS]}
+        if mode == ModeKeys.TRAIN and registry.AUXILIARY_LOGITS in end_points:
+            predictions[AUXILIARY_LOGITS] = end_points[registry.AUXILIARY_LOGITS]
+        return predictions
+
+    def losses(self, predictions: Tensors, features: Features, labels: Labels) -> Tensors:
+        """Cross entropy of each head."""
+        label = labels[inputs.LABEL]
+        smoothing = self._label_smoothing
+        named = {CLASSIFICATION_LOSS: losses.cross_entropy(predictions[LOGITS], label, smoothing)}
+        if AUXILIARY_LOGITS in predictions and self._auxiliary_loss_weight:
+            auxiliary = losses.cross_entropy(predictions[AUXILIARY_LOGITS], label, smoothing)
+            named[AUXILIARY_LOSS] = self._auxiliary_loss_weight * auxiliary
+        return named
+
+    def loss_names(self) -> Sequence[str]:
+        """See `Task`."""
+        return (CLASSIFICATION_LOSS, AUXILIARY_LOSS)
+
+    def postprocess(self, predictions: Tensors, features: Features) -> Tensors:
+        """`LOGITS` and `PROBABILITIES` [batch, num_classes]; `CLASSES`, int64 labels [batch]."""
+        logits = predictions[LOGITS]
+        return {
+            LOGITS: logits,
+            PROBABILITIES: tf.nn.softmax(logits),
+            CLASSES: tf.argmax(logits, axis=-1) + self._labels_offset,
+        }
+
+    def metrics(self, outputs: Tensors, features: Features, labels: Labels) -> Dict[str, Metric]:
+        """See `metrics.create_metrics`."""
+        return metrics.create_metrics(outputs[LOGITS], labels[inputs.LABEL], self._num_classes)
+
+    def finish_metrics(self, values: Mapping[str, Any]) -> Dict[str, float]:
+        """See `metrics.finish`."""
+        return metrics.finish(values)
+
+    def metric_names(self) -> Sequence[str]:
+        """See `Task`."""
+        return metrics.metric_names(self._num_classes)
+
+    def draw(
+        self, features: Arrays, outputs: Arrays, labels: Optional[Arrays] = None
+    ) -> Optional[np.ndarray]:
+        """The image over its predicted class, probability and label."""
+        names = self._class_names()
+        predicted = int(outputs[CLASSES]) - self._labels_offset
+        lines = [f'{names[predicted]} {outputs[PROBABILITIES][predicted]:.0%}']
+        wrong = False
+        if labels is not None:
+            label = int(labels[inputs.LABEL])
+            wrong = label != predicted
+            lines.append(f'is {names[label]}')
+        return visualization.captioned(
+            visualization.displayable(features[IMAGE]), lines, alarming=wrong
+        )
+
+    def draw_metrics(self, values: Mapping[str, Any]) -> Dict[str, np.ndarray]:
+        """The confusion matrix."""
+        shares = metrics.normalised_rows(values[metrics.CONFUSION])
+        return {metrics.CONFUSION: visualization.confusion_matrix(shares, self._class_names())}
+
+    def serving_features(self, images: tf.Tensor) -> Features:
+        """Each image as evaluation prepares it."""
+        if self._channels == 1:
+            images = tf.image.rgb_to_grayscale(images)
+        prepared = tf.map_fn(
+            lambda image: self._preprocess.evaluate(image, self._height, self._width),
+            images,
+            fn_output_signature=tf.float32,
+        )
+        prepared.set_shape([None, self._height, self._width, self._channels])
+        return {IMAGE: prepared}
+
+    def export_outputs(self, outputs: Tensors) -> Tensors:
+        """See `postprocess`."""
+        return {name: outputs[name] for name in (LOGITS, PROBABILITIES, CLASSES)}
+
+    def restore_map(
+        self, variables: Sequence[tf.Variable], checkpoint_type: str
+    ) -> Mapping[str, tf.Variable]:
+        """Variables by their own names, or under the extractor's scope of a detection model."""
+        if checkpoint_type and checkpoint_type not in _OUTER_SCOPES:
+            raise errors.ConfigError(
+                f'train_config.fine_tune_checkpoint_type: {checkpoint_type!r} is unknown'
+                f'{errors.did_you_mean(checkpoint_type, _OUTER_SCOPES)}'
+            )
+        outer = _OUTER_SCOPES.get(checkpoint_type, '')
+        return {outer + variable.op.name: variable for variable in variables}
+
+    def last_layer_scopes(self) -> Sequence[str]:
+        """See `Task`."""
+        return self._network.logits_scopes
+
+    def check_example(self, serialized: bytes) -> Optional[str]:
+        """See `Task`."""
+        return inputs.problem_with(
+            serialized, self._num_classes, self._labels_offset, self._label_map
+        )
+
+    def _class_names(self) -> List[str]:
+        names = {} if self._label_map is None else self._label_map.names
+        return list(metrics.class_names(self._num_classes, names, self._labels_offset))
+
+
+def _check_size(network: registry.Network, size: Tuple[int, int]) -> None:
+    if min(size) < network.min_size:
+        raise errors.ConfigError(
+            f'model.classification: {network.name} takes images of at least {network.min_size} x '
+            f'{network.min_size} pixels; image_height x image_width is {size[0]} x {size[1]}.'
+        )
+
+
+def _options(
+    model: classification_pb2.Classification, network: registry.Network
+) -> registry.Options:
+    """What the config changes of the network; an option that it does not have is an error."""
+    backbone = model.backbone
+
+    def given(message: Any, field: str) -> Any:
+        return getattr(message, field) if message.HasField(field) else None
+
+    options = registry.Options(
+        depth_multiplier=backbone.depth_multiplier,
+        min_depth=given(backbone, 'min_depth'),
+        output_stride=backbone.output_stride or None,
+        multi_grid=tuple(backbone.multi_grid),
+        dropout_keep_prob=given(model, 'dropout_keep_prob'),
+        weight_decay=given(backbone, 'weight_decay'),
+        batch_norm_decay=given(backbone, 'batch_norm_decay'),
+        batch_norm_epsilon=given(backbone, 'batch_norm_epsilon'),
+    )
+    for name in options.changed():
+        if name not in network.honours:
+            where = '' if name == 'dropout_keep_prob' else 'backbone.'
+            raise errors.ConfigError(
+                f'model.classification.{where}{name}: {network.name} has no such option; it has '
+                f'{", ".join(network.honours) or "none"}.'
+            )
+    return options

@@ -1,0 +1,175 @@
+"""What each mode of the front door does with the flags it was given."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Any, Callable, Dict, Sequence
+
+from estimator_lib import checking, checkpoints, errors, exporting, predicting, training
+from estimator_lib import config as config_lib
+from model_fns import build_task
+from model_fns.datasets import demo
+from protos import export_pb2, pipeline_pb2
+
+log = logging.getLogger('estimator_lib')
+
+_SERVING_INPUTS = {
+    'image_tensor': export_pb2.IMAGE_TENSOR,
+    'encoded_image_string_tensor': export_pb2.ENCODED_IMAGE_STRING_TENSOR,
+    'tf_example': export_pb2.SERIALIZED_TF_EXAMPLE,
+}
+
+
+def run(flags: Any) -> None:
+    """Runs the mode that the flags ask for.
+
+    Args:
+        flags: the parsed flags of `run_train_eval.py`.
+
+    Raises:
+        errors.UserError: a flag that the mode needs is missing, or what it names is not usable.
+    """
+    if flags.checkpoint_dir and flags.mode == 'train_and_evaluate':
+        _watch_checkpoints(flags)
+    else:
+        modes: Dict[str, Callable[[Any], None]] = {
+            'train_and_evaluate': _train_and_evaluate,
+            'train': _train_and_evaluate,
+            'evaluate': _evaluate,
+            'export': _export,
+            'predict': _predict,
+            'check': _check,
+        }
+        modes[flags.mode](flags)
+
+
+def load_config(flags: Any) -> pipeline_pb2.TrainEvalPipelineConfig:
+    """The pipeline config of a run: file, then overrides, then single fields, then flags."""
+    settings = list(flags.set)
+    if flags.num_train_steps is not None:
+        settings.append(f'train_config.num_steps={flags.num_train_steps}')
+    path = flags.pipeline_config_path or config_lib.saved_pipeline_config(flags.model_dir)
+    if path:
+        config = config_lib.load_pipeline_config(path, flags.config_override, settings)
+    else:
+        log.info('no --pipeline_config_path: running the embedded demo')
+        config = config_lib.parse_pipeline_config(
+            demo.demo_pipeline_text(), 'the embedded demo', flags.config_override, settings
+        )
+    if flags.sample_1_of_n_eval_examples > 1:
+        for reader in config.eval_input_reader:
+            reader.sample_1_of_n_examples = flags.sample_1_of_n_eval_examples
+    return config
+
+
+def _train_and_evaluate(flags: Any) -> None:
+    _need(flags, 'model_dir')
+    config = load_config(flags)
+    config_lib.validate(config)
+    task = build_task(config)
+    metrics = training.train_and_evaluate(
+        task,
+        config,
+        flags.model_dir,
+        evaluate=flags.mode == 'train_and_evaluate',
+        eval_training_data=_training_sample(flags),
+    )
+    _print_next(flags.model_dir, metrics)
+
+
+def _evaluate(flags: Any) -> None:
+    _need(flags, 'model_dir')
+    config = load_config(flags)
+    config_lib.validate(config)
+    metrics = training.evaluate(
+        build_task(config),
+        config,
+        flags.model_dir,
+        flags.checkpoint_path or flags.checkpoint_dir,
+        _training_sample(flags),
+    )
+    _print_metrics(metrics)
+
+
+def _watch_checkpoints(flags: Any) -> None:
+    _need(flags, 'model_dir')
+    config = load_config(flags)
+    config_lib.validate(config)
+    if flags.eval_training_data:
+        # As the published front end does: the training examples instead of the others.
+        del config.eval_input_reader[:]
+    training.evaluate_checkpoints(
+        build_task(config),
+        config,
+        flags.model_dir,
+        flags.checkpoint_dir,
+        run_once=flags.run_once,
+        max_retries=flags.max_eval_retries,
+        eval_training_data=_training_sample(flags),
+    )
+
+
+def _export(flags: Any) -> None:
+    if not flags.model_dir and not flags.pipeline_config_path:
+        raise errors.UserError('--mode=export needs --model_dir (or --pipeline_config_path).')
+    config = load_config(flags)
+    config_lib.validate(config)
+    _need(flags, 'export_dir')
+    checkpoint = checkpoints.resolve_checkpoint(flags.checkpoint_path or flags.model_dir)
+    if flags.input_type:
+        serving_input = _SERVING_INPUTS[flags.input_type]
+    else:
+        serving_input = config.export_config.serving_input
+    path = exporting.export_saved_model(
+        build_task(config), config, checkpoint, flags.export_dir, serving_input
+    )
+    print(path)
+
+
+def _predict(flags: Any) -> None:
+    for name in ('saved_model_dir', 'images', 'output_dir'):
+        _need(flags, name)
+    predicting.predict_images(
+        flags.saved_model_dir, flags.images, flags.output_dir, build_task=build_task
+    )
+
+
+def _check(flags: Any) -> None:
+    config = load_config(flags)
+    checking.check(build_task, config, flags.model_dir, check_all=flags.check_all)
+
+
+def _training_sample(flags: Any) -> int:
+    """Every how many-th training example is evaluated on; 0 for none."""
+    return flags.sample_1_of_n_eval_on_train_examples if flags.eval_training_data else 0
+
+
+def _need(flags: Any, name: str) -> None:
+    if not flags[name].value:
+        raise errors.UserError(f'--mode={flags.mode} needs --{name}.')
+
+
+def _print_metrics(metrics: Dict[str, Dict[str, float]]) -> None:
+    for name, values in metrics.items():
+        print(f'evaluation on {name}:')
+        for metric in sorted(values):
+            print(f'  {metric} = {values[metric]:.6g}')
+
+
+def _print_next(model_dir: str, metrics: Dict[str, Dict[str, float]]) -> None:
+    """Where things are, and what to try next."""
+    _print_metrics(metrics)
+    exported = exporting.latest_export(os.path.join(model_dir, 'export'))
+    lines: Sequence[str] = [
+        f'checkpoints, events and pipeline.config: {model_dir}',
+        f'curves and pictures: tensorboard --logdir={model_dir}',
+    ]
+    if exported:
+        lines = [
+            *lines,
+            f'exported model: {exported}',
+            'next: run_train_eval.py --mode=predict '
+            f'--saved_model_dir={exported} --images="*.jpg" --output_dir=predictions',
+        ]
+    print('\n'.join(lines))

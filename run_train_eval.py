@@ -1,0 +1,140 @@
+"""The front door: trains, evaluates, exports and runs the model of a pipeline config.
+
+    run_train_eval.py --model_dir=DIR [--pipeline_config_path=FILE] [--mode=train_and_evaluate]
+
+Without a config it runs the embedded demo.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import List, Optional, Sequence
+
+from absl import flags
+
+MODES = ('train_and_evaluate', 'train', 'evaluate', 'export', 'predict', 'check')
+INPUT_TYPES = ('image_tensor', 'encoded_image_string_tensor', 'tf_example')
+
+
+def define_flags() -> flags.FlagValues:
+    """The flags of the front door, apart from any other library's."""
+    values = flags.FlagValues()
+
+    def string(name: str, text: str, default: Optional[str] = None) -> None:
+        flags.DEFINE_string(name, default, text, flag_values=values)
+
+    def boolean(name: str, text: str) -> None:
+        flags.DEFINE_boolean(name, False, text, flag_values=values)
+
+    def integer(name: str, default: Optional[int], text: str, least: int) -> None:
+        flags.DEFINE_integer(name, default, text, lower_bound=least, flag_values=values)
+
+    flags.DEFINE_boolean('help', False, 'Shows this.', short_name='h', flag_values=values)
+    flags.DEFINE_enum('mode', MODES[0], MODES, 'What to do.', flag_values=values)
+    string('model_dir', 'Checkpoints, events, the as-run pipeline.config, exports.')
+    string(
+        'pipeline_config_path',
+        'The pipeline config. Left out: the one saved in model_dir, else the embedded demo.',
+    )
+    flags.DEFINE_multi_string(
+        'config_override',
+        [],
+        'Protobuf text merged over the config; may repeat.',
+        flag_values=values,
+    )
+    flags.DEFINE_multi_string(
+        'set',
+        [],
+        'One field by its path: --set train_config.batch_size=8, or with an index for repeated '
+        'fields: --set eval_input_reader.0.label_map_path=FILE; may repeat.',
+        flag_values=values,
+    )
+    integer('num_train_steps', None, 'Overrides train_config.num_steps.', 1)
+    string('checkpoint_path', 'evaluate, export: the checkpoint; left out: the latest.')
+    string('checkpoint_dir', 'Evaluate the checkpoints of this folder as they come; no training.')
+    boolean('run_once', 'With checkpoint_dir: evaluate the latest checkpoint, once.')
+    integer('max_eval_retries', 0, 'With checkpoint_dir: failed evaluations to try again.', 0)
+    boolean(
+        'eval_training_data',
+        'Evaluate on the training examples (as well, or alone with checkpoint_dir).',
+    )
+    integer('sample_1_of_n_eval_examples', 1, 'Evaluate on every n-th example.', 1)
+    integer(
+        'sample_1_of_n_eval_on_train_examples',
+        5,
+        'With eval_training_data: evaluate on every n-th of them.',
+        1,
+    )
+    string('export_dir', 'export: where DIR/<timestamp>/ is written.')
+    flags.DEFINE_enum(
+        'input_type',
+        None,
+        INPUT_TYPES,
+        'export: what the server sends; left out: export_config.serving_input.',
+        flag_values=values,
+    )
+    string('saved_model_dir', 'predict: an exported model.')
+    string('images', 'predict: a glob of image files.')
+    string('output_dir', 'predict: where predictions.json and the pictures go.')
+    boolean('check_all', 'check: every record, not a sample.')
+    return values
+
+
+def parse_flags(arguments: Sequence[str]) -> flags.FlagValues:
+    """The flags that were given.
+
+    Raises:
+        errors.UserError: an unknown flag, a value of the wrong kind, or something that is no flag.
+    """
+    from estimator_lib import errors
+
+    values = define_flags()
+    try:
+        rest = values(list(arguments))[1:]
+    except flags.Error as error:
+        raise errors.UserError(f'{" ".join(str(error).split())} (--help lists the flags)') from None
+    if rest:
+        raise errors.UserError(f'{rest[0]!r} is not a flag; flags are written --name=value.')
+    return values
+
+
+def run(arguments: Sequence[str]) -> None:
+    """Does what the command line says."""
+    values = parse_flags(arguments)
+    if values.help:
+        print(__doc__ + '\nFlags:\n' + values.get_help())
+        return
+    from model_fns import front_door
+
+    front_door.run(values)
+
+
+def main(arguments: Optional[List[str]] = None) -> None:
+    """Runs, and exits with 0, 2 (what was given is wrong) or 143 (told to end)."""
+    arguments = sys.argv if arguments is None else arguments
+    # Read when TensorFlow is imported: no lines about how it was built.
+    os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
+    try:
+        from estimator_lib.hooks.preemption import Preempted
+
+        from estimator_lib import logs
+        from estimator_lib.errors import UserError
+    except ImportError as error:
+        sys.exit(_complain(str(error)))
+    logs.configure()
+    try:
+        run(arguments)
+    except UserError as error:
+        sys.exit(_complain(str(error)))
+    except Preempted as ending:
+        sys.exit(ending.exit_status)
+
+
+def _complain(message: str) -> int:
+    print(f'error: {message}', file=sys.stderr)
+    return 2
+
+
+if __name__ == '__main__':
+    main()

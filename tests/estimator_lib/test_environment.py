@@ -1,0 +1,28 @@
+import sys
+
+import pytest
+
+from estimator_lib import environment
+
+
+def test_this_environment_fits():
+    environment.check()
+
+
+@pytest.mark.parametrize('version', [(3, 8, 1), (3, 12, 0)])
+def test_another_python_gets_one_sentence(monkeypatch, version):
+    monkeypatch.setattr(sys, 'version_info', version)
+    with pytest.raises(ImportError, match=r'needs Python 3\.9 to 3\.11, and this is Python 3\.'):
+        environment.check()
+
+
+def test_another_tensorflow_gets_one_sentence(monkeypatch):
+    monkeypatch.setattr(environment, 'tensorflow_version', lambda: '2.16.1')
+    with pytest.raises(ImportError, match=r'and this is TensorFlow 2\.16\.1: pip install'):
+        environment.check()
+
+
+def test_no_tensorflow_gets_one_sentence(monkeypatch):
+    monkeypatch.setattr(environment, 'tensorflow_version', lambda: None)
+    with pytest.raises(ImportError, match='there is none here'):
+        environment.check()
