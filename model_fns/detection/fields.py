@@ -1,0 +1,72 @@
+"""The names of what a detection example, batch and prediction hold: published ones where there are.
+
+Without a batch dimension while an example is decoded and augmented, with one in features and
+labels. n is the number of boxes of an example, M the padded number, C the number of classes.
+"""
+
+from __future__ import annotations
+
+from estimator_lib.task import IMAGE, SOURCE_ID
+
+# Examples and features.
+IMAGE = IMAGE  # [height, width, channels]; uint8 when decoded, float32 in [0, 255] later
+SOURCE_ID = SOURCE_ID  # string scalar
+FILENAME = 'filename'  # string scalar
+HASH = 'hash'  # int32 scalar: a number for the source id
+TRUE_IMAGE_SHAPE = 'true_image_shape'  # int32 [3]: what is image, not padding, after resizing
+ORIGINAL_SHAPE = 'original_image_spatial_shape'  # int32 [2]: height, width as decoded
+ORIGINAL_IMAGE = 'original_image'  # uint8: before normalisation, for pictures
+
+# Examples and labels.
+BOXES = 'groundtruth_boxes'  # float32 [n, 4]: ymin, xmin, ymax, xmax, normalised
+CLASSES = 'groundtruth_classes'  # int64 [n], from 0; in labels float32 [M, C], one-hot
+WEIGHTS = 'groundtruth_weights'  # float32 [n]
+CONFIDENCES = 'groundtruth_confidences'  # float32 [n]; in labels [M, C]
+MULTICLASS_SCORES = 'multiclass_scores'  # float32 [n, C + 1]: logits or probabilities
+DIFFICULT = 'groundtruth_difficult'  # bool [n]
+IS_CROWD = 'groundtruth_is_crowd'  # bool [n]
+GROUP_OF = 'groundtruth_group_of'  # bool [n]
+AREA = 'groundtruth_area'  # float32 [n]: pixels of the original image
+MASKS = 'groundtruth_instance_masks'  # float32 or uint8 [n, height, width], 0 or 1
+MASK_WEIGHTS = 'groundtruth_instance_mask_weights'  # float32 [n]
+KEYPOINTS = 'groundtruth_keypoints'  # float32 [n, k, 2]: y, x, normalised; NaN where not labelled
+KEYPOINT_VISIBILITIES = 'groundtruth_keypoint_visibilities'  # bool [n, k]
+NUM_BOXES = 'num_groundtruth_boxes'  # int32 scalar: how many of M are real
+IMAGE_CLASSES = 'groundtruth_image_classes'  # float32 [C]: which classes were looked for at all
+NEGATIVE_CLASSES = 'groundtruth_verified_neg_classes'  # float32 [C]: verified to be absent
+NOT_EXHAUSTIVE_CLASSES = 'groundtruth_not_exhaustive_classes'  # float32 [C]
+
+# Everything that has one row a box.
+PER_BOX = (
+    BOXES,
+    CLASSES,
+    WEIGHTS,
+    CONFIDENCES,
+    MULTICLASS_SCORES,
+    DIFFICULT,
+    IS_CROWD,
+    GROUP_OF,
+    AREA,
+    MASKS,
+    MASK_WEIGHTS,
+    KEYPOINTS,
+    KEYPOINT_VISIBILITIES,
+)
+
+# Raw predictions. A is the number of anchors, K the box code's size.
+PREPROCESSED = 'preprocessed_inputs'  # float32 [batch, height, width, 3]
+BOX_ENCODINGS = 'box_encodings'  # float32 [batch, A, K]
+CLASS_LOGITS = 'class_predictions_with_background'  # float32 [batch, A, C or C + 1]
+ANCHORS = 'anchors'  # float32 [A, 4]
+
+# Detections. N is `max_total_detections`.
+DETECTION_BOXES = 'detection_boxes'  # float32 [batch, N, 4]
+DETECTION_SCORES = 'detection_scores'  # float32 [batch, N]
+DETECTION_CLASSES = 'detection_classes'  # float32 [batch, N]; ids from 1 once the task gives them
+NUM_DETECTIONS = 'num_detections'  # float32 [batch]
+RAW_DETECTION_BOXES = 'raw_detection_boxes'  # float32 [batch, A, 4]
+RAW_DETECTION_SCORES = 'raw_detection_scores'  # float32 [batch, A, C + 1]
+DETECTION_MULTICLASS_SCORES = 'detection_multiclass_scores'  # float32 [batch, N, C + 1]
+DETECTION_ANCHOR_INDICES = 'detection_anchor_indices'  # float32 [batch, N]
+DETECTION_MASKS = 'detection_masks'  # float32 [batch, N, mask height, mask width]
+DETECTION_KEYPOINTS = 'detection_keypoints'  # float32 [batch, N, k, 2]
