@@ -1,0 +1,306 @@
+"""Class names and ids: label maps, and the one place where ids become indices.
+
+Ids are what people see: in label maps, in `image/object/class/label`, in exported detections. They
+start at 1, 0 is the background. Indices are what networks compute with: positions of logits, from
+0.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Dict, Iterable, Mapping, Optional, Tuple, TypeVar
+
+import tensorflow as tf
+from google.protobuf import text_format
+
+from estimator_lib import errors
+from protos import label_map_pb2
+
+FIRST_ID = 1
+UNKNOWN_ID = -1
+
+Number = TypeVar('Number')  # an int, a NumPy array or an integer tensor
+
+
+def to_index(ids: Number) -> Number:
+    """The positions of logits that belong to ids: 0 for the first class, -1 for the background."""
+    return ids - FIRST_ID
+
+
+def to_id(indices: Number) -> Number:
+    """The ids that belong to positions of logits: 1 for the first logit."""
+    return indices + FIRST_ID
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelMapItem:
+    """One class.
+
+    Args:
+        id: from 1.
+        name: what records call it (`image/object/class/text`).
+        display_name: what people call it; the name when the label map has none.
+        keypoints: (id, label) of each keypoint.
+        ancestor_ids: ids of the classes above it in a hierarchy.
+        descendant_ids: ids of the classes below it.
+        frequency: value of `LVISFrequency`.
+        instance_count: how many instances the training set has; None when not said.
+    """
+
+    id: int
+    name: str
+    display_name: str
+    keypoints: Tuple[Tuple[int, str], ...] = ()
+    ancestor_ids: Tuple[int, ...] = ()
+    descendant_ids: Tuple[int, ...] = ()
+    frequency: int = 0
+    instance_count: Optional[int] = None
+
+    def label(self, use_display_name: bool = False) -> str:
+        """The display name or the name."""
+        return self.display_name if use_display_name else self.name
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelMap:
+    """The classes of a data set, in the order of their ids.
+
+    Ids need not be dense: the 80 classes of COCO have ids up to 90.
+
+    Args:
+        items: the classes.
+        path: the file they came from, for messages.
+
+    Raises:
+        errors.DataError: no items; an id below 1; an id or a name that two items have; an item
+            without a name.
+    """
+
+    items: Tuple[LabelMapItem, ...]
+    path: str = dataclasses.field(default='', compare=False)
+    _by_id: Mapping[int, LabelMapItem] = dataclasses.field(init=False, repr=False, compare=False)
+
+    def __post_init__(self):
+        if not self.items:
+            raise errors.DataError(f'{self._where}: the label map has no items.')
+        by_id: Dict[int, LabelMapItem] = {}
+        by_name: Dict[str, LabelMapItem] = {}
+        for item in self.items:
+            self._check(item, by_id, by_name)
+            by_id[item.id] = item
+            by_name[item.name] = item
+        object.__setattr__(self, 'items', tuple(by_id[key] for key in sorted(by_id)))
+        object.__setattr__(self, '_by_id', by_id)
+
+    @classmethod
+    def from_names(cls, names: Iterable[str]) -> LabelMap:
+        """Names in the order of their ids, the first of which is 1."""
+        return cls(tuple(LabelMapItem(i, name, name) for i, name in enumerate(names, FIRST_ID)))
+
+    @classmethod
+    def read(cls, path: str, num_classes: Optional[int] = None) -> LabelMap:
+        """Reads a text file of a `StringIntLabelMap` message.
+
+        Args:
+            path: of the file.
+            num_classes: how many classes the model has; every id must be within it.
+
+        Raises:
+            errors.DataError: the file cannot be read or parsed, or is not a valid label map.
+        """
+        try:
+            with tf.io.gfile.GFile(os.fspath(path)) as file:
+                text = file.read()
+        except (tf.errors.OpError, UnicodeDecodeError) as error:
+            reason = error.message if isinstance(error, tf.errors.OpError) else error
+            raise errors.DataError(f'{path}: the label map cannot be read: {reason}.') from error
+        label_map = cls.parse(text, path)
+        if num_classes is not None:
+            label_map.check_num_classes(num_classes)
+        return label_map
+
+    @classmethod
+    def parse(cls, text: str, path: str = '') -> LabelMap:
+        """Parses the text of a `StringIntLabelMap` message.
+
+        Raises:
+            errors.DataError: it does not parse (the message has line and column), or is not a valid
+                label map.
+        """
+        message = label_map_pb2.StringIntLabelMap()
+        try:
+            text_format.Parse(text, message)
+        except text_format.ParseError as error:
+            place = f'{path or "label map"}:{error.GetLine()}:{error.GetColumn()}'
+            reason = str(error).split(' : ', 1)[-1].rstrip('.')
+            raise errors.DataError(
+                f"{place}: {reason}; expected items like: item {{ id: 1 name: 'cat' }}."
+            ) from error
+        for item in message.item:
+            if not item.HasField('id'):
+                name = item.name or item.display_name
+                raise errors.DataError(f'{path or "label map"}: item {name!r} has no id.')
+        return cls(tuple(_item_from_proto(item) for item in message.item), os.fspath(path))
+
+    def write(self, path: str) -> None:
+        """Writes the text file that `read` reads; it is complete or not there."""
+        message = label_map_pb2.StringIntLabelMap(item=[_item_to_proto(i) for i in self.items])
+        folder = os.path.dirname(path)
+        if folder:
+            tf.io.gfile.makedirs(folder)
+        temporary = f'{path}.tmp-{os.getpid()}'
+        with tf.io.gfile.GFile(temporary, 'w') as file:
+            file.write(text_format.MessageToString(message, as_utf8=True))
+        tf.io.gfile.rename(temporary, path, overwrite=True)
+
+    def check_num_classes(self, num_classes: int) -> None:
+        """Checks that a model with that many classes has a logit for every id.
+
+        Raises:
+            errors.DataError: an item's id is larger; the message names the first such item.
+        """
+        for item in self.items:
+            if item.id > num_classes:
+                raise errors.DataError(
+                    f'{self._where}: item {item.name!r} has id {item.id}, but the model has '
+                    f'num_classes {num_classes}; ids must be from 1 to {num_classes}.'
+                )
+
+    def index(self, class_id: int) -> int:
+        """The position of the logit of an id of this map."""
+        return to_index(self.item(class_id).id)
+
+    def id(self, index: int) -> int:
+        """The id, of this map, of the logit at a position."""
+        return self.item(to_id(index)).id
+
+    def item(self, class_id: int) -> LabelMapItem:
+        """The class with that id.
+
+        Raises:
+            errors.DataError: there is none.
+        """
+        if class_id in self._by_id:
+            return self._by_id[class_id]
+        raise errors.DataError(
+            f'{self._where}: no item has id {class_id}; ids are from {self.items[0].id} to '
+            f'{self.max_id}.'
+        )
+
+    def id_of_name(self, name: str) -> int:
+        """The id of a class by its name or, where no name fits, by its display name.
+
+        Raises:
+            errors.DataError: there is none; the message names the nearest.
+        """
+        for use_display_name in (False, True):
+            found = [i.id for i in self.items if i.label(use_display_name) == name]
+            if found:
+                return found[0]
+        names = {item.name for item in self.items}.union(self.names.values())
+        raise errors.DataError(
+            f'{self._where}: no item is named {name!r}{errors.did_you_mean(name, names)}'
+        )
+
+    @property
+    def max_id(self) -> int:
+        """The largest id: the least `num_classes` that fits."""
+        return self.items[-1].id
+
+    @property
+    def names(self) -> Dict[int, str]:
+        """Display names by id, for metrics and pictures."""
+        return {item.id: item.display_name for item in self.items}
+
+    def __contains__(self, name: object) -> bool:
+        """Whether `id_of_name` finds that name."""
+        return any(name in (item.name, item.display_name) for item in self.items)
+
+    def lookup(self, names: tf.Tensor, use_display_name: bool = False) -> tf.Tensor:
+        """Looks names up in the graph.
+
+        Adds a table to the graph's `TABLE_INITIALIZERS`, which a session must run (Estimators do).
+
+        Args:
+            names: string tensor of any shape.
+            use_display_name: look display names up instead of names.
+
+        Returns:
+            int64 ids of the same shape; `UNKNOWN_ID` for a name that no item has.
+
+        Raises:
+            errors.DataError: two items have the same display name.
+        """
+        return self._lookup_table(use_display_name).lookup(names)
+
+    def _lookup_table(self, use_display_name: bool) -> tf.lookup.StaticHashTable:
+        ids: Dict[str, int] = {}
+        for item in self.items:
+            label = item.label(use_display_name)
+            if label in ids:
+                raise errors.DataError(
+                    f'{self._where}: the items with ids {ids[label]} and {item.id} have the same '
+                    f'display_name {label!r}, so it cannot be looked up; use names.'
+                )
+            ids[label] = item.id
+        initializer = tf.lookup.KeyValueTensorInitializer(
+            tf.constant(list(ids), tf.string), tf.constant(list(ids.values()), tf.int64)
+        )
+        return tf.lookup.StaticHashTable(initializer, UNKNOWN_ID)
+
+    @property
+    def _where(self) -> str:
+        return self.path or 'label map'
+
+    def _check(
+        self,
+        item: LabelMapItem,
+        by_id: Mapping[int, LabelMapItem],
+        by_name: Mapping[str, LabelMapItem],
+    ) -> None:
+        problem = ''
+        if not item.name:
+            problem = f'the item with id {item.id} has neither a name nor a display_name.'
+        elif item.id == 0:
+            problem = f'item {item.name!r} has id 0, which is the background; ids start at 1.'
+        elif item.id < 0:
+            problem = f'item {item.name!r} has the negative id {item.id}; ids start at 1.'
+        elif item.id in by_id:
+            problem = f'items {by_id[item.id].name!r} and {item.name!r} both have id {item.id}.'
+        elif item.name in by_name:
+            problem = (
+                f'two items have the name {item.name!r}: ids {by_name[item.name].id} and {item.id}.'
+            )
+        if problem:
+            raise errors.DataError(f'{self._where}: {problem}')
+
+
+def _item_from_proto(item: label_map_pb2.StringIntLabelMapItem) -> LabelMapItem:
+    return LabelMapItem(
+        id=item.id,
+        name=item.name or item.display_name,
+        display_name=item.display_name or item.name,
+        keypoints=tuple((keypoint.id, keypoint.label) for keypoint in item.keypoints),
+        ancestor_ids=tuple(item.ancestor_ids),
+        descendant_ids=tuple(item.descendant_ids),
+        frequency=item.frequency,
+        instance_count=item.instance_count if item.HasField('instance_count') else None,
+    )
+
+
+def _item_to_proto(item: LabelMapItem) -> label_map_pb2.StringIntLabelMapItem:
+    message = label_map_pb2.StringIntLabelMapItem(
+        id=item.id,
+        name=item.name,
+        ancestor_ids=item.ancestor_ids,
+        descendant_ids=item.descendant_ids,
+        instance_count=item.instance_count,
+    )
+    if item.display_name != item.name:
+        message.display_name = item.display_name
+    if item.frequency:
+        message.frequency = item.frequency
+    for keypoint_id, label in item.keypoints:
+        message.keypoints.add(id=keypoint_id, label=label)
+    return message
