@@ -1,0 +1,237 @@
+"""Encoded images: what their headers say, decoding in the graph, and resizing as the field does it.
+
+The published networks were trained with pictures resized without half-pixel centres: output pixel i
+reads the input at i * (input size / output size). That is not what `tf.image.resize` does, so the
+kernels are called directly here.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple, Tuple
+
+import tensorflow as tf
+
+from estimator_lib import errors
+
+_RESIZE_KERNELS = {
+    'bilinear': tf.raw_ops.ResizeBilinear,
+    'nearest': tf.raw_ops.ResizeNearestNeighbor,
+    'bicubic': tf.raw_ops.ResizeBicubic,
+    'area': tf.raw_ops.ResizeArea,
+}
+RESIZE_METHODS = tuple(_RESIZE_KERNELS)
+
+_PNG_SIGNATURE = b'\x89PNG\r\n\x1a\n'
+# A JPEG segment of one of these types starts with the precision, the height and the width; the
+# three types left out of the range are tables (ITU-T T.81, table B.1).
+_JPEG_FRAME_TYPES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_JPEG_TYPES_WITHOUT_LENGTH = frozenset(range(0xD0, 0xDA)) | {0x01}
+
+
+class ImageHeader(NamedTuple):
+    """What the first bytes of an encoded image say.
+
+    Args:
+        format: `jpeg`, `png`, `gif` or `bmp`: the value of `image/format`.
+        height: in pixels.
+        width: in pixels.
+    """
+
+    format: str
+    height: int
+    width: int
+
+
+def decode_image(encoded: tf.Tensor, channels: int = 3) -> tf.Tensor:
+    """Decodes a JPEG, PNG, GIF (its first frame) or BMP image.
+
+    Transparency is dropped, palettes are looked up and 16 bits become 8.
+
+    Args:
+        encoded: string scalar.
+        channels: 3, or 1 for the luminance.
+
+    Returns:
+        uint8 [height, width, channels]. Running it fails with `tf.errors.InvalidArgumentError` and
+        the reason where the bytes are empty, of another format, or damaged.
+    """
+    if channels not in (1, 3):
+        raise ValueError(f'channels must be 1 or 3, got {channels}.')
+    # The common kernel misreads BMP files with a palette, and does not convert between numbers of
+    # channels in others.
+    is_bmp = tf.equal(tf.strings.substr(encoded, 0, 2), b'BM')
+    image = tf.cond(
+        is_bmp,
+        lambda: _decode_bmp(encoded, channels),
+        lambda: tf.io.decode_image(encoded, channels=channels, expand_animations=False),
+    )
+    image.set_shape([None, None, channels])
+    return image
+
+
+def _decode_bmp(encoded: tf.Tensor, channels: int) -> tf.Tensor:
+    pixels = tf.io.decode_bmp(encoded)
+    image = tf.cond(
+        tf.equal(tf.shape(pixels)[2], 1),
+        lambda: tf.gather(_bmp_palette(encoded), tf.cast(pixels[:, :, 0], tf.int32)),
+        lambda: pixels[:, :, :3],
+    )
+    image.set_shape([None, None, 3])
+    return tf.image.rgb_to_grayscale(image) if channels == 1 else image
+
+
+def _bmp_palette(encoded: tf.Tensor) -> tf.Tensor:
+    """The colours of a BMP file of 8 bits a pixel: uint8 [256, 3], in the order of the indices."""
+    file_header_size = 14
+    header_size = tf.io.decode_raw(tf.strings.substr(encoded, file_header_size, 4), tf.int32)[0]
+    colors = tf.strings.substr(encoded, file_header_size + header_size, 256 * 4)
+    blue_green_red = tf.reshape(tf.io.decode_raw(colors, tf.uint8, fixed_length=1024), [256, 4])
+    return tf.reverse(blue_green_red[:, :3], [1])
+
+
+def resize(
+    image: tf.Tensor,
+    height: int,
+    width: int,
+    method: str = 'bilinear',
+    align_corners: bool = False,
+) -> tf.Tensor:
+    """Resizes as the published systems do, without half-pixel centres.
+
+    Args:
+        image: [height, width, channels] or [batch, height, width, channels], any numeric type.
+        height: of the result: an int or an int32 scalar tensor.
+        width: of the result.
+        method: `bilinear`, `nearest`, `bicubic` or `area`.
+        align_corners: whether the centres of the corner pixels stay where they are (the scale is
+            (input size - 1) / (output size - 1)).
+
+    Returns:
+        The resized image or images: float32, or for `nearest` the type of `image`.
+    """
+    is_single = image.shape.rank == 3
+    arguments = {'half_pixel_centers': False} if method in ('bilinear', 'nearest') else {}
+    resized = _RESIZE_KERNELS[method](
+        images=image[tf.newaxis] if is_single else image,
+        size=tf.stack([height, width])
+        if tf.is_tensor(height) or tf.is_tensor(width)
+        else [height, width],
+        align_corners=align_corners,
+        **arguments,
+    )
+    return resized[0] if is_single else resized
+
+
+def crop_or_pad(image: tf.Tensor, height: int, width: int) -> tf.Tensor:
+    """Brings images to a size around their centre: crops what is too large, pads with 0.
+
+    Where the difference is odd, the smaller half is at the top or left.
+
+    Args:
+        image: [..., height, width, channels].
+        height: of the result.
+        width: of the result.
+
+    Returns:
+        [..., height, width, channels] of the same type.
+    """
+    start = tf.truncatediv(tf.shape(image)[-3:-1] - [height, width], 2)
+    return window(image, start, height, width)
+
+
+def window(image: tf.Tensor, start: tf.Tensor, height: int, width: int) -> tf.Tensor:
+    """Cuts a window out of images; where it reaches over their edges it holds 0.
+
+    Args:
+        image: [..., height, width, channels] with a rank of 3 or 4.
+        start: int32 [2], the row and the column of the image that come first; may be negative.
+        height: of the window.
+        width: of the window.
+
+    Returns:
+        [..., height, width, channels] of the same type.
+    """
+    begin = tf.maximum(start, 0)
+    size = tf.minimum(start + [height, width], tf.shape(image)[-3:-1]) - begin
+    before = begin - start
+    after = [height, width] - size - before
+    batch_dimensions = [0] * (image.shape.rank - 3)
+    whole = [-1] * len(batch_dimensions)
+    inside = tf.slice(
+        image, tf.concat([batch_dimensions, begin, [0]], 0), tf.concat([whole, size, [-1]], 0)
+    )
+    paddings = tf.pad(tf.stack([before, after], 1), [[len(batch_dimensions), 1], [0, 0]])
+    padded = tf.pad(inside, paddings)
+    padded.set_shape(image.shape[:-3].as_list() + [height, width, image.shape[-1]])
+    return padded
+
+
+def image_header(encoded: bytes) -> ImageHeader:
+    """Reads the size off an encoded image without decoding it.
+
+    Args:
+        encoded: the bytes of a JPEG, PNG, GIF or BMP file, or enough of its beginning.
+
+    Returns:
+        Its format and size.
+
+    Raises:
+        errors.DataError: it is of no such format, or ends before its size is known. The message
+            does not name a file: the caller knows it.
+    """
+    try:
+        name, (height, width) = _format_and_size(encoded)
+    except (struct.error, IndexError) as error:
+        raise errors.DataError(
+            f'the image ends within its header, after {len(encoded)} bytes.'
+        ) from error
+    if height <= 0 or width <= 0:
+        raise errors.DataError(f'the {name} image has the size {height}x{width} (height, width).')
+    return ImageHeader(name, height, width)
+
+
+def _format_and_size(encoded: bytes) -> Tuple[str, Tuple[int, int]]:
+    if encoded.startswith(b'\xff\xd8'):
+        return 'jpeg', _jpeg_size(encoded)
+    if encoded.startswith(_PNG_SIGNATURE):
+        width, height = struct.unpack_from('>II', encoded, 16)
+        return 'png', (height, width)
+    if encoded.startswith((b'GIF87a', b'GIF89a')):
+        width, height = struct.unpack_from('<HH', encoded, 6)
+        return 'gif', (height, width)
+    if encoded.startswith(b'BM'):
+        return 'bmp', _bmp_size(encoded)
+    if not encoded:
+        raise errors.DataError('the image is empty (0 bytes).')
+    raise errors.DataError(
+        f'the image starts with {encoded[:8]!r}, which is not JPEG, PNG, GIF or BMP.'
+    )
+
+
+def _jpeg_size(encoded: bytes) -> Tuple[int, int]:
+    """Walks over the segments up to the frame header."""
+    position = 2
+    while True:
+        if encoded[position] != 0xFF:
+            raise errors.DataError(
+                f'the jpeg image is damaged: byte {position} of its header is '
+                f'{encoded[position]:#04x}, expected 0xff.'
+            )
+        kind = encoded[position + 1]
+        if kind in _JPEG_FRAME_TYPES:
+            return struct.unpack_from('>HH', encoded, position + 5)
+        if kind == 0xFF:  # a fill byte
+            position += 1
+        elif kind in _JPEG_TYPES_WITHOUT_LENGTH:
+            position += 2
+        else:
+            position += 2 + struct.unpack_from('>H', encoded, position + 2)[0]
+
+
+def _bmp_size(encoded: bytes) -> Tuple[int, int]:
+    if struct.unpack_from('<I', encoded, 14)[0] == 12:  # the header of OS/2 has short fields
+        width, height = struct.unpack_from('<HH', encoded, 18)
+        return height, width
+    width, height = struct.unpack_from('<ii', encoded, 18)
+    return abs(height), width  # a negative height means that the top row comes first
