@@ -1,0 +1,348 @@
+"""The four ways in which the published classification networks see an image.
+
+Each family has a fixed way for evaluation and a random one for training; which family a network was
+trained with is part of the network. The numbers are slim's, under the same names.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import functools
+import math
+from typing import List, Optional, Sequence, Tuple, Type, Union
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib import errors, registry
+from model_fns import images
+
+FAMILIES: registry.Registry[Type[Family]] = registry.Registry('preprocessing family')
+
+Size = Tuple[int, int]  # height, width
+
+# Weights of red, green and blue in the luminance (ITU-R BT.601), as TensorFlow rounds them.
+_LUMINANCE = np.array([0.2989, 0.587, 0.114], np.float32)
+
+
+@dataclasses.dataclass(frozen=True)
+class Family(abc.ABC):
+    """How images become the input of a network.
+
+    Args:
+        use_grayscale: turn images of three channels into one of luminance.
+    """
+
+    use_grayscale: bool = False
+
+    def train(self, image: tf.Tensor, height: int, width: int, seed: tf.Tensor) -> tf.Tensor:
+        """One image, varied.
+
+        Args:
+            image: uint8 [any height, any width, channels], 3 channels or 1.
+            height: of the result, in pixels.
+            width: of the result.
+            seed: int64 [2]; the variation is a function of it.
+
+        Returns:
+            float32 [height, width, channels].
+        """
+        return self._finish(self._distort(image, (height, width), seed), image, (height, width))
+
+    def evaluate(self, image: tf.Tensor, height: int, width: int) -> tf.Tensor:
+        """An image, or a batch of images of one size, without variation.
+
+        Args:
+            image: uint8 [any height, any width, channels] or [batch, any height, any width,
+                channels], 3 channels or 1.
+            height: of the result, in pixels.
+            width: of the result.
+
+        Returns:
+            float32 [height, width, channels], or a batch of these.
+        """
+        return self._finish(self._frame(image, (height, width)), image, (height, width))
+
+    @abc.abstractmethod
+    def _distort(self, image: tf.Tensor, size: Size, seed: tf.Tensor) -> tf.Tensor:
+        """What `train` does before `_normalize`: pixels from 0 to 255, of any numeric type."""
+
+    @abc.abstractmethod
+    def _frame(self, image: tf.Tensor, size: Size) -> tf.Tensor:
+        """What `evaluate` does before `_normalize`: pixels from 0 to 255, of any numeric type."""
+
+    @abc.abstractmethod
+    def _normalize(self, pixels: tf.Tensor) -> tf.Tensor:
+        """Float pixels from 0 to 255 as the network wants them."""
+
+    def _finish(self, pixels: tf.Tensor, image: tf.Tensor, size: Size) -> tf.Tensor:
+        pixels = tf.cast(pixels, tf.float32)
+        pixels.set_shape([*image.shape[:-3], *size, image.shape[-1]])
+        if self.use_grayscale and pixels.shape[-1] == 3:
+            pixels = tf.reduce_sum(pixels * _LUMINANCE, -1, keepdims=True)
+        return self._normalize(pixels)
+
+
+def get_family(
+    name: str,
+    where: str = 'preprocessing',
+    use_grayscale: bool = False,
+    slow_color_distortion: bool = False,
+) -> Family:
+    """The preprocessing of that name.
+
+    Args:
+        name: `inception`, `vgg`, `lenet` or `cifarnet`.
+        where: the config field that named it, for messages.
+        use_grayscale: turn images of three channels into one of luminance.
+        slow_color_distortion: the richer of the two distortions of `inception`.
+
+    Raises:
+        errors.ConfigError: no such family, or one without a slow colour distortion.
+    """
+    family = FAMILIES.get(name, where)
+    if slow_color_distortion:
+        if family is not Inception:
+            raise errors.ConfigError(
+                f'slow_color_distortion is true, but {where} is {name!r}, which has only one '
+                f"colour distortion; only 'inception' has two."
+            )
+        family = SlowInception
+    return family(use_grayscale)
+
+
+@FAMILIES.register('inception')
+@dataclasses.dataclass(frozen=True)
+class Inception(Family):
+    """Crops of any size and shape, resized; pixels from -1 to 1.
+
+    Args:
+        central_fraction: the part of each side that evaluation keeps.
+    """
+
+    central_fraction: float = 0.875
+
+    def _distort(self, image, size, seed):
+        flip, brightness, saturation = _uniforms(seed, 3)
+        crop = _flip(_random_box(image, seed), flip)
+        pixels = images.resize(crop, *size)
+        pixels = _shift_brightness(pixels, brightness)
+        return tf.clip_by_value(_scale_saturation(pixels, saturation), 0, 255)
+
+    def _frame(self, image, size):
+        whole = tf.shape(image)[-3:-1]
+        length = tf.cast(whole, tf.float32)
+        start = tf.cast((length - length * self.central_fraction) / 2, tf.int32)
+        end = whole - start
+        crop = image[..., start[0] : end[0], start[1] : end[1], :]
+        return images.resize(crop, *size)
+
+    def _normalize(self, pixels):
+        return pixels * (2 / 255) - 1
+
+
+@dataclasses.dataclass(frozen=True)
+class SlowInception(Inception):
+    """As `Inception`, trained with more variation.
+
+    Hue and contrast vary as well as brightness and saturation, the four in one of four orders, and
+    the resize is of one of four kinds.
+    """
+
+    def _distort(self, image, size, seed):
+        flip, method, order, *factors = _uniforms(seed, 7)
+        crop = _flip(_random_box(image, seed), flip)
+        pixels = tf.switch_case(
+            _integer(method, len(images.RESIZE_METHODS)),
+            [functools.partial(_resize, crop, size, name) for name in images.RESIZE_METHODS],
+        )
+        pixels = tf.switch_case(
+            _integer(order, len(_DISTORTION_ORDERS)),
+            [
+                functools.partial(_distort_in, steps, pixels, factors)
+                for steps in _DISTORTION_ORDERS
+            ],
+        )
+        return tf.clip_by_value(pixels, 0, 255)
+
+
+@FAMILIES.register('vgg')
+@dataclasses.dataclass(frozen=True)
+class Vgg(Family):
+    """A crop of an image whose shorter side has a fixed or random length; the mean colour removed.
+
+    Args:
+        short_side: length in evaluation. Training draws one from it to its double. None: 256, or
+            for results larger than 256 as much larger than the result as 256 is than 224.
+    """
+
+    short_side: Optional[int] = None
+
+    MEAN = (123.68, 116.78, 103.94)
+
+    def _distort(self, image, size, seed):
+        side, row, column, flip = _uniforms(seed, 4)
+        shortest = self._short_side(size)
+        resized_size = _scaled_size(image, shortest + _integer(side, shortest + 1))
+        rows, columns = tf.unstack(resized_size - size + 1)
+        start = tf.stack([_integer(row, rows), _integer(column, columns)])
+        return _flip(_resized_crop(image, resized_size, start, size), flip)
+
+    def _frame(self, image, size):
+        resized_size = _scaled_size(image, self._short_side(size))
+        return _resized_crop(image, resized_size, (resized_size - size) // 2, size)
+
+    def _normalize(self, pixels):
+        mean = np.array(self.MEAN, np.float32)
+        return pixels - (mean if pixels.shape[-1] == 3 else np.dot(mean, _LUMINANCE))
+
+    def _short_side(self, size: Size) -> int:
+        default = 256 if max(size) <= 256 else math.ceil(max(size) * 256 / 224)
+        return self.short_side or default
+
+
+@FAMILIES.register('lenet')
+@dataclasses.dataclass(frozen=True)
+class Lenet(Family):
+    """The middle of the image, padded where it is too small; pixels from -1 to 1. No variation."""
+
+    def _distort(self, image, size, seed):
+        del seed
+        return self._frame(image, size)
+
+    def _frame(self, image, size):
+        return images.crop_or_pad(image, *size)
+
+    def _normalize(self, pixels):
+        return (pixels - 128) / 128
+
+
+@FAMILIES.register('cifarnet')
+@dataclasses.dataclass(frozen=True)
+class Cifarnet(Family):
+    """The image at its own scale, with the mean of 0 and the variance of 1.
+
+    Args:
+        padding: how far a random crop may reach over each edge. It reaches further where the image
+            is too small for the crop.
+    """
+
+    padding: int = 4
+
+    def _distort(self, image, size, seed):
+        row, column, flip, contrast = _uniforms(seed, 4)
+        spare = tf.shape(image)[:2] - size
+        padding = tf.maximum(self.padding, -(spare // 2))
+        rows, columns = tf.unstack(spare + 2 * padding + 1)
+        start = tf.stack([_integer(row, rows), _integer(column, columns)]) - padding
+        crop = _flip(images.window(image, start, *size), flip)
+        # slim also shifts the brightness, which `_normalize` undoes exactly.
+        return _scale_contrast(tf.cast(crop, tf.float32), _between(contrast, 0.2, 1.8))
+
+    def _frame(self, image, size):
+        return images.crop_or_pad(image, *size)
+
+    def _normalize(self, pixels):
+        mean, variance = tf.nn.moments(pixels, [-3, -2, -1], keepdims=True)
+        num_values = pixels.shape[-3:].num_elements()
+        return (pixels - mean) / tf.maximum(tf.sqrt(variance), 1 / math.sqrt(num_values))
+
+
+def _uniforms(seed: tf.Tensor, count: int) -> List[tf.Tensor]:
+    """Independent random float32 scalars from [0, 1)."""
+    # The crop uses the seed itself; any other constant would do.
+    other_seed = seed + np.array([0, 0x5851F42D4C957F2D], np.int64)
+    # `tf.random.stateless_uniform` adds fifty operations to the graph, this one.
+    return tf.unstack(tf.raw_ops.StatelessRandomUniform(shape=[count], seed=other_seed))
+
+
+def _between(uniform: tf.Tensor, low: float, high: float) -> tf.Tensor:
+    """A number from [low, high)."""
+    return low + uniform * (high - low)
+
+
+def _integer(uniform: tf.Tensor, count: Union[int, tf.Tensor]) -> tf.Tensor:
+    """An int32 from 0 to count - 1."""
+    return tf.cast(uniform * tf.cast(count, tf.float32), tf.int32)
+
+
+def _resize(image: tf.Tensor, size: Size, method: str) -> tf.Tensor:
+    return tf.cast(images.resize(image, *size, method), tf.float32)
+
+
+def _flip(image: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
+    """Mirrors left and right in half of the cases."""
+    # The list of axes is [1] or empty: no conditional is needed.
+    return tf.reverse(image, tf.range(1, 1 + _integer(uniform, 2)))
+
+
+def _scaled_size(image: tf.Tensor, short_side: Union[int, tf.Tensor]) -> tf.Tensor:
+    """int32 [2]: the size of an image after a resize that gives its shorter side a length."""
+    size = tf.cast(tf.shape(image)[-3:-1], tf.float32)
+    scale = tf.cast(short_side, tf.float32) / tf.reduce_min(size)
+    return tf.cast(tf.math.rint(size * scale), tf.int32)
+
+
+def _resized_crop(
+    image: tf.Tensor, resized_size: tf.Tensor, start: tf.Tensor, size: Size
+) -> tf.Tensor:
+    pixels = images.resize(image, resized_size[0], resized_size[1])
+    end = start + size
+    return pixels[..., start[0] : end[0], start[1] : end[1], :]
+
+
+def _random_box(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """A crop of 5 % to 100 % of the area, with a width of 0.75 to 1.33 times the height."""
+    begin, size, _ = tf.image.stateless_sample_distorted_bounding_box(
+        tf.shape(image),
+        np.array([[[0, 0, 1, 1]]], np.float32),
+        seed,
+        min_object_covered=0.1,
+        aspect_ratio_range=(0.75, 1.33),
+        area_range=(0.05, 1.0),
+        max_attempts=100,
+    )
+    crop = tf.slice(image, begin, size)
+    crop.set_shape([None, None, image.shape[-1]])
+    return crop
+
+
+def _shift_brightness(pixels: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
+    return pixels + _between(uniform, -32, 32)
+
+
+def _scale_saturation(pixels: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
+    if pixels.shape[-1] == 1:
+        return pixels
+    return tf.raw_ops.AdjustSaturation(images=pixels, scale=_between(uniform, 0.5, 1.5))
+
+
+def _shift_hue(pixels: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
+    if pixels.shape[-1] == 1:
+        return pixels
+    return tf.raw_ops.AdjustHue(images=pixels, delta=_between(uniform, -0.2, 0.2))
+
+
+def _scale_contrast(pixels: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
+    """Scales the distances from the mean of each channel."""
+    return tf.raw_ops.AdjustContrastv2(images=pixels, contrast_factor=factor)
+
+
+def _vary_contrast(pixels: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
+    return _scale_contrast(pixels, _between(uniform, 0.5, 1.5))
+
+
+# Which of the four comes first, second, third and fourth.
+_DISTORTION_ORDERS = (
+    (_shift_brightness, _scale_saturation, _shift_hue, _vary_contrast),
+    (_scale_saturation, _shift_brightness, _vary_contrast, _shift_hue),
+    (_vary_contrast, _shift_hue, _shift_brightness, _scale_saturation),
+    (_shift_hue, _scale_saturation, _vary_contrast, _shift_brightness),
+)
+
+
+def _distort_in(steps, pixels: tf.Tensor, uniforms: Sequence[tf.Tensor]) -> tf.Tensor:
+    for step, uniform in zip(steps, uniforms):
+        pixels = step(pixels, uniform)
+    return pixels
