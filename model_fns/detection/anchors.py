@@ -1,0 +1,382 @@
+"""Anchors: the boxes that predictions are relative to, at every place of every feature map.
+
+They depend on sizes alone, so where sizes are static they are computed once, in NumPy. The order is
+by feature map, then by cell (row by row), then by anchor of the cell.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import math
+from typing import List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from estimator_lib import errors
+from protos import anchors_pb2
+
+Size = Tuple[int, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Anchors:
+    """The anchors of one input size.
+
+    Attributes:
+        boxes: float32 [A, 4], ymin, xmin, ymax, xmax; they may reach over the image's border.
+        feature_map_index: int32 [A], the feature map that each belongs to.
+    """
+
+    boxes: np.ndarray
+    feature_map_index: np.ndarray
+
+
+class AnchorGenerator(abc.ABC):
+    """Anchors for feature maps of given sizes."""
+
+    @abc.abstractmethod
+    def anchors_per_location(self) -> List[int]:
+        """How many anchors a cell has, for each feature map."""
+
+    @abc.abstractmethod
+    def level(self, index: int, grid: Size, image_size: Size) -> np.ndarray:
+        """The anchors of one feature map.
+
+        Args:
+            index: which.
+            grid: its (height, width) in cells.
+            image_size: (height, width) of the network's input in pixels.
+
+        Returns:
+            float64 [height * width * anchors_per_location, 4].
+        """
+
+    def generate(self, grids: Sequence[Size], image_size: Size) -> Anchors:
+        """The anchors of all feature maps.
+
+        Args:
+            grids: (height, width) of each feature map in cells.
+            image_size: (height, width) of the network's input in pixels.
+
+        Raises:
+            ValueError: there are not as many feature maps as the generator has levels.
+        """
+        expected = len(self.anchors_per_location())
+        if len(grids) != expected:
+            raise ValueError(
+                f'the anchor generator has {expected} levels, and the network {len(grids)} feature '
+                'maps'
+            )
+        levels = [self.level(index, grid, image_size) for index, grid in enumerate(grids)]
+        return Anchors(
+            np.concatenate(levels).astype(np.float32),
+            np.repeat(np.arange(len(levels), dtype=np.int32), [len(anchors) for anchors in levels]),
+        )
+
+
+class SsdAnchorGenerator(AnchorGenerator):
+    """Scales that grow from map to map, in shares of the image (Liu et al. 2016, section 2.2).
+
+    Args:
+        shapes: for each feature map, (scale, aspect ratio) of each anchor of a cell.
+        base_size: (height, width) of scale 1 and ratio 1, as shares of the shorter side.
+        strides: for each map, (vertical, horizontal) distance between cells in pixels; None: the
+            image's size over the map's.
+        offsets: for each map, the first cell's centre in pixels; None: half a stride.
+    """
+
+    def __init__(
+        self,
+        shapes: Sequence[Sequence[Tuple[float, float]]],
+        base_size: Tuple[float, float] = (1.0, 1.0),
+        strides: Optional[Sequence[Tuple[float, float]]] = None,
+        offsets: Optional[Sequence[Tuple[float, float]]] = None,
+    ):
+        for name, values in (('strides', strides), ('offsets', offsets)):
+            if values is not None and len(values) != len(shapes):
+                raise ValueError(f'{len(values)} {name} for {len(shapes)} feature maps')
+        self._shapes = [list(one) for one in shapes]
+        self._base_size = base_size
+        self._strides = strides
+        self._offsets = offsets
+
+    def anchors_per_location(self) -> List[int]:
+        """See `AnchorGenerator`."""
+        return [len(one) for one in self._shapes]
+
+    def level(self, index: int, grid: Size, image_size: Size) -> np.ndarray:
+        """See `AnchorGenerator`; normalised to the image."""
+        shorter = min(image_size)
+        base = [side * shorter / size for side, size in zip(self._base_size, image_size)]
+        if self._strides is None:
+            strides = [1.0 / cells for cells in grid]
+        else:
+            strides = [stride / size for stride, size in zip(self._strides[index], image_size)]
+        if self._offsets is None:
+            offsets = [0.5 * stride for stride in strides]
+        else:
+            offsets = [offset / size for offset, size in zip(self._offsets[index], image_size)]
+        scales, ratios = np.array(self._shapes[index], np.float64).T
+        return _tile(grid, _sizes(scales, ratios, base), strides, offsets)
+
+
+class MultiscaleAnchorGenerator(AnchorGenerator):
+    """Octaves of scales on the levels of a feature pyramid (Lin et al. 2017, section 4).
+
+    Args:
+        min_level: level L has a stride of 2^L pixels.
+        max_level: the last one.
+        anchor_scale: size of the smallest square anchor, in strides.
+        aspect_ratios: width over height.
+        scales_per_octave: anchors of a ratio are 2^(k / scales_per_octave) apart.
+        normalize: whether boxes are shares of the image; else pixels.
+    """
+
+    def __init__(
+        self,
+        min_level: int,
+        max_level: int,
+        anchor_scale: float,
+        aspect_ratios: Sequence[float],
+        scales_per_octave: int,
+        normalize: bool = True,
+    ):
+        self._levels = list(range(min_level, max_level + 1))
+        octave = [2.0 ** (k / scales_per_octave) for k in range(scales_per_octave)]
+        shapes = [(scale, ratio) for ratio in aspect_ratios for scale in octave]
+        self._scales, self._ratios = np.array(shapes, np.float64).T
+        self._anchor_scale = anchor_scale
+        self._normalize = normalize
+
+    def anchors_per_location(self) -> List[int]:
+        """See `AnchorGenerator`."""
+        return [len(self._scales)] * len(self._levels)
+
+    def level(self, index: int, grid: Size, image_size: Size) -> np.ndarray:
+        """See `AnchorGenerator`."""
+        stride = 2 ** self._levels[index]
+        base = self._anchor_scale * stride
+        # The cells of a size that the stride does not divide start at the image's border.
+        offsets = [0.5 * stride if size % stride == 0 else 0.0 for size in image_size]
+        boxes = _tile(
+            grid, _sizes(self._scales, self._ratios, (base, base)), (stride,) * 2, offsets
+        )
+        return _normalized(boxes, image_size) if self._normalize else boxes
+
+
+class GridAnchorGenerator(AnchorGenerator):
+    """Every scale with every ratio on one feature map, in pixels (Ren et al. 2015).
+
+    Args:
+        scales: factors on the base size.
+        aspect_ratios: width over height.
+        base_size: (height, width) in pixels.
+        stride: (vertical, horizontal) distance between cells in pixels.
+        offset: the first cell's centre in pixels.
+    """
+
+    def __init__(
+        self,
+        scales: Sequence[float],
+        aspect_ratios: Sequence[float],
+        base_size: Tuple[float, float] = (256.0, 256.0),
+        stride: Tuple[float, float] = (16.0, 16.0),
+        offset: Tuple[float, float] = (0.0, 0.0),
+    ):
+        shapes = [(scale, ratio) for ratio in aspect_ratios for scale in scales]
+        self._scales, self._ratios = np.array(shapes, np.float64).T
+        self._base_size = base_size
+        self._stride = stride
+        self._offset = offset
+
+    def anchors_per_location(self) -> List[int]:
+        """See `AnchorGenerator`."""
+        return [len(self._scales)]
+
+    def level(self, index: int, grid: Size, image_size: Size) -> np.ndarray:
+        """See `AnchorGenerator`; in pixels."""
+        sizes = _sizes(self._scales, self._ratios, self._base_size)
+        return _tile(grid, sizes, self._stride, self._offset)
+
+
+@dataclasses.dataclass(frozen=True)
+class GridLevel:
+    """One feature map of a flexible grid.
+
+    Attributes:
+        sizes: (base size in pixels, aspect ratio) of each anchor of a cell.
+        stride: (vertical, horizontal), in pixels.
+        offset: the first cell's centre in pixels.
+    """
+
+    sizes: Tuple[Tuple[float, float], ...]
+    stride: Tuple[float, float]
+    offset: Tuple[float, float]
+
+
+class FlexibleGridAnchorGenerator(AnchorGenerator):
+    """Sizes, strides and offsets given for each feature map.
+
+    Args:
+        levels: one for each feature map.
+        normalize: whether boxes are shares of the image; else pixels.
+    """
+
+    def __init__(self, levels: Sequence[GridLevel], normalize: bool = True):
+        self._levels = list(levels)
+        self._normalize = normalize
+
+    def anchors_per_location(self) -> List[int]:
+        """See `AnchorGenerator`."""
+        return [len(level.sizes) for level in self._levels]
+
+    def level(self, index: int, grid: Size, image_size: Size) -> np.ndarray:
+        """See `AnchorGenerator`."""
+        level = self._levels[index]
+        scales, ratios = np.array(level.sizes, np.float64).T
+        boxes = _tile(grid, _sizes(scales, ratios, (1.0, 1.0)), level.stride, level.offset)
+        return _normalized(boxes, image_size) if self._normalize else boxes
+
+
+def ssd_shapes(
+    scales: Sequence[float],
+    aspect_ratios: Sequence[float],
+    interpolated_ratio: float = 1.0,
+    reduce_lowest: bool = True,
+) -> List[List[Tuple[float, float]]]:
+    """(scale, aspect ratio) of each anchor of a cell, for each feature map.
+
+    Args:
+        scales: of each map.
+        aspect_ratios: each map has each of them at its scale, and one more anchor between its
+            scale and the next map's (1 after the last).
+        interpolated_ratio: of that one; 0 for none.
+        reduce_lowest: the first map has three anchors instead: (0.1, 1), (s0, 2), (s0, 1/2).
+    """
+    levels = []
+    for index, (scale, following) in enumerate(zip(scales, [*scales[1:], 1.0])):
+        if index == 0 and reduce_lowest:
+            levels.append([(0.1, 1.0), (scale, 2.0), (scale, 0.5)])
+            continue
+        shapes = [(scale, ratio) for ratio in aspect_ratios]
+        if interpolated_ratio > 0:
+            shapes.append((math.sqrt(scale * following), interpolated_ratio))
+        levels.append(shapes)
+    return levels
+
+
+def build_anchor_generator(config: anchors_pb2.AnchorGenerator) -> AnchorGenerator:
+    """The anchor generator that a config describes.
+
+    Raises:
+        errors.ConfigError: it describes none, or one that contradicts itself.
+    """
+    builders = {
+        'ssd_anchor_generator': _build_ssd,
+        'multiscale_anchor_generator': _build_multiscale,
+        'grid_anchor_generator': _build_grid,
+        'flexible_grid_anchor_generator': _build_flexible,
+    }
+    kind = config.WhichOneof('anchor_generator_oneof')
+    if kind is None:
+        raise errors.ConfigError(
+            f'anchor_generator: empty; expected one of {", ".join(sorted(builders))}.'
+        )
+    try:
+        return builders[kind](getattr(config, kind))
+    except ValueError as error:
+        raise errors.ConfigError(f'anchor_generator.{kind}: {error}.') from None
+
+
+def _build_ssd(config: anchors_pb2.SsdAnchorGenerator) -> SsdAnchorGenerator:
+    if config.scales:
+        scales = list(config.scales)
+    elif config.num_layers == 1:
+        scales = [config.min_scale]
+    else:
+        step = (config.max_scale - config.min_scale) / (config.num_layers - 1)
+        scales = [config.min_scale + step * index for index in range(config.num_layers)]
+    return SsdAnchorGenerator(
+        ssd_shapes(
+            scales,
+            list(config.aspect_ratios),
+            config.interpolated_scale_aspect_ratio,
+            config.reduce_boxes_in_lowest_layer,
+        ),
+        (config.base_anchor_height, config.base_anchor_width),
+        _pairs('stride', config.height_stride, config.width_stride),
+        _pairs('offset', config.height_offset, config.width_offset),
+    )
+
+
+def _build_multiscale(config: anchors_pb2.MultiscaleAnchorGenerator) -> MultiscaleAnchorGenerator:
+    if config.max_level < config.min_level:
+        raise ValueError(f'max_level {config.max_level} is below min_level {config.min_level}')
+    return MultiscaleAnchorGenerator(
+        config.min_level,
+        config.max_level,
+        config.anchor_scale,
+        list(config.aspect_ratios),
+        config.scales_per_octave,
+        config.normalize_coordinates,
+    )
+
+
+def _build_grid(config: anchors_pb2.GridAnchorGenerator) -> GridAnchorGenerator:
+    return GridAnchorGenerator(
+        list(config.scales),
+        list(config.aspect_ratios),
+        (config.height, config.width),
+        (config.height_stride, config.width_stride),
+        (config.height_offset, config.width_offset),
+    )
+
+
+def _build_flexible(config: anchors_pb2.FlexibleGridAnchorGenerator) -> FlexibleGridAnchorGenerator:
+    levels = []
+    for index, grid in enumerate(config.anchor_grid):
+        if len(grid.base_sizes) != len(grid.aspect_ratios):
+            raise ValueError(
+                f'anchor_grid[{index}] has {len(grid.base_sizes)} base_sizes and '
+                f'{len(grid.aspect_ratios)} aspect_ratios; each anchor has one of both'
+            )
+        levels.append(
+            GridLevel(
+                tuple(zip(grid.base_sizes, grid.aspect_ratios)),
+                (grid.height_stride, grid.width_stride),
+                (grid.height_offset, grid.width_offset),
+            )
+        )
+    return FlexibleGridAnchorGenerator(levels, config.normalize_coordinates)
+
+
+def _pairs(
+    name: str, vertical: Sequence[float], horizontal: Sequence[float]
+) -> Optional[List[Tuple[float, float]]]:
+    if len(vertical) != len(horizontal):
+        raise ValueError(
+            f'{len(vertical)} height_{name} and {len(horizontal)} width_{name}; expected as many'
+        )
+    return list(zip(vertical, horizontal)) or None
+
+
+def _sizes(scales: np.ndarray, ratios: np.ndarray, base: Sequence[float]) -> np.ndarray:
+    """Heights and widths [n, 2] of anchors of some scales and aspect ratios (width over height)."""
+    roots = np.sqrt(ratios)
+    return np.stack([scales / roots * base[0], scales * roots * base[1]], axis=1)
+
+
+def _tile(
+    grid: Size, sizes: np.ndarray, strides: Sequence[float], offsets: Sequence[float]
+) -> np.ndarray:
+    """Boxes [height * width * n, 4] of n sizes around the centre of each cell."""
+    rows = offsets[0] + strides[0] * np.arange(grid[0], dtype=np.float64)
+    columns = offsets[1] + strides[1] * np.arange(grid[1], dtype=np.float64)
+    centers = np.stack(np.meshgrid(rows, columns, indexing='ij'), axis=-1)[:, :, np.newaxis, :]
+    half = 0.5 * sizes
+    return np.concatenate([centers - half, centers + half], axis=-1).reshape(-1, 4)
+
+
+def _normalized(boxes: np.ndarray, image_size: Size) -> np.ndarray:
+    return boxes / np.array([*image_size, *image_size], np.float64)

@@ -1,0 +1,175 @@
+"""Which groundtruth box an anchor answers for.
+
+A matcher is a function of a batch of similarities. Its answer for each anchor is the row of a
+groundtruth box, `UNMATCHED` or `IGNORED`.
+
+    similarity of 2 boxes to 4 anchors      matched at 0.5, unmatched below 0.4, forced
+        0.7  0.3  0.1  0.0                  ->  0, -1, -1, 1
+        0.1  0.2  0.0  0.3
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Optional
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from protos import target_assignment_pb2
+
+UNMATCHED = -1
+IGNORED = -2
+
+# Less than every similarity that there is.
+_NEVER = -3.4e38
+
+
+class Matcher(abc.ABC):
+    """From similarities to matches."""
+
+    @abc.abstractmethod
+    def match(self, similarity: tf.Tensor, real: tf.Tensor, claiming: tf.Tensor) -> tf.Tensor:
+        """The groundtruth row of each anchor.
+
+        Args:
+            similarity: float32 [B, M, A].
+            real: bool [B, M]: rows that are groundtruth, not padding.
+            claiming: bool [B, M]: rows that may force a match (their weight is positive).
+
+        Returns:
+            int32 [B, A]: a row, `UNMATCHED` or `IGNORED`.
+        """
+
+
+class ArgMaxMatcher(Matcher):
+    """Each anchor takes the box that it is most alike to, if it is alike enough.
+
+    Args:
+        matched_threshold: least similarity of a match; None: any is enough.
+        unmatched_threshold: below it an anchor is a negative; between the two it is ignored.
+        negatives_lower_than_unmatched: False swaps the two: below is ignored, between negative.
+        force_match_for_each_row: each claiming box also takes the anchor that is most alike to it;
+            where several want the same one the first of them gets it.
+
+    Raises:
+        ValueError: thresholds that contradict each other.
+    """
+
+    def __init__(
+        self,
+        matched_threshold: Optional[float] = 0.5,
+        unmatched_threshold: Optional[float] = None,
+        negatives_lower_than_unmatched: bool = True,
+        force_match_for_each_row: bool = False,
+    ):
+        if matched_threshold is None and unmatched_threshold is not None:
+            raise ValueError('an unmatched threshold needs a matched threshold')
+        if unmatched_threshold is None:
+            unmatched_threshold = matched_threshold
+        if matched_threshold is not None:
+            if unmatched_threshold > matched_threshold:
+                raise ValueError(
+                    f'unmatched threshold {unmatched_threshold} is above the matched threshold '
+                    f'{matched_threshold}'
+                )
+            if unmatched_threshold == matched_threshold and not negatives_lower_than_unmatched:
+                raise ValueError(
+                    'with equal thresholds no anchor lies between them: '
+                    'negatives_lower_than_unmatched must be true'
+                )
+        self._matched = matched_threshold
+        self._unmatched = unmatched_threshold
+        self._below = UNMATCHED if negatives_lower_than_unmatched else IGNORED
+        self._between = IGNORED if negatives_lower_than_unmatched else UNMATCHED
+        self._force = force_match_for_each_row
+
+    def match(self, similarity: tf.Tensor, real: tf.Tensor, claiming: tf.Tensor) -> tf.Tensor:
+        """See `Matcher`."""
+        if similarity.shape[1] is None:  # may be no row at all, which has no largest
+            similarity = tf.pad(similarity, [[0, 0], [0, 1], [0, 0]])
+            real, claiming = (tf.pad(rows, [[0, 0], [0, 1]]) for rows in (real, claiming))
+        similarity = tf.where(real[..., tf.newaxis], similarity, tf.constant(_NEVER))
+        matches = tf.argmax(similarity, axis=1, output_type=tf.int32)
+        if self._matched is not None:
+            best = tf.reduce_max(similarity, axis=1)
+            matches = tf.where(best < self._matched, self._between, matches)
+            matches = tf.where(best < self._unmatched, self._below, matches)
+        if self._force:
+            matches = _forced(similarity, claiming, matches)
+        # An image without groundtruth has nothing but negatives, whatever the thresholds say.
+        return tf.where(tf.reduce_any(real, axis=1, keepdims=True), matches, UNMATCHED)
+
+
+class BipartiteMatcher(Matcher):
+    """The most alike pair is a match; then the most alike pair of what is left; and so on."""
+
+    def match(self, similarity: tf.Tensor, real: tf.Tensor, claiming: tf.Tensor) -> tf.Tensor:
+        """See `Matcher`; `claiming` rows alone take part."""
+        batch, rows, anchors = tf.unstack(tf.shape(similarity))
+        taking_part = tf.logical_and(real, claiming)
+        open_pairs = tf.where(taking_part[..., tf.newaxis], similarity, tf.constant(_NEVER))
+        matches = tf.fill([batch, anchors], UNMATCHED)
+
+        def step(count: tf.Tensor, open_pairs: tf.Tensor, matches: tf.Tensor) -> tuple:
+            flat = tf.reshape(open_pairs, [batch, rows * anchors])
+            best = tf.argmax(flat, axis=1, output_type=tf.int32)
+            row, column = best // anchors, best % anchors
+            taken = tf.logical_and(
+                tf.equal(tf.range(anchors), column[:, tf.newaxis]),
+                tf.reduce_max(flat, axis=1, keepdims=True) > _NEVER,
+            )
+            matches = tf.where(taken, row[:, tf.newaxis], matches)
+            closed = tf.logical_or(
+                tf.equal(tf.range(rows)[:, tf.newaxis], row[:, tf.newaxis, tf.newaxis]),
+                taken[:, tf.newaxis, :],
+            )
+            return count + 1, tf.where(closed, tf.constant(_NEVER), open_pairs), matches
+
+        _, _, matches = tf.while_loop(
+            lambda count, *_: count < rows,
+            step,
+            [tf.constant(0), open_pairs, matches],
+            shape_invariants=[
+                tf.TensorShape([]),
+                tf.TensorShape([None, None, None]),
+                tf.TensorShape([None, None]),
+            ],
+        )
+        return matches
+
+
+def build_matcher(config: target_assignment_pb2.Matcher) -> Matcher:
+    """The matcher that a config describes.
+
+    Raises:
+        errors.ConfigError: it describes none, or one that contradicts itself.
+    """
+    kind = config.WhichOneof('matcher_oneof')
+    if kind == 'bipartite_matcher':
+        return BipartiteMatcher()
+    if kind != 'argmax_matcher':
+        raise errors.ConfigError('matcher: empty; expected argmax_matcher or bipartite_matcher.')
+    matcher = config.argmax_matcher
+    try:
+        return ArgMaxMatcher(
+            None if matcher.ignore_thresholds else matcher.matched_threshold,
+            None if matcher.ignore_thresholds else matcher.unmatched_threshold,
+            matcher.negatives_lower_than_unmatched,
+            matcher.force_match_for_each_row,
+        )
+    except ValueError as error:
+        raise errors.ConfigError(f'matcher.argmax_matcher: {error}.') from None
+
+
+def _forced(similarity: tf.Tensor, claiming: tf.Tensor, matches: tf.Tensor) -> tf.Tensor:
+    """Matches in which each claiming row has the anchor that is most alike to it."""
+    batch, rows, anchors = tf.unstack(tf.shape(similarity))
+    wanted = tf.argmax(similarity, axis=2, output_type=tf.int32)  # [B, M]
+    # The first row that wants each anchor, by one pass over the rows instead of over all pairs.
+    first_anchor = tf.range(batch)[:, tf.newaxis] * anchors
+    places = tf.where(claiming, first_anchor + wanted, -1)
+    row_numbers = tf.broadcast_to(tf.range(rows), [batch, rows])
+    claims = tf.math.unsorted_segment_min(row_numbers, places, batch * anchors)
+    claims = tf.reshape(claims, [batch, anchors])
+    return tf.where(claims < rows, claims, matches)
