@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-from typing import Dict, Optional
+from typing import Callable, Dict, Iterator, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
 from model_fns import layers
-from model_fns.backbones import output_strides, registry
+from model_fns.backbones import mobilenet_parts, output_strides, registry
 
 tf1 = tf.compat.v1
 
@@ -57,6 +57,7 @@ def mobilenet_v1_features(
     min_depth: int = 8,
     output_stride: Optional[int] = None,
     final_endpoint: str = LAST_END_POINT,
+    last_channels: Tuple[int, int] = (1024, 1024),
     padding: layers.Padding = 'SAME',
     scope: str = SCOPE,
 ) -> Dict[str, tf.Tensor]:
@@ -70,6 +71,7 @@ def mobilenet_v1_features(
         output_stride: 1, 2, 4, 8, 16 or 32: from there on convolutions are atrous instead of
             strided; None: 32.
         final_endpoint: where to stop.
+        last_channels: of the last two pairs, before the factor.
         padding: `SAME`, or `FIXED` (what the published network calls explicit padding).
         scope: variable scope of the network.
 
@@ -80,32 +82,16 @@ def mobilenet_v1_features(
     Raises:
         ValueError: there is no such final end point.
     """
+    channels = [*(channels for channels, _ in _LAYERS[:-2]), *last_channels]
+    channels = [max(int(count * depth_multiplier), min_depth) for count in channels]
     steps = output_strides.atrous_strides([stride for _, stride in _LAYERS], output_stride)
     end_points: Dict[str, tf.Tensor] = {}
-    outputs = images
     with tf1.variable_scope(scope):
-        for index, ((channels, _), (stride, rate)) in enumerate(zip(_LAYERS, steps)):
-            channels = max(int(channels * depth_multiplier), min_depth)
-            name = f'Conv2d_{index}'
-            if index == 0:
-                layer = functools.partial(
-                    layers.conv2d, num_outputs=channels, kernel_size=3, stride=stride
-                )
-                parts = {name: layer}
-            else:
-                parts = {
-                    f'{name}_depthwise': functools.partial(
-                        layers.depthwise_conv2d, kernel_size=3, stride=stride, rate=rate
-                    ),
-                    f'{name}_pointwise': functools.partial(
-                        layers.conv2d, num_outputs=channels, kernel_size=1
-                    ),
-                }
-            for part, layer in parts.items():
-                outputs = layer(outputs, style=style, scope=part, padding=padding)
-                end_points[part] = outputs
-                if part == final_endpoint:
-                    return end_points
+        for name, layer in _named_layers(channels, steps):
+            images = layer(images, style=style, scope=name, padding=padding)
+            end_points[name] = images
+            if name == final_endpoint:
+                return end_points
     raise ValueError(f'MobileNet V1 has no end point {final_endpoint!r}.')
 
 
@@ -135,16 +121,33 @@ def mobilenet_v1(
         min_depth=int(options.get('min_depth', 8)),
         output_stride=options.output_stride,
     )
-    with tf1.variable_scope(f'{SCOPE}/Logits'):
-        pooled = tf.reduce_mean(end_points[LAST_END_POINT], [1, 2], keepdims=True)
-        keep_prob = options.get('dropout_keep_prob', 0.999)
-        dropped = layers.dropout(pooled, keep_prob, style.is_training, 'Dropout_1b')
-        logits = layers.conv2d(dropped, num_classes, 1, style.linear(), 'Conv2d_1c_1x1')
-        logits = tf.squeeze(logits, [1, 2])
-    end_points['AvgPool_1a'] = pooled
-    end_points[registry.LOGITS] = logits
-    end_points['Predictions'] = tf.nn.softmax(logits)
+    mobilenet_parts.add_logits(
+        end_points,
+        end_points[LAST_END_POINT],
+        num_classes,
+        style,
+        options.get('dropout_keep_prob', 0.999),
+        scope=SCOPE,
+        pool_name='AvgPool_1a',
+    )
     return end_points
+
+
+def _named_layers(
+    channels: Sequence[int], steps: Sequence[Tuple[int, int]]
+) -> Iterator[Tuple[str, Callable[..., tf.Tensor]]]:
+    """End point and layer, from the image on; a layer awaits input, style, scope and padding."""
+    convolution = functools.partial(layers.conv2d, num_outputs=channels[0], kernel_size=3)
+    yield 'Conv2d_0', functools.partial(convolution, stride=steps[0][0])
+    for index, (count, (stride, rate)) in enumerate(zip(channels[1:], steps[1:]), start=1):
+        yield (
+            f'Conv2d_{index}_depthwise',
+            functools.partial(layers.depthwise_conv2d, kernel_size=3, stride=stride, rate=rate),
+        )
+        yield (
+            f'Conv2d_{index}_pointwise',
+            functools.partial(layers.conv2d, num_outputs=count, kernel_size=1),
+        )
 
 
 def _register(name: str, depth_multiplier: float) -> None:
@@ -157,15 +160,7 @@ def _register(name: str, depth_multiplier: float) -> None:
             scope=SCOPE,
             logits_scopes=(f'{SCOPE}/Logits',),
             image_size=224,
-            honours=(
-                'depth_multiplier',
-                'min_depth',
-                'output_stride',
-                'dropout_keep_prob',
-                'weight_decay',
-                'batch_norm_decay',
-                'batch_norm_epsilon',
-            ),
+            honours=mobilenet_parts.HONOURS,
         ),
     )
 

@@ -1,0 +1,292 @@
+"""What the MobileNets are made of: inverted residuals (Sandler et al. 2018) and the classifier.
+
+MobileNet V2, V3 and EdgeTPU are lists of `Convolution` and `InvertedResidual`, which
+`mobilenet_features` builds, named as the published networks name them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Callable, Dict, Optional, Sequence, Tuple, Union
+
+import tensorflow as tf
+
+from model_fns import layers
+from model_fns.backbones import output_strides, registry
+
+tf1 = tf.compat.v1
+
+Activation = Callable[[tf.Tensor], tf.Tensor]
+
+# The options that every MobileNet listens to.
+HONOURS = (
+    'depth_multiplier',
+    'min_depth',
+    'output_stride',
+    'dropout_keep_prob',
+    'weight_decay',
+    'batch_norm_decay',
+    'batch_norm_epsilon',
+)
+
+
+def hard_swish(inputs: tf.Tensor) -> tf.Tensor:
+    """Swish with a piecewise linear gate, x * relu6(x + 3) / 6 (Howard et al. 2019, 5.2)."""
+    return inputs * tf.nn.relu6(inputs + 3.0) * (1.0 / 6.0)
+
+
+def hard_sigmoid(inputs: tf.Tensor) -> tf.Tensor:
+    """The gate relu6(x + 3) / 6, with the rounded sixth that published weights are made for."""
+    return tf.nn.relu6(inputs + 3.0) * 0.16667
+
+
+@dataclasses.dataclass(frozen=True)
+class Channels:
+    """How a depth multiplier changes the channel counts of a network's layers.
+
+    Attributes:
+        depth_multiplier: factor on all of them.
+        min_depth: least count that the factor leaves.
+        divisor: counts are rounded to a multiple of it.
+    """
+
+    depth_multiplier: float = 1.0
+    min_depth: int = 8
+    divisor: int = 8
+
+    def __call__(self, channels: float) -> int:
+        """The channel count of a layer that has `channels` at a factor of one."""
+        return layers.divisible_channels(
+            channels * self.depth_multiplier, self.divisor, self.min_depth
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Convolution:
+    """A plain convolution: the first or the last layer.
+
+    Attributes:
+        channels: output channels.
+        kernel_size: height and width.
+        stride: input size over output size.
+        activation: after batch norm.
+    """
+
+    channels: float
+    kernel_size: int
+    stride: int
+    activation: Activation
+
+
+@dataclasses.dataclass(frozen=True)
+class InvertedResidual:
+    """Expand, filter each channel, project; plus the input where the shapes agree.
+
+    Attributes:
+        expansion: expanded channels over input channels, before rounding to a multiple of 8; 1: no
+            expansion.
+        channels: output channels.
+        kernel_size: height and width of the filter.
+        stride: input size over output size.
+        activation: of the expanded channels; the output has none.
+        squeeze_excite: whether the expanded channels are scaled by a gate each, which is computed
+            from their means.
+        fused: whether expansion and filter are one full convolution.
+        residual: whether the input is added where the shapes agree.
+    """
+
+    expansion: float
+    channels: float
+    kernel_size: int = 3
+    stride: int = 1
+    activation: Activation = tf.nn.relu
+    squeeze_excite: bool = False
+    fused: bool = False
+    residual: bool = True
+
+
+Layer = Union[Convolution, InvertedResidual]
+
+
+def mobilenet_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
+    """The published style of V2 and later: no penalty on depthwise weights."""
+    return layers.LayerStyle(
+        is_training=is_training,
+        initializer=layers.truncated_normal(0.09),
+        penalty=layers.l2(options.get('weight_decay', 4e-5)),
+        batch_norm=layers.BatchNorm(
+            decay=options.get('batch_norm_decay', 0.997),
+            epsilon=options.get('batch_norm_epsilon', 0.001),
+            scale=True,
+        ),
+    )
+
+
+def mobilenet_features(
+    images: tf.Tensor,
+    network: Sequence[Layer],
+    style: layers.LayerStyle,
+    channels: Channels,
+    *,
+    scope: str,
+    output_stride: Optional[int] = None,
+    final_endpoint: Optional[str] = None,
+    padding: layers.Padding = 'SAME',
+) -> Dict[str, tf.Tensor]:
+    """The feature maps of a list of layers.
+
+    Args:
+        images: float32 [batch, height, width, channels].
+        network: the layers, from the image on; they say their own activations.
+        style: of all layers, but for the activation. Batch norm has a scale and an offset whatever
+            it says, as in every published MobileNet.
+        channels: how the layers' channel counts change.
+        scope: variable scope of the network.
+        output_stride: from there on convolutions are atrous instead of strided; None: as listed.
+        final_endpoint: where to stop; None: at the end.
+        padding: `SAME`, or `FIXED` (what the published networks call explicit padding).
+
+    Returns:
+        Float32 [batch, height', width', channels'] by name: `layer_<i>` for i from 1, and, where
+        layer i has them, `layer_<i>/expansion_output`, `layer_<i>/depthwise_output` (before the
+        gate, if any), `layer_<i>/output` (the same as `layer_<i>`).
+
+    Raises:
+        ValueError: there is no such final end point.
+    """
+    names = [f'layer_{index + 1}' for index in range(len(network))]
+    if final_endpoint is not None:
+        if final_endpoint not in names:
+            raise ValueError(f'{scope} has no layer {final_endpoint!r}; it has {", ".join(names)}.')
+        names = names[: names.index(final_endpoint) + 1]
+    if style.batch_norm is not None:
+        batch_norm = dataclasses.replace(style.batch_norm, center=True, scale=True)
+        style = style.but(batch_norm=batch_norm)
+    steps = output_strides.atrous_strides([layer.stride for layer in network], output_stride)
+    end_points: Dict[str, tf.Tensor] = {}
+    outputs = images
+    with tf1.variable_scope(scope):
+        for name, layer, layer_scope, step in zip(names, network, _scopes(network), steps):
+            if isinstance(layer, Convolution):
+                outputs = _convolution(outputs, layer, style, channels, layer_scope, step, padding)
+            else:
+                with tf1.variable_scope(layer_scope):
+                    parts = _inverted_residual(outputs, layer, style, channels, step, padding)
+                end_points.update({f'{name}/{part}': value for part, value in parts.items()})
+                outputs = parts['output']
+            end_points[name] = outputs
+    return end_points
+
+
+def add_logits(
+    end_points: registry.EndPoints,
+    features: tf.Tensor,
+    num_classes: int,
+    style: layers.LayerStyle,
+    keep_prob: float,
+    *,
+    scope: str,
+    pool_name: str = 'global_pool',
+) -> None:
+    """Adds the classifier's end points: mean over the image, dropout, a linear layer.
+
+    Args:
+        end_points: gets `pool_name`, `Logits` and `Predictions`.
+        features: float32 [batch, height, width, channels].
+        num_classes: how many logits.
+        style: of the linear layer.
+        keep_prob: of dropout.
+        scope: variable scope of the network.
+        pool_name: the end point of the mean.
+    """
+    with tf1.variable_scope(f'{scope}/Logits'):
+        pooled = tf.reduce_mean(features, [1, 2], keepdims=True)
+        dropped = layers.dropout(pooled, keep_prob, style.is_training, 'Dropout')
+        logits = layers.conv2d(dropped, num_classes, 1, style.linear(), 'Conv2d_1c_1x1')
+        logits = tf.squeeze(logits, [1, 2])
+        end_points[pool_name] = pooled
+        end_points[registry.LOGITS] = logits
+        end_points['Predictions'] = tf.nn.softmax(logits)
+
+
+def _scopes(network: Sequence[Layer]) -> Tuple[str, ...]:
+    """The variable scope of each layer: `Conv`, `expanded_conv`, `expanded_conv_1`, `Conv_1`."""
+    counts: Dict[str, int] = {}
+    scopes = []
+    for layer in network:
+        base = 'Conv' if isinstance(layer, Convolution) else 'expanded_conv'
+        count = counts.get(base, 0)
+        scopes.append(f'{base}_{count}' if count else base)
+        counts[base] = count + 1
+    return tuple(scopes)
+
+
+def _convolution(
+    inputs: tf.Tensor,
+    layer: Convolution,
+    style: layers.LayerStyle,
+    channels: Channels,
+    scope: str,
+    step: Tuple[int, int],
+    padding: layers.Padding,
+) -> tf.Tensor:
+    stride, rate = step
+    return layers.conv2d(
+        inputs,
+        channels(layer.channels),
+        layer.kernel_size,
+        style.but(activation=layer.activation),
+        scope,
+        stride=stride,
+        rate=rate if layer.kernel_size > 1 else 1,
+        padding=padding,
+    )
+
+
+def _inverted_residual(
+    inputs: tf.Tensor,
+    block: InvertedResidual,
+    style: layers.LayerStyle,
+    channels: Channels,
+    step: Tuple[int, int],
+    padding: layers.Padding,
+) -> Dict[str, tf.Tensor]:
+    """The outputs of a block's parts by name, in the current variable scope."""
+    stride, rate = step
+    parts: Dict[str, tf.Tensor] = {}
+    active = style.but(activation=block.activation)
+    filtered = {'stride': stride, 'rate': rate, 'padding': padding}
+    outputs = inputs
+    expanded = layers.divisible_channels(inputs.shape[-1] * block.expansion)
+    if block.expansion > 1:
+        kernel_size, how = (block.kernel_size, filtered) if block.fused else (1, {})
+        outputs = layers.conv2d(inputs, expanded, kernel_size, active, 'expand', **how)
+        parts['expansion_output'] = outputs
+    if not block.fused:
+        outputs = layers.depthwise_conv2d(
+            outputs, block.kernel_size, active, 'depthwise', **filtered
+        )
+        parts['depthwise_output'] = outputs
+    if block.squeeze_excite:
+        outputs *= _gate(outputs, style)
+    linear = style.but(activation=None)
+    outputs = layers.conv2d(outputs, channels(block.channels), 1, linear, 'project')
+    if block.residual and stride == 1 and outputs.shape[-1] == inputs.shape[-1]:
+        outputs += inputs
+    parts['output'] = outputs
+    return parts
+
+
+def _gate(inputs: tf.Tensor, style: layers.LayerStyle) -> tf.Tensor:
+    """Squeeze and excite (Hu et al. 2018): a factor in [0, 1] for each channel of each image.
+
+    Returns:
+        float32 [batch, 1, 1, channels].
+    """
+    channels = inputs.shape[-1]
+    with tf1.variable_scope('squeeze_excite'):
+        squeeze = style.linear().but(activation=tf.nn.relu)
+        excite = style.linear().but(activation=hard_sigmoid)
+        means = tf.reduce_mean(inputs, [1, 2], keepdims=True)
+        hidden = layers.conv2d(means, layers.divisible_channels(channels / 4), 1, squeeze, 'Conv')
+        return layers.conv2d(hidden, channels, 1, excite, 'Conv_1')

@@ -1,0 +1,148 @@
+"""MobileNet V2 (Sandler et al. 2018): inverted residuals with linear bottlenecks."""
+
+from __future__ import annotations
+
+import functools
+from typing import Dict, Optional, Tuple
+
+import tensorflow as tf
+
+from model_fns import layers
+from model_fns.backbones import mobilenet_parts, registry
+from model_fns.backbones.mobilenet_parts import Channels, Convolution, InvertedResidual
+
+SCOPE = 'MobilenetV2'
+LAST_END_POINT = 'layer_19'
+LAST_CHANNELS = 1280
+
+# Expansion, output channels, how many blocks, stride of the first: table 2 of the paper.
+_BLOCKS = (
+    (1, 16, 1, 1),
+    (6, 24, 2, 2),
+    (6, 32, 3, 2),
+    (6, 64, 4, 2),
+    (6, 96, 3, 1),
+    (6, 160, 3, 2),
+    (6, 320, 1, 1),
+)
+
+
+def mobilenet_v2_features(
+    images: tf.Tensor,
+    style: layers.LayerStyle,
+    *,
+    depth_multiplier: float = 1.0,
+    min_depth: int = 8,
+    divisor: int = 8,
+    output_stride: Optional[int] = None,
+    final_endpoint: str = LAST_END_POINT,
+    last_channels: float = LAST_CHANNELS,
+    padding: layers.Padding = 'SAME',
+    activation: mobilenet_parts.Activation = tf.nn.relu6,
+    scope: str = SCOPE,
+) -> Dict[str, tf.Tensor]:
+    """The feature maps of MobileNet V2.
+
+    Args:
+        images: float32 [batch, height, width, channels], in [-1, 1].
+        style: of all layers, but for the activation.
+        depth_multiplier: factor on all channel counts.
+        min_depth: least channel count that the factor leaves.
+        divisor: channel counts are rounded to a multiple of it.
+        output_stride: 1, 2, 4, 8, 16 or 32: from there on convolutions are atrous instead of
+            strided; None: 32.
+        final_endpoint: `layer_<i>`, i from 1 to 19: where to stop.
+        last_channels: of `layer_19`, before the factor.
+        padding: `SAME`, or `FIXED` (what the published network calls explicit padding).
+        activation: of all layers but the projections.
+        scope: variable scope of the network.
+
+    Returns:
+        End points by name: see `mobilenet_parts.mobilenet_features`.
+    """
+    return mobilenet_parts.mobilenet_features(
+        images,
+        _layers(activation, last_channels),
+        style,
+        Channels(depth_multiplier, min_depth, divisor),
+        scope=scope,
+        output_stride=output_stride,
+        final_endpoint=final_endpoint,
+        padding=padding,
+    )
+
+
+def mobilenet_v2(
+    images: tf.Tensor,
+    num_classes: int,
+    style: layers.LayerStyle,
+    options: registry.Options,
+    depth_multiplier: float = 1.0,
+) -> registry.EndPoints:
+    """The classifier.
+
+    A factor below 1 leaves the last layer's 1280 channels (section 6.1 of the paper).
+
+    Args:
+        images: float32 [batch, height, width, channels], in [-1, 1].
+        num_classes: how many logits.
+        style: of all layers, but for the activation.
+        options: see `registry.Options`.
+        depth_multiplier: the network's own factor, which that of the options multiplies.
+
+    Returns:
+        The feature maps, `global_pool`, `Logits` and `Predictions` by name.
+    """
+    depth_multiplier *= options.depth_multiplier
+    end_points = mobilenet_v2_features(
+        images,
+        style,
+        depth_multiplier=depth_multiplier,
+        min_depth=int(options.get('min_depth', 8)),
+        output_stride=options.output_stride,
+        last_channels=LAST_CHANNELS / min(1.0, depth_multiplier),
+    )
+    mobilenet_parts.add_logits(
+        end_points,
+        end_points[LAST_END_POINT],
+        num_classes,
+        style,
+        options.get('dropout_keep_prob', 0.8),
+        scope=SCOPE,
+    )
+    return end_points
+
+
+def _layers(
+    activation: mobilenet_parts.Activation, last_channels: float
+) -> Tuple[mobilenet_parts.Layer, ...]:
+    blocks = [
+        InvertedResidual(
+            expansion, channels, stride=stride if index == 0 else 1, activation=activation
+        )
+        for expansion, channels, count, stride in _BLOCKS
+        for index in range(count)
+    ]
+    first = Convolution(32, kernel_size=3, stride=2, activation=activation)
+    last = Convolution(last_channels, kernel_size=1, stride=1, activation=activation)
+    return (first, *blocks, last)
+
+
+def _register(name: str, depth_multiplier: float) -> None:
+    registry.NETWORKS.add(
+        name,
+        registry.Network(
+            name=name,
+            build=functools.partial(mobilenet_v2, depth_multiplier=depth_multiplier),
+            style=mobilenet_parts.mobilenet_style,
+            scope=SCOPE,
+            logits_scopes=(f'{SCOPE}/Logits',),
+            image_size=224,
+            honours=mobilenet_parts.HONOURS,
+        ),
+    )
+
+
+_register('mobilenet_v2', 1.0)
+_register('mobilenet_v2_140', 1.4)
+_register('mobilenet_v2_035', 0.35)

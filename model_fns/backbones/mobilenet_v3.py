@@ -1,0 +1,302 @@
+"""MobileNet V3 (Howard et al. 2019), its variants for other tasks and devices, and EdgeTPU."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Dict, Optional, Tuple
+
+import tensorflow as tf
+
+from model_fns import layers
+from model_fns.backbones import mobilenet_parts, registry
+from model_fns.backbones.mobilenet_parts import (
+    Channels,
+    Convolution,
+    InvertedResidual,
+    Layer,
+    hard_swish,
+)
+
+tf1 = tf.compat.v1
+
+SCOPE = 'MobilenetV3'
+EDGETPU_SCOPE = 'MobilenetEdgeTPU'
+
+
+@dataclasses.dataclass(frozen=True)
+class Architecture:
+    """A network of this family.
+
+    Attributes:
+        layers: all layers with batch norm, from the image on.
+        scope: the published variable scope.
+        embedding: channels of the layer between mean and logits in the classifier; None: none.
+        embedding_activation: of that layer.
+    """
+
+    layers: Tuple[Layer, ...]
+    scope: str = SCOPE
+    embedding: Optional[float] = None
+    embedding_activation: mobilenet_parts.Activation = hard_swish
+
+    @property
+    def last_end_point(self) -> str:
+        """The name of the last feature map."""
+        return f'layer_{len(self.layers)}'
+
+
+def _large(squeeze: bool, wide: int, swish: mobilenet_parts.Activation) -> Architecture:
+    """Table 1 of the paper; `wide` is the larger kernel size."""
+    block = functools.partial(InvertedResidual, activation=tf.nn.relu)
+    gated = functools.partial(block, kernel_size=wide, squeeze_excite=squeeze)
+    late = functools.partial(InvertedResidual, activation=swish)
+    late_gated = functools.partial(late, squeeze_excite=squeeze)
+    return Architecture(
+        layers=(
+            Convolution(16, kernel_size=3, stride=2, activation=swish),
+            block(1, 16),
+            block(4, 24, stride=2),
+            block(3, 24),
+            gated(3, 40, stride=2),
+            gated(3, 40),
+            gated(3, 40),
+            late(6, 80, stride=2),
+            late(2.5, 80),
+            late(184 / 80, 80),
+            late(184 / 80, 80),
+            late_gated(6, 112),
+            late_gated(6, 112),
+            late_gated(6, 160, wide, stride=2),
+            late_gated(6, 160, wide),
+            late_gated(6, 160, wide),
+            Convolution(960, kernel_size=1, stride=1, activation=swish),
+        ),
+        embedding=1280,
+        embedding_activation=swish,
+    )
+
+
+def _small(squeeze: bool, wide: int, swish: mobilenet_parts.Activation) -> Architecture:
+    """Table 2 of the paper; `wide` is the larger kernel size."""
+    block = functools.partial(InvertedResidual, activation=tf.nn.relu)
+    late = functools.partial(
+        InvertedResidual, kernel_size=wide, activation=swish, squeeze_excite=squeeze
+    )
+    return Architecture(
+        layers=(
+            Convolution(16, kernel_size=3, stride=2, activation=swish),
+            block(1, 16, stride=2, squeeze_excite=squeeze),
+            block(72 / 16, 24, stride=2),
+            block(88 / 24, 24),
+            late(4, 40, stride=2),
+            late(6, 40),
+            late(6, 40),
+            late(3, 48),
+            late(3, 48),
+            late(6, 96, stride=2),
+            late(6, 96),
+            late(6, 96),
+            Convolution(576, kernel_size=1, stride=1, activation=swish),
+        ),
+        embedding=1024,
+        embedding_activation=swish,
+    )
+
+
+def _edgetpu() -> Architecture:
+    """Full convolutions expand in the early layers: these are what that device is fast at."""
+    fused = functools.partial(InvertedResidual, fused=True)
+    block = InvertedResidual
+    return Architecture(
+        layers=(
+            Convolution(32, kernel_size=3, stride=2, activation=tf.nn.relu),
+            fused(1, 16),
+            fused(8, 32, stride=2),
+            *[fused(4, 32)] * 3,
+            fused(8, 48, stride=2),
+            *[fused(4, 48)] * 3,
+            block(8, 96, stride=2),
+            *[block(4, 96)] * 3,
+            block(8, 96, residual=False),
+            *[block(4, 96)] * 3,
+            block(8, 160, 5, stride=2),
+            *[block(4, 160, 5)] * 3,
+            block(8, 192),
+            Convolution(1280, kernel_size=1, stride=1, activation=tf.nn.relu),
+        ),
+        scope=EDGETPU_SCOPE,
+    )
+
+
+def _with_narrow_end(architecture: Architecture, first_expansion: float) -> Architecture:
+    """Half the channels in the last three blocks and the last convolution (section 6.3).
+
+    Args:
+        architecture: of the classifier.
+        first_expansion: of the first of those blocks, whose input is as wide as before.
+    """
+    *rest, first, second, third, last = architecture.layers
+    narrow = [
+        dataclasses.replace(layer, channels=layer.channels // 2)
+        for layer in (first, second, third, last)
+    ]
+    narrow[0] = dataclasses.replace(narrow[0], expansion=first_expansion)
+    return dataclasses.replace(architecture, layers=(*rest, *narrow), embedding=None)
+
+
+LARGE = _large(squeeze=True, wide=5, swish=hard_swish)
+SMALL = _small(squeeze=True, wide=5, swish=hard_swish)
+# Without gates, without hard swish, with 3x3 filters only: for devices that lack fast ones.
+LARGE_MINIMALISTIC = _large(squeeze=False, wide=3, swish=tf.nn.relu)
+SMALL_MINIMALISTIC = _small(squeeze=False, wide=3, swish=tf.nn.relu)
+EDGETPU = _edgetpu()
+LARGE_DETECTION = _with_narrow_end(LARGE, first_expansion=6)
+SMALL_DETECTION = _with_narrow_end(SMALL, first_expansion=6)
+LARGE_SEGMENTATION = _with_narrow_end(LARGE, first_expansion=3)
+SMALL_SEGMENTATION = _with_narrow_end(SMALL, first_expansion=3)
+
+
+def mobilenet_v3_features(
+    images: tf.Tensor,
+    style: layers.LayerStyle,
+    architecture: Architecture,
+    *,
+    depth_multiplier: float = 1.0,
+    min_depth: int = 8,
+    divisor: int = 8,
+    output_stride: Optional[int] = None,
+    final_endpoint: Optional[str] = None,
+    padding: layers.Padding = 'SAME',
+    scope: Optional[str] = None,
+) -> Dict[str, tf.Tensor]:
+    """The feature maps of a network of this family.
+
+    Args:
+        images: float32 [batch, height, width, channels], in [-1, 1].
+        style: of all layers, but for the activation.
+        architecture: `LARGE`, `SMALL_DETECTION`, ...
+        depth_multiplier: factor on all channel counts.
+        min_depth: least channel count that the factor leaves.
+        divisor: channel counts are rounded to a multiple of it.
+        output_stride: 1, 2, 4, 8, 16 or 32: from there on convolutions are atrous instead of
+            strided; None: 32.
+        final_endpoint: `layer_<i>`: where to stop; None: at the end.
+        padding: `SAME`, or `FIXED` (what the published network calls explicit padding).
+        scope: variable scope of the network; None: the published one.
+
+    Returns:
+        End points by name: see `mobilenet_parts.mobilenet_features`.
+    """
+    return mobilenet_parts.mobilenet_features(
+        images,
+        architecture.layers,
+        style,
+        Channels(depth_multiplier, min_depth, divisor),
+        scope=scope or architecture.scope,
+        output_stride=output_stride,
+        final_endpoint=final_endpoint,
+        padding=padding,
+    )
+
+
+def mobilenet_v3(
+    images: tf.Tensor,
+    num_classes: int,
+    style: layers.LayerStyle,
+    options: registry.Options,
+    architecture: Architecture,
+    depth_multiplier: float = 1.0,
+) -> registry.EndPoints:
+    """The classifier.
+
+    A factor below 1 leaves the channels of the last layer before the logits.
+
+    Args:
+        images: float32 [batch, height, width, channels], in [-1, 1].
+        num_classes: how many logits.
+        style: of all layers, but for the activation.
+        options: see `registry.Options`.
+        architecture: `LARGE`, `SMALL`, ...
+        depth_multiplier: the network's own factor, which that of the options multiplies.
+
+    Returns:
+        The feature maps, `global_pool`, `Logits` and `Predictions` by name; where there is an
+        embedding, the mean and the embedding are `layer_<i>` too.
+    """
+    depth_multiplier *= options.depth_multiplier
+    architecture = _with_full_end(architecture, depth_multiplier)
+    channels = Channels(depth_multiplier, int(options.get('min_depth', 8)))
+    end_points = mobilenet_v3_features(
+        images,
+        style,
+        architecture,
+        depth_multiplier=depth_multiplier,
+        min_depth=channels.min_depth,
+        output_stride=options.output_stride,
+    )
+    features = end_points[architecture.last_end_point]
+    if architecture.embedding is not None:
+        features = _embed(end_points, features, style, architecture, channels)
+    mobilenet_parts.add_logits(
+        end_points,
+        features,
+        num_classes,
+        style,
+        options.get('dropout_keep_prob', 0.8),
+        scope=architecture.scope,
+    )
+    return end_points
+
+
+def _with_full_end(architecture: Architecture, depth_multiplier: float) -> Architecture:
+    """The last layer so wide that a factor below 1 leaves it as it was."""
+    factor = 1.0 / min(1.0, depth_multiplier)
+    if architecture.embedding is not None:
+        return dataclasses.replace(architecture, embedding=architecture.embedding * factor)
+    *rest, last = architecture.layers
+    last = dataclasses.replace(last, channels=last.channels * factor)
+    return dataclasses.replace(architecture, layers=(*rest, last))
+
+
+def _embed(
+    end_points: registry.EndPoints,
+    features: tf.Tensor,
+    style: layers.LayerStyle,
+    architecture: Architecture,
+    channels: Channels,
+) -> tf.Tensor:
+    """The mean over the image and a layer without batch norm: [batch, 1, 1, channels]."""
+    count = len(architecture.layers)
+    active = style.linear().but(activation=architecture.embedding_activation)
+    with tf1.variable_scope(architecture.scope):
+        pooled = tf.reduce_mean(features, [1, 2], keepdims=True)
+        embedded = layers.conv2d(pooled, channels(architecture.embedding), 1, active, 'Conv_2')
+    end_points[f'layer_{count + 1}'] = pooled
+    end_points[f'layer_{count + 2}'] = embedded
+    return embedded
+
+
+def _register(name: str, architecture: Architecture, depth_multiplier: float = 1.0) -> None:
+    registry.NETWORKS.add(
+        name,
+        registry.Network(
+            name=name,
+            build=functools.partial(
+                mobilenet_v3, architecture=architecture, depth_multiplier=depth_multiplier
+            ),
+            style=mobilenet_parts.mobilenet_style,
+            scope=architecture.scope,
+            logits_scopes=(f'{architecture.scope}/Logits',),
+            image_size=224,
+            honours=mobilenet_parts.HONOURS,
+        ),
+    )
+
+
+_register('mobilenet_v3_large', LARGE)
+_register('mobilenet_v3_small', SMALL)
+_register('mobilenet_v3_large_minimalistic', LARGE_MINIMALISTIC)
+_register('mobilenet_v3_small_minimalistic', SMALL_MINIMALISTIC)
+_register('mobilenet_edgetpu', EDGETPU)
+_register('mobilenet_edgetpu_075', EDGETPU, 0.75)
