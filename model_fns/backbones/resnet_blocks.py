@@ -1,0 +1,208 @@
+"""What the residual networks have in common: runs of units, their strides and rates, the head.
+
+A network is a root of stride 4, then blocks of residual units. A block's stride is that of its
+last unit. Where an output stride is asked for and reached, the strides that are left become atrous
+rates of the units after them (Chen et al. 2017, section 3.1).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Callable, Optional, Sequence, Tuple
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from model_fns import layers
+from model_fns.backbones import output_strides, registry
+
+tf1 = tf.compat.v1
+
+ROOT_STRIDE = 4
+
+# Options that these networks listen to.
+HONOURS = (
+    'depth_multiplier',
+    'min_depth',
+    'output_stride',
+    'multi_grid',
+    'weight_decay',
+    'batch_norm_decay',
+    'batch_norm_epsilon',
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """A run of residual units of one width.
+
+    Attributes:
+        name: its scope.
+        depth: channels of the narrow convolutions.
+        rates: for each unit, a factor on its atrous rate.
+        stride: of the whole block.
+    """
+
+    name: str
+    depth: int
+    rates: Tuple[int, ...]
+    stride: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Unit:
+    """The shape of one residual unit.
+
+    Attributes:
+        depth: channels of the narrow convolutions.
+        stride: output against input.
+        rate: atrous rate of the 3x3 convolutions.
+    """
+
+    depth: int
+    stride: int
+    rate: int
+
+
+# (inputs, shape, style) -> the unit's output, and its end points by their scope in the unit.
+UnitFunction = Callable[[tf.Tensor, Unit, layers.LayerStyle], Tuple[tf.Tensor, registry.EndPoints]]
+
+
+def resnet_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
+    """The style as published: He initialisation (fan in), batch norm with a scale."""
+    return layers.LayerStyle(
+        is_training=is_training,
+        initializer=layers.Initializer('truncated_normal', 2.0, fan='in'),
+        penalty=layers.l2(options.get('weight_decay', 1e-4)),
+        batch_norm=layers.BatchNorm(
+            decay=options.get('batch_norm_decay', 0.997),
+            epsilon=options.get('batch_norm_epsilon', 1e-5),
+            scale=True,
+        ),
+    )
+
+
+def make_blocks(
+    units: Sequence[int],
+    multi_grid: Sequence[int] = (),
+    depth_multiplier: float = 1.0,
+    min_depth: int = 8,
+) -> Tuple[Block, ...]:
+    """The four blocks of a network: 64, 128, 256, 512 narrow channels; strides 2, 2, 2, 1.
+
+    Args:
+        units: how many each block has.
+        multi_grid: factors on the atrous rates of the last block's units; empty: all 1.
+        depth_multiplier: factor on the channels.
+        min_depth: least number of narrow channels that the factor leaves.
+
+    Raises:
+        errors.ConfigError: another number of multi_grid rates than of units.
+    """
+    if multi_grid and len(multi_grid) != units[-1]:
+        raise errors.ConfigError(
+            f'multi_grid: got {len(multi_grid)} rates ({", ".join(map(str, multi_grid))}); '
+            f'expected none, or {units[-1]}: one for each unit of the last block.'
+        )
+    rates = [(1,) * count for count in units[:-1]] + [tuple(multi_grid) or (1,) * units[-1]]
+    return tuple(
+        Block(
+            name=f'block{index + 1}',
+            depth=max(int(64 * 2**index * depth_multiplier), min_depth),
+            rates=rates[index],
+            stride=2 if index < len(units) - 1 else 1,
+        )
+        for index in range(len(units))
+    )
+
+
+def stack_blocks(
+    inputs: tf.Tensor,
+    blocks: Sequence[Block],
+    unit_function: UnitFunction,
+    style: layers.LayerStyle,
+    scope: str,
+    *,
+    output_stride: Optional[int] = None,
+    subsample_after: bool = False,
+) -> registry.EndPoints:
+    """Runs blocks in the current variable scope.
+
+    Args:
+        inputs: float32 [batch, height, width, channels], of stride `ROOT_STRIDE`.
+        blocks: first to last.
+        unit_function: makes a unit; its name is the units' scope.
+        style: of all layers.
+        scope: what the names of end points begin with.
+        output_stride: of the last output against the image: 4, 8, 16 or 32; None: 32.
+        subsample_after: end a block with a plain subsampling of its output, instead of striding in
+            its last unit, so that the block's end point has the stride of its input. Feature
+            pyramids are built on these.
+
+    Returns:
+        `<scope>/<block>/unit_<i>/<unit scope>` and the end points within the unit, for each unit;
+        `<scope>/<block>`.
+
+    Raises:
+        errors.ConfigError: the network cannot have that output stride.
+    """
+    steps = iter(_unit_steps(blocks, output_stride))
+    end_points: registry.EndPoints = {}
+    outputs = inputs
+    for block in blocks:
+        for index, factor in enumerate(block.rates):
+            stride, rate = next(steps)
+            shape = Unit(block.depth, 1 if subsample_after else stride, rate * factor)
+            name = f'{block.name}/unit_{index + 1}/{unit_function.__name__}'
+            with tf1.variable_scope(name):
+                outputs, parts = unit_function(outputs, shape, style)
+            end_points.update({f'{scope}/{name}/{part}': value for part, value in parts.items()})
+            end_points[f'{scope}/{name}'] = outputs
+        end_points[f'{scope}/{block.name}'] = outputs
+        if subsample_after:
+            outputs = subsample(outputs, stride)
+    return end_points
+
+
+def subsample(inputs: tf.Tensor, stride: int) -> tf.Tensor:
+    """Every stride-th value in both directions of [batch, height, width, channels]."""
+    return inputs if stride == 1 else tf.nn.max_pool2d(inputs, 1, stride, 'VALID')
+
+
+def classify(
+    inputs: tf.Tensor, num_classes: int, style: layers.LayerStyle, scope: str
+) -> registry.EndPoints:
+    """Mean over the image, then a linear layer `logits` in the current variable scope.
+
+    Args:
+        inputs: float32 [batch, height, width, channels].
+        num_classes: how many logits.
+        style: of the network's layers.
+        scope: what the names of end points begin with.
+
+    Returns:
+        `global_pool`, `<scope>/logits` [batch, 1, 1, num_classes], `<scope>/spatial_squeeze` and
+        `registry.LOGITS` [batch, num_classes], `predictions`: their softmax.
+    """
+    pooled = tf.reduce_mean(inputs, [1, 2], keepdims=True)
+    unsqueezed = layers.conv2d(pooled, num_classes, 1, style.linear(), 'logits')
+    logits = tf.squeeze(unsqueezed, [1, 2])
+    return {
+        'global_pool': pooled,
+        f'{scope}/logits': unsqueezed,
+        f'{scope}/spatial_squeeze': logits,
+        registry.LOGITS: logits,
+        'predictions': tf.nn.softmax(logits),
+    }
+
+
+def _unit_steps(blocks: Sequence[Block], output_stride: Optional[int]) -> Sequence[Tuple[int, int]]:
+    """Stride and atrous rate of each unit of all blocks."""
+    if output_stride is not None and output_stride < ROOT_STRIDE:
+        raise errors.ConfigError(
+            f'output_stride: got {output_stride}; a residual network has {ROOT_STRIDE} or more.'
+        )
+    strides = [ROOT_STRIDE]
+    for block in blocks:
+        strides += [1] * (len(block.rates) - 1) + [block.stride]
+    return output_strides.atrous_strides(strides, output_stride)[1:]

@@ -1,0 +1,236 @@
+"""ResNet V1 (He et al. 2015): residual units that normalise and activate after convolutions.
+
+The strides are those of the published checkpoints: in the last unit of a block, not in the first.
+The `_beta` variants of DeepLab begin with three 3x3 convolutions instead of one of 7x7.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Dict, Optional, Tuple
+
+import tensorflow as tf
+
+from model_fns import layers
+from model_fns.backbones import registry, resnet_blocks
+
+tf1 = tf.compat.v1
+
+
+@dataclasses.dataclass(frozen=True)
+class Architecture:
+    """What one ResNet V1 is made of.
+
+    Attributes:
+        scope: its variable scope; the `_beta` variants have that of the plain network.
+        units: residual units in each block.
+        beta: whether the root is three 3x3 convolutions.
+        lite: whether a unit is two 3x3 convolutions instead of a bottleneck.
+    """
+
+    scope: str
+    units: Tuple[int, ...]
+    beta: bool = False
+    lite: bool = False
+
+
+# Residual units in each block.
+_UNITS = {
+    18: (2, 2, 2, 2),
+    50: (3, 4, 6, 3),
+    101: (3, 4, 23, 3),
+    152: (3, 8, 36, 3),
+    200: (3, 24, 36, 3),
+}
+
+ARCHITECTURES: Dict[str, Architecture] = {
+    f'resnet_v1_{size}{suffix}': Architecture(
+        f'resnet_v1_{size}', units, beta=bool(suffix), lite=size == 18
+    )
+    for size, units in _UNITS.items()
+    for suffix in ('', '_beta')
+}
+
+
+def bottleneck_v1(
+    inputs: tf.Tensor, unit: resnet_blocks.Unit, style: layers.LayerStyle
+) -> Tuple[tf.Tensor, registry.EndPoints]:
+    """1x1, 3x3 and 1x1 convolutions around which the input, or a projection of it, is added."""
+    linear = style.but(activation=None)
+    shortcut, parts = _shortcut(inputs, 4 * unit.depth, unit.stride, linear)
+    conv1 = layers.conv2d(inputs, unit.depth, 1, style, 'conv1')
+    conv2 = _conv3x3(conv1, unit, style, 'conv2')
+    conv3 = layers.conv2d(conv2, 4 * unit.depth, 1, linear, 'conv3')
+    parts.update(conv1=conv1, conv2=conv2, conv3=conv3)
+    return tf.nn.relu(shortcut + conv3), parts
+
+
+def lite_bottleneck_v1(
+    inputs: tf.Tensor, unit: resnet_blocks.Unit, style: layers.LayerStyle
+) -> Tuple[tf.Tensor, registry.EndPoints]:
+    """Two 3x3 convolutions around which the input, or a projection of it, is added."""
+    linear = style.but(activation=None)
+    shortcut, parts = _shortcut(inputs, unit.depth, unit.stride, linear)
+    conv1 = _conv3x3(inputs, dataclasses.replace(unit, stride=1), style, 'conv1')
+    conv2 = _conv3x3(conv1, unit, linear, 'conv2')
+    parts.update(conv1=conv1, conv2=conv2)
+    return tf.nn.relu(shortcut + conv2), parts
+
+
+def resnet_v1_features(
+    images: tf.Tensor,
+    name: str,
+    style: layers.LayerStyle,
+    *,
+    output_stride: Optional[int] = None,
+    multi_grid: Tuple[int, ...] = (),
+    depth_multiplier: float = 1.0,
+    min_depth: int = 8,
+    subsample_after: bool = False,
+) -> registry.EndPoints:
+    """The feature maps of a ResNet V1.
+
+    Args:
+        images: float32 [batch, height, width, channels], in [0, 255] less the channels' means; the
+            `_beta` variants take [-1, 1].
+        name: one of `ARCHITECTURES`.
+        style: of all layers.
+        output_stride: 4, 8, 16 or 32: from there on convolutions are atrous instead of strided;
+            None: 32.
+        multi_grid: factors on the atrous rates of block4's units; empty: all 1.
+        depth_multiplier: factor on the channels of the blocks, not on the root's.
+        min_depth: least number of narrow channels that the factor leaves.
+        subsample_after: see `resnet_blocks.stack_blocks`.
+
+    Returns:
+        Float32 [batch, height', width', channels'] by name: `<scope>/conv1` (beta: `conv1_1` to
+        `conv1_3`), `<scope>/block<i>` and, within, `/unit_<k>/bottleneck_v1` and its `/shortcut`,
+        `/conv1`, `/conv2`, `/conv3`, where the scope is the architecture's.
+    """
+    architecture = ARCHITECTURES[name]
+    blocks = resnet_blocks.make_blocks(architecture.units, multi_grid, depth_multiplier, min_depth)
+    with tf1.variable_scope(architecture.scope):
+        end_points = _root(images, architecture, style)
+        pooled = tf.nn.max_pool2d(list(end_points.values())[-1], 3, 2, 'SAME', name='pool1')
+        end_points.update(
+            resnet_blocks.stack_blocks(
+                pooled,
+                blocks,
+                lite_bottleneck_v1 if architecture.lite else bottleneck_v1,
+                style,
+                architecture.scope,
+                output_stride=output_stride,
+                subsample_after=subsample_after,
+            )
+        )
+    return end_points
+
+
+def resnet_v1_block4(inputs: tf.Tensor, name: str, style: layers.LayerStyle) -> tf.Tensor:
+    """The last block alone, as the second stage of a two-stage detector runs it on its crops.
+
+    Args:
+        inputs: float32 [batch, height, width, channels].
+        name: one of `ARCHITECTURES`.
+        style: of all layers.
+
+    Returns:
+        Float32 [batch, height, width, channels']. The variables have the names that they have in
+        the whole network.
+    """
+    architecture = ARCHITECTURES[name]
+    scope = architecture.scope
+    block = resnet_blocks.make_blocks(architecture.units)[-1]
+    unit = lite_bottleneck_v1 if architecture.lite else bottleneck_v1
+    with tf1.variable_scope(scope):
+        end_points = resnet_blocks.stack_blocks(inputs, [block], unit, style, scope)
+    return end_points[f'{scope}/{block.name}']
+
+
+def resnet_v1(
+    images: tf.Tensor,
+    num_classes: int,
+    style: layers.LayerStyle,
+    options: registry.Options,
+    name: str,
+) -> registry.EndPoints:
+    """The classifier.
+
+    Args:
+        images: float32 [batch, height, width, channels], in [0, 255] less the channels' means.
+        num_classes: how many logits.
+        style: of all layers.
+        options: see `registry.Options`.
+        name: one of `ARCHITECTURES`.
+
+    Returns:
+        The feature maps and what `resnet_blocks.classify` returns, by name.
+    """
+    scope = ARCHITECTURES[name].scope
+    end_points = resnet_v1_features(
+        images,
+        name,
+        style,
+        output_stride=options.output_stride,
+        multi_grid=options.multi_grid,
+        depth_multiplier=options.depth_multiplier,
+        min_depth=options.get('min_depth', 8),
+    )
+    with tf1.variable_scope(scope):
+        last = end_points[f'{scope}/block4']
+        end_points.update(resnet_blocks.classify(last, num_classes, style, scope))
+    return end_points
+
+
+def _root(
+    images: tf.Tensor, architecture: Architecture, style: layers.LayerStyle
+) -> registry.EndPoints:
+    """The convolutions before the first pooling, of stride 2 together."""
+    sizes = [('conv1', 64, 7, 2)]
+    if architecture.beta:
+        sizes = [('conv1_1', 64, 3, 2), ('conv1_2', 64, 3, 1), ('conv1_3', 128, 3, 1)]
+    end_points: registry.EndPoints = {}
+    outputs = images
+    for part, depth, kernel, stride in sizes:
+        outputs = layers.conv2d(outputs, depth, kernel, style, part, stride=stride, padding='FIXED')
+        end_points[f'{architecture.scope}/{part}'] = outputs
+    return end_points
+
+
+def _shortcut(
+    inputs: tf.Tensor, depth: int, stride: int, linear: layers.LayerStyle
+) -> Tuple[tf.Tensor, registry.EndPoints]:
+    if inputs.shape[-1] == depth:
+        return resnet_blocks.subsample(inputs, stride), {}
+    shortcut = layers.conv2d(inputs, depth, 1, linear, 'shortcut', stride=stride)
+    return shortcut, {'shortcut': shortcut}
+
+
+def _conv3x3(
+    inputs: tf.Tensor, unit: resnet_blocks.Unit, style: layers.LayerStyle, scope: str
+) -> tf.Tensor:
+    return layers.conv2d(
+        inputs, unit.depth, 3, style, scope, stride=unit.stride, rate=unit.rate, padding='FIXED'
+    )
+
+
+def _register(name: str) -> None:
+    scope = ARCHITECTURES[name].scope
+    registry.NETWORKS.add(
+        name,
+        registry.Network(
+            name=name,
+            build=functools.partial(resnet_v1, name=name),
+            style=resnet_blocks.resnet_style,
+            scope=scope,
+            logits_scopes=(f'{scope}/logits',),
+            image_size=224,
+            preprocessing='vgg',
+            honours=resnet_blocks.HONOURS,
+        ),
+    )
+
+
+for _name in ('resnet_v1_50', 'resnet_v1_101', 'resnet_v1_152', 'resnet_v1_200'):
+    _register(_name)

@@ -1,0 +1,155 @@
+"""ResNet V2 (He et al. 2016): residual units that normalise and activate before convolutions.
+
+The sum of a unit is passed on as it is; one more normalisation follows the last unit.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Dict, Optional, Tuple
+
+import tensorflow as tf
+
+from model_fns import layers
+from model_fns.backbones import registry, resnet_blocks
+
+tf1 = tf.compat.v1
+
+# Residual units in each block.
+ARCHITECTURES: Dict[str, Tuple[int, ...]] = {
+    'resnet_v2_50': (3, 4, 6, 3),
+    'resnet_v2_101': (3, 4, 23, 3),
+    'resnet_v2_152': (3, 8, 36, 3),
+    'resnet_v2_200': (3, 24, 36, 3),
+}
+
+
+def bottleneck_v2(
+    inputs: tf.Tensor, unit: resnet_blocks.Unit, style: layers.LayerStyle
+) -> Tuple[tf.Tensor, registry.EndPoints]:
+    """1x1, 3x3 and 1x1 convolutions of the normalised input, added to the input.
+
+    Where the channels change, what is added is a projection of the normalised input.
+    """
+    depth = 4 * unit.depth
+    preact = _normalize(inputs, style, 'preact')
+    parts: registry.EndPoints = {}
+    if inputs.shape[-1] == depth:
+        shortcut = resnet_blocks.subsample(inputs, unit.stride)
+    else:
+        shortcut = layers.conv2d(preact, depth, 1, style.linear(), 'shortcut', stride=unit.stride)
+        parts['shortcut'] = shortcut
+    conv1 = layers.conv2d(preact, unit.depth, 1, style, 'conv1')
+    conv2 = layers.conv2d(
+        conv1, unit.depth, 3, style, 'conv2', stride=unit.stride, rate=unit.rate, padding='FIXED'
+    )
+    conv3 = layers.conv2d(conv2, depth, 1, style.linear(), 'conv3')
+    parts.update(conv1=conv1, conv2=conv2, conv3=conv3)
+    return shortcut + conv3, parts
+
+
+def resnet_v2_features(
+    images: tf.Tensor,
+    name: str,
+    style: layers.LayerStyle,
+    *,
+    output_stride: Optional[int] = None,
+    multi_grid: Tuple[int, ...] = (),
+    depth_multiplier: float = 1.0,
+    min_depth: int = 8,
+    subsample_after: bool = False,
+) -> registry.EndPoints:
+    """The feature maps of a ResNet V2.
+
+    Args:
+        images: float32 [batch, height, width, channels], in [0, 255] less the channels' means.
+        name: one of `ARCHITECTURES`, which is the variable scope too.
+        style: of all layers.
+        output_stride: 4, 8, 16 or 32: from there on convolutions are atrous instead of strided;
+            None: 32.
+        multi_grid: factors on the atrous rates of block4's units; empty: all 1.
+        depth_multiplier: factor on the channels of the blocks, not on the root's.
+        min_depth: least number of narrow channels that the factor leaves.
+        subsample_after: see `resnet_blocks.stack_blocks`.
+
+    Returns:
+        Float32 [batch, height', width', channels'] by name: `<name>/conv1`, `<name>/block<i>` and,
+        within, `/unit_<k>/bottleneck_v2` and its `/shortcut`, `/conv1`, `/conv2`, `/conv3`. Block
+        outputs are sums, neither normalised nor activated.
+    """
+    blocks = resnet_blocks.make_blocks(ARCHITECTURES[name], multi_grid, depth_multiplier, min_depth)
+    with tf1.variable_scope(name):
+        # The first unit normalises the root's output.
+        conv1 = layers.conv2d(images, 64, 7, style.linear(), 'conv1', stride=2, padding='FIXED')
+        pooled = tf.nn.max_pool2d(conv1, 3, 2, 'SAME', name='pool1')
+        end_points = {f'{name}/conv1': conv1}
+        end_points.update(
+            resnet_blocks.stack_blocks(
+                pooled,
+                blocks,
+                bottleneck_v2,
+                style,
+                name,
+                output_stride=output_stride,
+                subsample_after=subsample_after,
+            )
+        )
+    return end_points
+
+
+def resnet_v2(
+    images: tf.Tensor,
+    num_classes: int,
+    style: layers.LayerStyle,
+    options: registry.Options,
+    name: str,
+) -> registry.EndPoints:
+    """The classifier.
+
+    Args:
+        images: float32 [batch, height, width, channels], in [0, 255] less the channels' means.
+        num_classes: how many logits.
+        style: of all layers.
+        options: see `registry.Options`.
+        name: one of `ARCHITECTURES`.
+
+    Returns:
+        The feature maps and what `resnet_blocks.classify` returns, by name.
+    """
+    end_points = resnet_v2_features(
+        images,
+        name,
+        style,
+        output_stride=options.output_stride,
+        multi_grid=options.multi_grid,
+        depth_multiplier=options.depth_multiplier,
+        min_depth=options.get('min_depth', 8),
+    )
+    with tf1.variable_scope(name):
+        last = _normalize(end_points[f'{name}/block4'], style, 'postnorm')
+        end_points.update(resnet_blocks.classify(last, num_classes, style, name))
+    return end_points
+
+
+def _normalize(inputs: tf.Tensor, style: layers.LayerStyle, scope: str) -> tf.Tensor:
+    return tf.nn.relu(layers.batch_norm(inputs, style.batch_norm, style.is_training, scope))
+
+
+def _register(name: str) -> None:
+    registry.NETWORKS.add(
+        name,
+        registry.Network(
+            name=name,
+            build=functools.partial(resnet_v2, name=name),
+            style=resnet_blocks.resnet_style,
+            scope=name,
+            logits_scopes=(f'{name}/logits',),
+            image_size=224,
+            preprocessing='vgg',
+            honours=resnet_blocks.HONOURS,
+        ),
+    )
+
+
+for _name in ARCHITECTURES:
+    _register(_name)

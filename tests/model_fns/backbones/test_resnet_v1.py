@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import json
+
+import golden
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from model_fns.backbones import registry, resnet_blocks, resnet_v1
+
+tf1 = tf.compat.v1
+
+
+def _features(name, size, is_training=False, batch=2, style=None, **settings):
+    graph = tf.Graph()
+    with graph.as_default():
+        images = tf1.placeholder(tf.float32, [batch, size, size, 3])
+        style = style or resnet_blocks.resnet_style(is_training, registry.Options())
+        end_points = resnet_v1.resnet_v1_features(images, name, style, **settings)
+    return golden.Built(graph, images, end_points)
+
+
+def _variables(graph):
+    return {
+        variable.op.name: tuple(variable.shape)
+        for variable in graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
+    }
+
+
+def _published(shared, config, scope):
+    listed = json.loads((shared / 'spec' / 'variables' / f'{config}.json').read_text())
+    return {
+        name[len(scope) :]: tuple(shape)
+        for name, shape, _ in listed['variables']
+        if name.startswith(scope)
+    }
+
+
+@pytest.mark.parametrize('name', ['resnet_v1_50', 'resnet_v1_101'])
+def test_variables_and_end_points_are_as_published(name):
+    golden.check_variables(name)
+
+
+def test_computes_what_the_published_network_does():
+    golden.check_golden('resnet_v1_50')
+
+
+def test_beta_computes_what_the_published_network_does(shared):
+    with np.load(shared / 'golden' / 'segmentation' / 'resnet_v1_50_beta.npz') as case:
+        images = case['input_image_uint8'].astype(np.float32) * 2 / 255 - 1
+        names = [str(name) for name in case['infer/end_point_names']]
+        stats = case['infer/end_point_stats']
+    built = _features('resnet_v1_50_beta', 129, output_stride=16, multi_grid=(1, 2, 4))
+    assert list(built.end_points) == names
+    with tf1.Session(graph=built.graph) as session:
+        golden.set_weights(session)
+        values = session.run(built.end_points, {built.images: images})
+    for name, expected in zip(names, stats):
+        value = values[name].astype(np.float64)
+        actual = [value.mean(), value.std(), np.abs(value).max()]
+        golden.assert_close(actual, expected, 1e-4, name)
+
+
+def test_feature_pyramid_has_the_variables_of_the_published_detector(shared):
+    published = _published(
+        shared,
+        'ssd_resnet50_v1_fpn_shared_box_predictor_640x640_coco14_sync',
+        'FeatureExtractor/',
+    )
+    built = _features('resnet_v1_50', 128, subsample_after=True)
+    backbone = {
+        name: shape
+        for name, shape in published.items()
+        if '/fpn/' not in name and 'bottom_up' not in name
+    }
+    assert _variables(built.graph) == backbone
+    widths = [int(built.end_points[f'resnet_v1_50/block{i}'].shape[1]) for i in (1, 2, 3, 4)]
+    assert widths == [32, 16, 8, 4]
+
+
+def test_second_stage_has_the_variables_of_the_published_detector(shared):
+    published = _published(shared, 'rfcn_resnet101_coco', 'SecondStageFeatureExtractor/')
+    with tf.Graph().as_default() as graph:
+        crops = tf.zeros([3, 7, 7, 1024])
+        style = resnet_blocks.resnet_style(False, registry.Options())
+        outputs = resnet_v1.resnet_v1_block4(crops, 'resnet_v1_101', style)
+    assert outputs.shape == [3, 7, 7, 2048]
+    assert _variables(graph) == published
+
+
+@pytest.mark.parametrize(
+    'settings, steps',
+    [({'output_stride': 8}, (1, 2, 4, 4)), ({'subsample_after': True}, (2, 2, 2, 1))],
+)
+def test_larger_feature_maps_hold_the_strided_ones(settings, steps):
+    # Atrous convolution and late subsampling compute the same values at more places.
+    images = np.random.RandomState(0).normal(size=[1, 67, 67, 3]).astype(np.float32)
+    results = []
+    for changed in ({}, settings):
+        built = _features('resnet_v1_18', 67, batch=1, depth_multiplier=0.125, **changed)
+        with tf1.Session(graph=built.graph) as session:
+            golden.set_weights(session)
+            blocks = {i: built.end_points[f'resnet_v1_18/block{i}'] for i in (1, 2, 3, 4)}
+            results.append(session.run(blocks, {built.images: images}))
+    strided, large = results
+    for (index, expected), step in zip(strided.items(), steps):
+        sampled = large[index][:, ::step, ::step]
+        np.testing.assert_allclose(sampled, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_atrous_training_differentiates():
+    style = resnet_blocks.resnet_style(True, registry.Options())
+    built = _features('resnet_v1_18', 33, style=style, output_stride=8, depth_multiplier=0.125)
+    images = np.random.RandomState(0).normal(size=[2, 33, 33, 3])
+    with built.graph.as_default(), tf1.Session() as session:
+        last = built.end_points['resnet_v1_18/block4']
+        gradients = tf.gradients(tf.reduce_sum(last * last), tf1.trainable_variables())
+        session.run(tf1.global_variables_initializer())
+        values = session.run(gradients, {built.images: images})
+    assert all(np.isfinite(value).all() and np.any(value) for value in values)
+
+
+def test_lite_units():
+    built = _features('resnet_v1_18_beta', 65)
+    kernels = {n: s for n, s in _variables(built.graph).items() if n.endswith('/weights')}
+    block = 'resnet_v1_18/block1/unit_1/lite_bottleneck_v1'
+    assert kernels[f'{block}/shortcut/weights'] == (1, 1, 128, 64)
+    assert kernels[f'{block}/conv1/weights'] == (3, 3, 128, 64)
+    assert kernels[f'{block}/conv2/weights'] == (3, 3, 64, 64)
+    assert 'resnet_v1_18/block4/unit_2/lite_bottleneck_v1/conv2/weights' in kernels
+    assert len(kernels) == 3 + 4 * (2 * 2 + 1)
+    plain = _variables(_features('resnet_v1_18', 65).graph)
+    assert f'{block}/shortcut/weights' not in plain
+    assert plain['resnet_v1_18/conv1/weights'] == (7, 7, 3, 64)
+
+
+@pytest.mark.parametrize('depth', [50, 101, 152, 200])
+def test_depth_is_the_number_of_layers_with_weights(depth):
+    # As the paper counts: the root, three in each unit, the logits.
+    assert 3 * sum(resnet_v1.ARCHITECTURES[f'resnet_v1_{depth}'].units) + 2 == depth
+    assert registry.NETWORKS.get(f'resnet_v1_{depth}').scope == f'resnet_v1_{depth}'
+
+
+def test_deepest_published_classifier():
+    built = golden.build('resnet_v1_152', (33, 33), is_training=False)
+    kernels = [n for n in _variables(built.graph) if n.endswith('/weights')]
+    assert len(kernels) == 152 + 4  # four shortcuts
+    assert built.end_points[registry.LOGITS].shape == [2, 11]
+
+
+def test_classifier_honours_what_it_says():
+    options = registry.Options(
+        output_stride=8, multi_grid=(1, 2, 1), depth_multiplier=0.5, min_depth=48
+    )
+    built = golden.build('resnet_v1_50', (64, 64), is_training=False, options=options)
+    assert built.end_points['resnet_v1_50/block1'].shape == [2, 8, 8, 4 * 48]
+    assert built.end_points['resnet_v1_50/block4'].shape == [2, 8, 8, 4 * 256]
