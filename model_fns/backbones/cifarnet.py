@@ -1,0 +1,97 @@
+"""CifarNet, the published network for CIFAR-10, after Krizhevsky's cuda-convnet."""
+
+from __future__ import annotations
+
+import math
+
+import tensorflow as tf
+
+from model_fns import layers
+from model_fns.backbones import registry
+
+tf1 = tf.compat.v1
+
+SCOPE = 'CifarNet'
+_HIDDEN = 192
+
+
+def cifarnet_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
+    """The style of the hidden linear layers, as published; the only ones with a penalty."""
+    return layers.LayerStyle(
+        is_training=is_training,
+        initializer=layers.truncated_normal(0.04),
+        penalty=layers.l2(options.get('weight_decay', 0.004)),
+    )
+
+
+def cifarnet_features(images: tf.Tensor, style: layers.LayerStyle) -> registry.EndPoints:
+    """The feature maps of CifarNet.
+
+    Args:
+        images: float32 [batch, height, width, channels], of mean 0 and variance 1.
+        style: of the network; convolutions have their own initial values and no penalty.
+
+    Returns:
+        Float32 [batch, height', width', 64] by name: `conv1`, `pool1` (stride 2), `conv2`, `pool2`
+        (stride 4).
+    """
+    style = style.but(initializer=layers.truncated_normal(0.05), penalty=None)
+    with tf1.variable_scope(SCOPE):
+        conv1 = layers.conv2d(images, 64, 5, style, 'conv1')
+        pool1 = tf.nn.max_pool2d(conv1, 2, 2, 'VALID', name='pool1')
+        conv2 = layers.conv2d(_normalize(pool1, 'norm1'), 64, 5, style, 'conv2')
+        pool2 = tf.nn.max_pool2d(_normalize(conv2, 'norm2'), 2, 2, 'VALID', name='pool2')
+    return {'conv1': conv1, 'pool1': pool1, 'conv2': conv2, 'pool2': pool2}
+
+
+def cifarnet(
+    images: tf.Tensor, num_classes: int, style: layers.LayerStyle, options: registry.Options
+) -> registry.EndPoints:
+    """The classifier.
+
+    Args:
+        images: float32 [batch, height, width, channels], of mean 0 and variance 1; height and
+            width static.
+        num_classes: how many logits.
+        style: of the hidden linear layers.
+        options: see `registry.Options`.
+
+    Returns:
+        The feature maps, `Flatten`, `fc3`, `fc4`, `Logits` and `Predictions` by name.
+    """
+    end_points = cifarnet_features(images, style)
+    pool2 = end_points['pool2']
+    bias = layers.Initializer('constant', 0.1, fan=None)
+    last = style.linear().but(initializer=layers.truncated_normal(1.0 / _HIDDEN), penalty=None)
+    with tf1.variable_scope(SCOPE):
+        flat = tf.reshape(pool2, [-1, math.prod(pool2.shape[1:].as_list())], name='Flatten')
+        fc3 = layers.fully_connected(flat, 384, style, 'fc3', bias_initializer=bias)
+        keep_prob = options.get('dropout_keep_prob', 0.5)
+        dropped = layers.dropout(fc3, keep_prob, style.is_training, 'dropout3')
+        fc4 = layers.fully_connected(dropped, _HIDDEN, style, 'fc4', bias_initializer=bias)
+        logits = layers.fully_connected(fc4, num_classes, last, 'logits')
+    end_points.update(Flatten=flat, fc3=fc3, fc4=fc4)
+    end_points[registry.LOGITS] = logits
+    end_points['Predictions'] = tf.nn.softmax(logits)
+    return end_points
+
+
+def _normalize(inputs: tf.Tensor, name: str) -> tf.Tensor:
+    """Local response normalisation over nine channels (Krizhevsky et al. 2012, section 3.3)."""
+    return tf.nn.lrn(inputs, 4, bias=1.0, alpha=0.001 / 9.0, beta=0.75, name=name)
+
+
+registry.NETWORKS.add(
+    'cifarnet',
+    registry.Network(
+        name='cifarnet',
+        build=cifarnet,
+        style=cifarnet_style,
+        scope=SCOPE,
+        logits_scopes=(f'{SCOPE}/logits',),
+        image_size=32,
+        preprocessing='cifarnet',
+        honours=('dropout_keep_prob', 'weight_decay'),
+        min_size=4,
+    ),
+)

@@ -1,0 +1,117 @@
+"""VGG (Simonyan and Zisserman 2014): 3x3 convolutions, with biases and without normalisation.
+
+The fully connected layers are convolutions, as in the published checkpoints.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Dict, Tuple
+
+import tensorflow as tf
+
+from model_fns import layers
+from model_fns.backbones import registry
+
+tf1 = tf.compat.v1
+
+# 3x3 convolutions before each of the five poolings: configurations A, D and E of the paper.
+ARCHITECTURES: Dict[str, Tuple[int, ...]] = {
+    'vgg_a': (1, 1, 2, 2, 2),
+    'vgg_16': (2, 2, 3, 3, 3),
+    'vgg_19': (2, 2, 4, 4, 4),
+}
+_DEPTHS = (64, 128, 256, 512, 512)
+
+
+def vgg_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
+    """The style as published: Xavier initialisation, biases without a penalty."""
+    return layers.LayerStyle(
+        is_training=is_training,
+        initializer=layers.XAVIER,
+        penalty=layers.l2(options.get('weight_decay', 5e-4)),
+    )
+
+
+def vgg_features(images: tf.Tensor, name: str, style: layers.LayerStyle) -> registry.EndPoints:
+    """The feature maps of a VGG network.
+
+    Args:
+        images: float32 [batch, height, width, channels], in [0, 255] less the channels' means.
+        name: one of `ARCHITECTURES`, which is the variable scope too.
+        style: of all layers.
+
+    Returns:
+        Float32 [batch, height', width', channels'] by name: `<name>/conv<i>/conv<i>_<k>` and, of
+        stride 2^i, `<name>/pool<i>`, for i from 1 to 5.
+    """
+    end_points: registry.EndPoints = {}
+    outputs = images
+    with tf1.variable_scope(name):
+        for index, (count, depth) in enumerate(zip(ARCHITECTURES[name], _DEPTHS), start=1):
+            for layer in range(1, count + 1):
+                part = f'conv{index}/conv{index}_{layer}'
+                outputs = layers.conv2d(outputs, depth, 3, style, part)
+                end_points[f'{name}/{part}'] = outputs
+            outputs = tf.nn.max_pool2d(outputs, 2, 2, 'VALID', name=f'pool{index}')
+            end_points[f'{name}/pool{index}'] = outputs
+    return end_points
+
+
+def vgg(
+    images: tf.Tensor,
+    num_classes: int,
+    style: layers.LayerStyle,
+    options: registry.Options,
+    name: str,
+) -> registry.EndPoints:
+    """The classifier.
+
+    Args:
+        images: float32 [batch, height, width, channels], in [0, 255] less the channels' means; at
+            least 224x224. Where they are so large that there are logits for several places, these
+            are averaged (section 3.2 of the paper).
+        num_classes: how many logits.
+        style: of all layers.
+        options: see `registry.Options`.
+        name: one of `ARCHITECTURES`.
+
+    Returns:
+        The feature maps, `<name>/fc6`, `<name>/fc7` [batch, height', width', 4096], and
+        `<name>/fc8`, which is `registry.LOGITS`, [batch, num_classes].
+    """
+    end_points = vgg_features(images, name, style)
+    keep_prob = options.get('dropout_keep_prob', 0.5)
+    with tf1.variable_scope(name):
+        outputs = layers.conv2d(end_points[f'{name}/pool5'], 4096, 7, style, 'fc6', padding='VALID')
+        end_points[f'{name}/fc6'] = outputs
+        outputs = layers.dropout(outputs, keep_prob, style.is_training, 'dropout6')
+        outputs = layers.conv2d(outputs, 4096, 1, style, 'fc7')
+        end_points[f'{name}/fc7'] = outputs
+        outputs = layers.dropout(outputs, keep_prob, style.is_training, 'dropout7')
+        outputs = layers.conv2d(outputs, num_classes, 1, style.linear(), 'fc8')
+        logits = tf.reduce_mean(outputs, [1, 2])
+    end_points[f'{name}/fc8'] = logits
+    end_points[registry.LOGITS] = logits
+    return end_points
+
+
+def _register(name: str) -> None:
+    registry.NETWORKS.add(
+        name,
+        registry.Network(
+            name=name,
+            build=functools.partial(vgg, name=name),
+            style=vgg_style,
+            scope=name,
+            logits_scopes=(f'{name}/fc8',),
+            image_size=224,
+            preprocessing='vgg',
+            honours=('dropout_keep_prob', 'weight_decay'),
+            min_size=224,
+        ),
+    )
+
+
+for _name in ARCHITECTURES:
+    _register(_name)
