@@ -50,7 +50,7 @@ class Initializer:
         """A float32 tensor of that shape, a function of the seed."""
         width = self._width(shape)
         if self.kind == 'constant':
-            return tf.fill(list(shape), tf.constant(self.scale, tf.float32))
+            return tf.constant(self.scale, tf.float32, list(shape))
         draw = {
             'truncated_normal': tf.raw_ops.StatelessTruncatedNormal,
             'normal': tf.raw_ops.StatelessRandomNormal,
