@@ -1,0 +1,207 @@
+"""What happens to gradients between the loss and the optimizer: functions on lists of pairs.
+
+A pair is (gradient, variable), as optimizers take them. A gradient is dense or, for variables that
+are gathered from, `tf.IndexedSlices`.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.optimization import trained_variables
+
+_LOGGER = logging.getLogger('estimator_lib')
+
+Gradient = Union[tf.Tensor, tf.IndexedSlices]
+Pair = Tuple[Gradient, tf.Variable]
+
+# Not batch norm's beta, and not biases of other names.
+_BIASES = re.compile('.*/biases')
+
+
+def compute(
+    loss: tf.Tensor, variables: Sequence[tf.Variable], optimizer: tf.compat.v1.train.Optimizer
+) -> List[Pair]:
+    """Gradients of a loss.
+
+    Args:
+        loss: float scalar.
+        variables: by which; the backward pass is built for no others.
+        optimizer: who scales the loss, in a distribution strategy.
+
+    Returns:
+        A pair for each variable that the loss depends on; a warning names the others.
+
+    Raises:
+        errors.ConfigError: the loss depends on none of them.
+    """
+    if not variables:
+        return []
+    # A resource variable's reader keeps the value that it read, so without the barriers between
+    # gradients (two in five ops of a backward pass) a step still gives the same result each time.
+    # Only the older kind of variable has a type that says it is a reference.
+    resources = all(variable.dtype == variable.dtype.base_dtype for variable in variables)
+    gate = optimizer.GATE_NONE if resources else optimizer.GATE_OP
+    pairs = optimizer.compute_gradients(loss, list(variables), gate_gradients=gate)
+    missing = [
+        trained_variables.name_of(variable) for gradient, variable in pairs if gradient is None
+    ]
+    if len(missing) == len(pairs):
+        raise errors.ConfigError(
+            f'the loss depends on none of the {len(pairs)} trained variables (the first is '
+            f'{missing[0]!r}); expected train_config.freeze_variables, update_trainable_variables '
+            'and trainable_scopes to leave some that it depends on.'
+        )
+    if missing:
+        _LOGGER.warning(
+            '%d of %d trained variables get no gradient from the loss, and stay as they are: %s',
+            len(missing),
+            len(pairs),
+            _some(missing),
+        )
+    return [(gradient, variable) for gradient, variable in pairs if gradient is not None]
+
+
+def multipliers(
+    variables: Iterable[tf.Variable],
+    *,
+    bias_multiplier: float = 1.0,
+    pattern_multipliers: Sequence[Tuple[str, float]] = (),
+    last_layer_scopes: Sequence[str] = (),
+    last_layer_multiplier: float = 1.0,
+) -> Dict[str, float]:
+    """The factor on each variable's gradient.
+
+    A variable's factor is the product of all that apply: with 2 for biases and 10 for the last
+    layers, `logits/biases` gets 20.
+
+    Args:
+        variables: the trained variables.
+        bias_multiplier: for names that match `.*/biases`.
+        pattern_multipliers: (regular expression, factor), for names that match from their start.
+        last_layer_scopes: name parts of the last layers.
+        last_layer_multiplier: for names that contain one of those.
+
+    Returns:
+        The factors other than 1, by variable name.
+
+    Raises:
+        errors.ConfigError: a pattern matches no variable, or a factor for the last layers is given
+            and no name contains any of their scopes.
+    """
+    factors = {trained_variables.name_of(variable): 1.0 for variable in variables}
+    for pattern, factor in pattern_multipliers:
+        matched = trained_variables.matching(pattern, factors)
+        if not matched:
+            raise trained_variables.matches_nothing('gradient_multipliers', pattern, factors)
+        _scale(factors, matched, factor)
+    if bias_multiplier != 1.0:
+        biases = [name for name in factors if _BIASES.match(name)]
+        if not biases:
+            _LOGGER.warning('bias_grad_multiplier: no trained variable is named .../biases.')
+        _scale(factors, biases, bias_multiplier)
+    if last_layer_multiplier != 1.0:
+        last = [name for name in factors if any(scope in name for scope in last_layer_scopes)]
+        if not last:
+            raise errors.ConfigError(
+                f'last_layer_gradient_multiplier is {last_layer_multiplier}, but no trained '
+                f'variable has one of {list(last_layer_scopes)} in its name; expected 1, or a '
+                'model whose last layers are trained.'
+            )
+        _scale(factors, last, last_layer_multiplier)
+    return {name: factor for name, factor in factors.items() if factor != 1.0}
+
+
+def multiply(pairs: Iterable[Pair], factors: Mapping[str, float]) -> List[Pair]:
+    """Gradients times their factors.
+
+    Args:
+        pairs: gradients and variables.
+        factors: by variable name; without one a gradient stays as it is.
+    """
+
+    def scaled(gradient: Gradient, name: str) -> Gradient:
+        if name not in factors:
+            return gradient
+        return _map_values(gradient, lambda values: values * factors[name])
+
+    return [
+        (scaled(gradient, trained_variables.name_of(variable)), variable)
+        for gradient, variable in pairs
+    ]
+
+
+def sum_over_replicas(pairs: Sequence[Pair]) -> List[Pair]:
+    """Gradients summed over the replicas of a distribution strategy, the same on each of them."""
+    if not pairs:
+        return []
+
+    def reduce(strategy, pairs):
+        return strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, pairs)
+
+    # Not `all_reduce`: it looks for the variables that its input depends on, and fails to find
+    # those of the second replica.
+    summed = tf.distribute.get_replica_context().merge_call(reduce, args=(list(pairs),))
+    return [(gradient, variable) for gradient, (_, variable) in zip(summed, pairs)]
+
+
+def clip_by_global_norm(
+    pairs: Sequence[Pair], bound: float, norm: Optional[tf.Tensor] = None
+) -> List[Pair]:
+    """Gradients of which all together, as one vector, have at most the given norm.
+
+    Args:
+        pairs: gradients and variables.
+        bound: the largest norm, more than 0.
+        norm: their norm, where it is known already.
+    """
+    if not pairs:
+        return []
+    gradients, variables = zip(*pairs)
+    clipped, _ = tf.clip_by_global_norm(gradients, bound, use_norm=norm)
+    return list(zip(clipped, variables))
+
+
+def clip_each(pairs: Iterable[Pair], bound: float) -> List[Pair]:
+    """Gradients of which each has at most the given norm, more than 0."""
+    return [
+        (_map_values(gradient, lambda values: tf.clip_by_norm(values, bound)), variable)
+        for gradient, variable in pairs
+    ]
+
+
+def norms(pairs: Iterable[Pair]) -> Dict[str, tf.Tensor]:
+    """The Euclidean norm of each gradient: float32 scalars by variable name."""
+    return {
+        trained_variables.name_of(variable): tf.norm(
+            gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
+        )
+        for gradient, variable in pairs
+    }
+
+
+def global_norm(pairs: Iterable[Pair]) -> tf.Tensor:
+    """The norm of all gradients as one vector: a float32 scalar."""
+    return tf.linalg.global_norm([gradient for gradient, _ in pairs])
+
+
+def _scale(factors: Dict[str, float], names: Iterable[str], factor: float) -> None:
+    for name in names:
+        factors[name] *= factor
+
+
+def _map_values(gradient: Gradient, function: Callable[[tf.Tensor], tf.Tensor]) -> Gradient:
+    if isinstance(gradient, tf.IndexedSlices):
+        values = function(gradient.values)
+        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+    return function(gradient)
+
+
+def _some(names: Sequence[str], most: int = 8) -> str:
+    rest = f' and {len(names) - most} more' if len(names) > most else ''
+    return ', '.join(names[:most]) + rest

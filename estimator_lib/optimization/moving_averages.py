@@ -1,0 +1,103 @@
+"""Exponential moving averages of trained variables, and evaluation and export from them."""
+
+from __future__ import annotations
+
+from typing import Collection, Dict, Optional, Sequence
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.optimization import trained_variables
+
+# As `tf.train.ExponentialMovingAverage` names them, so that published checkpoints fit.
+_SUFFIX = 'ExponentialMovingAverage'
+
+
+def average_name(variable: tf.Variable) -> str:
+    """The name of a variable's average, in graphs and checkpoints."""
+    return f'{_full_name(variable)}/{_SUFFIX}'
+
+
+def update(variables: Sequence[tf.Variable], decay: float) -> tf.Operation:
+    """Creates the averages, and the op that moves them.
+
+    At each run `average -= (1 - decay) * (average - variable)`. An average begins as its variable
+    does, so variables that `tf.compat.v1.train.init_from_checkpoint` sets must have been given to
+    it before. (`tf.train.ExponentialMovingAverage` computes the same; its conditional on whether a
+    variable is initialised takes longer to build than the rest of the optimizer.)
+
+    Args:
+        variables: what is averaged.
+        decay: in [0, 1).
+
+    Returns:
+        The op; call this where its reads come after the optimizer's updates.
+    """
+    weight = tf.constant(1.0 - decay, tf.float32)
+    moves = []
+    for variable in variables:
+        average = _create_average(variable)
+        difference = average.read_value() - variable.read_value()
+        moves.append(average.assign_sub(weight * difference, read_value=False))
+    return tf.group(*moves)
+
+
+def variables_to_restore(
+    variables: Sequence[tf.Variable], checkpoint_names: Collection[str]
+) -> Dict[str, tf.Variable]:
+    """Where evaluation and export read each variable, to run on the averages.
+
+    Args:
+        variables: what is restored.
+        checkpoint_names: the names in the checkpoint.
+
+    Returns:
+        Variables by their name in the checkpoint: the average's where there is one, else (batch
+        norm's statistics, frozen variables, the global step) their own.
+
+    Raises:
+        errors.CheckpointError: the checkpoint has no averages at all.
+    """
+    names = set(checkpoint_names)
+    averaged = {average_name(variable) for variable in variables} & names
+    if not averaged:
+        raise errors.CheckpointError(
+            f'the checkpoint holds no moving averages of the {len(variables)} variables of the '
+            'model; expected one that was trained with optimizer.use_moving_average: true, or '
+            'eval_config.use_moving_averages: false.'
+        )
+    restore = {}
+    for variable in variables:
+        name = average_name(variable)
+        restore[name if name in averaged else _full_name(variable)] = variable
+    return restore
+
+
+def _create_average(variable: tf.Variable) -> tf.Variable:
+    # Beside its variable (on its parameter server), and named after it whatever the name scope is.
+    with tf.device(variable.device), tf.compat.v1.name_scope(None):
+        average = tf.compat.v1.Variable(
+            variable.initial_value,
+            trainable=False,
+            name=f'{trained_variables.name_of(variable)}/{_SUFFIX}',
+            aggregation=tf.VariableAggregation.MEAN,
+        )
+    part = _part(variable)
+    if part is not None:
+        # A part of a partitioned variable: saved as that part of the whole's average.
+        average._set_save_slice_info(
+            tf.Variable.SaveSliceInfo(
+                f'{part.full_name}/{_SUFFIX}', part.full_shape, part.var_offset, part.var_shape
+            )
+        )
+    return average
+
+
+def _full_name(variable: tf.Variable) -> str:
+    part = _part(variable)
+    return part.full_name if part is not None else trained_variables.name_of(variable)
+
+
+def _part(variable: tf.Variable) -> Optional[tf.Variable.SaveSliceInfo]:
+    """Which part of a partitioned variable it is; None when it is a whole."""
+    return getattr(variable, '_save_slice_info', None)

@@ -1,0 +1,140 @@
+"""Which variables are trained: patterns and scopes of a config, and the log of what they took."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import re
+from typing import Iterable, List, Sequence, Tuple
+
+import tensorflow as tf
+
+from estimator_lib import errors
+
+_LOGGER = logging.getLogger('estimator_lib')
+
+
+def name_of(variable: tf.Variable) -> str:
+    """A variable's name without the output number.
+
+    The name of its op would be another on each device, when a strategy mirrors it.
+    """
+    return variable.name.rsplit(':', 1)[0]
+
+
+def select(
+    variables: Sequence[tf.Variable],
+    *,
+    update_patterns: Sequence[str] = (),
+    freeze_patterns: Sequence[str] = (),
+    trainable_scopes: Sequence[str] = (),
+) -> List[tf.Variable]:
+    """The variables that are trained; what each pattern and scope took is logged.
+
+    Args:
+        variables: the trainable variables.
+        update_patterns: regular expressions, matched from the start of names: only what matches one
+            is trained; empty: all.
+        freeze_patterns: regular expressions likewise; what matches one is not trained.
+        trainable_scopes: beginnings of names; only what has one is trained; empty: all.
+
+    Returns:
+        Those that pass all three, in their order.
+
+    Raises:
+        errors.ConfigError: a pattern or scope matches no variable, or is no regular expression.
+    """
+    names = [name_of(variable) for variable in variables]
+    scopes = [
+        (f'trainable_scopes {scope!r}', _beginning(scope, names)) for scope in trainable_scopes
+    ]
+    updates = _match_all('update_trainable_variables', update_patterns, names)
+    freezes = _match_all('freeze_variables', freeze_patterns, names)
+    trained = set(names)
+    for rows in (scopes, updates):
+        if rows:
+            trained &= {name for _, matched in rows for name in matched}
+    trained -= {name for _, matched in freezes for name in matched}
+    selected = [variable for variable in variables if name_of(variable) in trained]
+    if scopes or updates or freezes:
+        _log_selection([*scopes, *updates, *freezes], variables, selected)
+    return selected
+
+
+def matching(pattern: str, names: Iterable[str]) -> List[str]:
+    """The names that a regular expression matches from their start.
+
+    Raises:
+        errors.ConfigError: it is no regular expression.
+    """
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise errors.ConfigError(
+            f'the variable pattern {pattern!r} is no regular expression: {error}.'
+        ) from None
+    return [name for name in names if compiled.match(name)]
+
+
+def matches_nothing(field: str, pattern: str, names: Iterable[str]) -> errors.ConfigError:
+    """The error for a pattern that no variable's name matches.
+
+    Args:
+        field: where it stands in `train_config`.
+        pattern: the regular expression, or the beginning of names.
+        names: the names of the variables.
+    """
+    names = list(names)
+    inside = [name for name in names if re.search(pattern, name)]
+    if inside:
+        hint = (
+            f"; it occurs inside of {len(inside)} names ({inside[0]!r}): expected '.*' before it "
+            'or the beginning of the name'
+        )
+    else:
+        near = difflib.get_close_matches(pattern, names, n=3, cutoff=0.3)
+        near = near or sorted({name.split('/')[0] for name in names})[:8]
+        hint = '; the nearest names are ' + ', '.join(repr(name) for name in near)
+    return errors.ConfigError(
+        f'train_config.{field}: {pattern!r} matches none of {len(names)} variables{hint}.'
+    )
+
+
+def _match_all(
+    field: str, patterns: Sequence[str], names: Sequence[str]
+) -> List[Tuple[str, List[str]]]:
+    rows = []
+    for pattern in patterns:
+        matched = matching(pattern, names)
+        if not matched:
+            raise matches_nothing(field, pattern, names)
+        rows.append((f'{field} {pattern!r}', matched))
+    return rows
+
+
+def _beginning(scope: str, names: Sequence[str]) -> List[str]:
+    matched = [name for name in names if name.startswith(scope)]
+    if not matched:
+        raise matches_nothing('trainable_scopes', re.escape(scope), names)
+    return matched
+
+
+def _log_selection(
+    rows: Sequence[Tuple[str, Sequence[str]]],
+    variables: Sequence[tf.Variable],
+    selected: Sequence[tf.Variable],
+) -> None:
+    """A table of how many variables and parameters each pattern matched, and the totals."""
+    sizes = {name_of(variable): variable.shape.num_elements() for variable in variables}
+    totals = [
+        ('all', list(sizes)),
+        ('trained', [name_of(variable) for variable in selected]),
+    ]
+    width = max(len(label) for label, _ in [*rows, *totals])
+    lines = [f'{"Which variables are trained":{width}}  variables      parameters']
+    for label, names in [*rows, *totals]:
+        parameters = sum(sizes[name] for name in names)
+        lines.append(f'{label:{width}}  {len(names):9,}  {parameters:14,}')
+    _LOGGER.info('%s', '\n'.join(lines))
+    if not selected:
+        _LOGGER.warning('No variable is trained: only batch-norm statistics will change.')
