@@ -47,7 +47,9 @@ def build_layer_style(
         is_training=is_training,
         initializer=_initializer(config, where),
         penalty=_penalty(config, where),
-        penalize_depthwise=config.regularize_depthwise,
+        # The published networks penalise depthwise weights whatever `regularize_depthwise` says:
+        # their lists of penalties have them, and the field is false in each config.
+        penalize_depthwise=True,
         activation=activation(config),
         batch_norm=_batch_norm(config, where, inplace_batch_norm_update),
         force_bias=config.force_use_bias,
