@@ -114,7 +114,7 @@ class _Setting:
 
     def _index(self, field: Field, length: int, done: int) -> int:
         part = self._parts[done]
-        if part.isdigit() and int(part) <= length:
+        if part.isdecimal() and int(part) <= length:
             return int(part)
         so_far = '.'.join(self._parts[:done])
         held = {0: 'is empty', 1: 'holds one value'}.get(length, f'holds {length} values')

@@ -29,11 +29,7 @@ _INTEGER_RANGES = {
     Field.CPPTYPE_INT64: (-(2**63), 2**63 - 1),
     Field.CPPTYPE_UINT64: (0, 2**64 - 1),
 }
-_INTEGER = re.compile(r'-?(0[xX][0-9a-fA-F]+|[0-9]+)')
-_NUMBER = re.compile(r'-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?[fF]?')
-_NOT_FINITE = {
-    text: float(text) for text in ('inf', '-inf', 'infinity', '-infinity', 'nan', '-nan')
-}
+_OCTAL = re.compile(r'^([-+]?)0(\d+)$')
 _BOOLEANS = {
     **dict.fromkeys(('true', 'True', 't', '1'), True),
     **dict.fromkeys(('false', 'False', 'f', '0'), False),
@@ -298,9 +294,7 @@ def scalar_value(field: Field, text: str) -> Union[int, float, bool, None]:
         low, high = _INTEGER_RANGES[field.cpp_type]
         return number if number is not None and low <= number <= high else None
     if field.cpp_type in (Field.CPPTYPE_FLOAT, Field.CPPTYPE_DOUBLE):
-        if number is not None:
-            return float(number)
-        return float(text.rstrip('fF')) if _NUMBER.fullmatch(text) else _NOT_FINITE.get(text)
+        return _number(text)
     if field.cpp_type == Field.CPPTYPE_BOOL:
         return _BOOLEANS.get(text)
     if field.cpp_type == Field.CPPTYPE_ENUM:
@@ -312,10 +306,21 @@ def scalar_value(field: Field, text: str) -> Union[int, float, bool, None]:
 
 
 def _integer(text: str) -> Optional[int]:
-    """The value of a whole number, decimal or (0x) hexadecimal; None for another word."""
-    if not _INTEGER.fullmatch(text):
+    """The value of a whole number in any of the ways that protobuf text has; None for another."""
+    try:
+        return int(_OCTAL.sub(r'\g<1>0o\2', text), 0)
+    except ValueError:
         return None
-    return int(text, 16) if 'x' in text.lower() else int(text)
+
+
+def _number(text: str) -> Optional[float]:
+    """The value of a number; None for another word."""
+    for candidate in (text, text[:-1] if text[-1:] in ('f', 'F') else text):
+        try:
+            return float(candidate)
+        except ValueError:
+            continue
+    return None
 
 
 def _value_hint(field: Field, token: Token) -> str:
