@@ -1,0 +1,146 @@
+"""The schema: compatible with the published one, with every published config, and as generated."""
+
+import json
+import pathlib
+
+import pytest
+from google.protobuf import descriptor as descriptor_lib
+from google.protobuf import descriptor_pool, text_format
+
+from protos import (
+    generate,
+    label_map_pb2,
+    pipeline_pb2,
+    target_assignment_pb2,
+)
+
+PACKAGE = 'object_detection.protos.'
+FIRST_OF_OURS = 1000
+PROTOS = pathlib.Path(generate.__file__).resolve().parent
+
+Field = descriptor_lib.FieldDescriptor
+TYPES = {
+    Field.TYPE_BOOL: 'bool',
+    Field.TYPE_ENUM: 'enum',
+    Field.TYPE_FLOAT: 'float',
+    Field.TYPE_INT32: 'int32',
+    Field.TYPE_MESSAGE: 'message',
+    Field.TYPE_STRING: 'string',
+    Field.TYPE_UINT32: 'uint32',
+}
+LABELS = {Field.LABEL_OPTIONAL: 'optional', Field.LABEL_REPEATED: 'repeated'}
+
+
+@pytest.fixture(scope='module')
+def published(shared):
+    return json.loads((shared / 'spec' / 'odapi_schema.json').read_text())
+
+
+def find_message(name):
+    # The pool holds what has been imported: modules that no other module reaches are named here.
+    assert label_map_pb2 and target_assignment_pb2 and pipeline_pb2
+    return descriptor_pool.Default().FindMessageTypeByName(name)
+
+
+def as_recorded(field):
+    """A field in the form of the table of the published schema."""
+    recorded = {
+        'name': field.name,
+        'number': field.number,
+        'label': LABELS[field.label],
+        'type': TYPES[field.type],
+    }
+    if field.message_type is not None:
+        recorded['type_name'] = field.message_type.full_name
+    if field.enum_type is not None:
+        recorded['type_name'] = field.enum_type.full_name
+    if field.has_default_value:
+        recorded['has_explicit_default'] = True
+        recorded['default'] = default_of(field)
+    if field.GetOptions().deprecated:
+        recorded['deprecated'] = True
+    if field.containing_oneof is not None:
+        recorded['oneof'] = field.containing_oneof.name
+    return recorded
+
+
+def default_of(field):
+    """A default as it is recorded: an enum's by its name."""
+    if field.enum_type is None:
+        return field.default_value
+    return field.enum_type.values_by_number[field.default_value].name
+
+
+def without_implied(recorded):
+    """A recorded field without what follows from its type: the default of one that has none."""
+    if recorded.get('has_explicit_default'):
+        return recorded
+    implied = ('default', 'has_explicit_default')
+    return {key: value for key, value in recorded.items() if key not in implied}
+
+
+def test_every_published_message_and_field_is_ours_unchanged(published):
+    different = []
+    for name, fields in published['messages'].items():
+        ours = find_message(name).fields_by_name
+        for theirs in map(without_implied, fields):
+            mine = as_recorded(ours[theirs['name']]) if theirs['name'] in ours else None
+            if mine != theirs:
+                different.append((name, theirs, mine))
+    assert different == []
+    assert sum(len(fields) for fields in published['messages'].values()) == 850
+
+
+def test_our_additions_to_published_messages_are_numbered_from_1000(published):
+    for name, fields in published['messages'].items():
+        known = {field['name'] for field in fields}
+        for field in find_message(name).fields:
+            assert field.name in known or field.number >= FIRST_OF_OURS, (name, field.name)
+
+
+def test_every_published_enum_value_is_ours_and_there_is_no_other(published):
+    for name, values in published['enums'].items():
+        ours = descriptor_pool.Default().FindEnumTypeByName(name)
+        assert [(value.name, value.number) for value in ours.values] == [
+            (value['name'], value['number']) for value in values
+        ]
+
+
+def test_messages_that_could_be_extended_still_can(published):
+    for name in published['extendable']:
+        assert find_message(name).is_extendable
+
+
+def test_every_published_config_parses(shared):
+    paths = sorted((shared / 'configs').rglob('*.config'))
+    assert len(paths) >= 60
+    for path in paths:
+        config = text_format.Parse(path.read_text(), pipeline_pb2.TrainEvalPipelineConfig())
+        assert config.model.WhichOneof('model'), path.name
+
+
+def test_generated_modules_are_those_that_the_generator_makes(tmp_path):
+    reason = generate.missing_generator()
+    if reason:
+        pytest.skip(reason)
+    generate.generate(tmp_path)
+    made = {path.name: path.read_text() for path in (tmp_path / 'protos').glob('*.py')}
+    kept = {path.name: path.read_text() for path in PROTOS.glob('*_pb2.py')}
+    assert sorted(made) == sorted(kept)
+    assert [name for name in made if made[name] != kept[name]] == []
+
+
+def test_a_generator_of_another_version_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(generate, 'GRPCIO_TOOLS', '0.0.1')
+    with pytest.raises(RuntimeError, match=r'expected 0\.0\.1'):
+        generate.generate(tmp_path)
+
+
+def test_every_message_is_explained():
+    bare = []
+    for path in sorted(PROTOS.glob('*.proto')):
+        lines = path.read_text().splitlines()
+        for before, line in zip(lines, lines[1:]):
+            if line.strip().startswith('message ') and not before.strip().startswith('//'):
+                bare.append(f'{path.name}: {line.strip()}')
+    assert bare == []
