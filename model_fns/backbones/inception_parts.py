@@ -1,0 +1,343 @@
+"""What the Inception networks are made of: layers as data, and what builds them.
+
+A network is a tuple of layers, each a small frozen object that says what it is:
+
+    Conv('Conv2d_0b_1x7', 160)          7 taps across, 160 channels, stride 1
+    MaxPool('MaxPool_1a_3x3', stride=2)
+    Mixed('Mixed_4a', (branch, ...))    branches side by side, joined along the channels
+
+A published scope ends in its layer's kernel size, height first, so a table repeats the size only
+where the name is missing or wrong.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from typing import Callable, Dict, List, NamedTuple, Optional, Protocol, Sequence, Tuple
+
+import tensorflow as tf
+
+from model_fns import layers
+from model_fns.backbones import registry
+
+tf1 = tf.compat.v1
+
+Depth = Callable[[int], int]
+Branch = Tuple['Layer', ...]
+
+BATCH_NORM_DECAY = 0.9997
+BATCH_NORM_EPSILON = 0.001
+WEIGHT_DECAY = 4e-5
+KEEP_PROB = 0.8
+
+
+class Layer(Protocol):
+    """A part of a network.
+
+    Attributes:
+        end_point: the name under which its output is given out; None: it is not.
+    """
+
+    end_point: Optional[str]
+
+    def build(self, inputs: tf.Tensor, style: layers.LayerStyle, depth: Depth) -> tf.Tensor:
+        """Adds the layer to the graph, in the current variable scope.
+
+        Args:
+            inputs: float32 [batch, height, width, channels].
+            style: of all layers; a layer changes what it states itself.
+            depth: published channel count -> channel count.
+
+        Returns:
+            float32 [batch, height', width', channels'].
+        """
+
+
+@dataclasses.dataclass(frozen=True)
+class Conv:
+    """A convolution.
+
+    Attributes:
+        scope: its name.
+        channels: output channels.
+        kernel: height and width; None: those that the scope ends in.
+        stride: in both directions.
+        padding: `SAME` or `VALID`.
+        rate: atrous rate.
+        stddev: of the initial weights, a truncated normal; None: as the style says.
+    """
+
+    scope: str
+    channels: int
+    kernel: Optional[layers.Size] = None
+    stride: int = 1
+    padding: layers.Padding = 'SAME'
+    rate: int = 1
+    stddev: Optional[float] = None
+
+    @property
+    def end_point(self) -> str:
+        """Its scope."""
+        return self.scope
+
+    def build(self, inputs: tf.Tensor, style: layers.LayerStyle, depth: Depth) -> tf.Tensor:
+        """See `Layer`."""
+        if self.stddev is not None:
+            style = style.but(initializer=layers.truncated_normal(self.stddev))
+        return layers.conv2d(
+            inputs,
+            depth(self.channels),
+            self.kernel or kernel_in(self.scope),
+            style,
+            self.scope,
+            stride=self.stride,
+            rate=self.rate,
+            padding=self.padding,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class MaxPool:
+    """The largest value in each window; the scope ends in the window's size."""
+
+    scope: str
+    stride: int = 1
+    padding: layers.Padding = 'SAME'
+
+    @property
+    def end_point(self) -> str:
+        """Its scope."""
+        return self.scope
+
+    def build(self, inputs: tf.Tensor, style: layers.LayerStyle, depth: Depth) -> tf.Tensor:
+        """See `Layer`."""
+        del style, depth
+        size = kernel_in(self.scope)
+        return tf.nn.max_pool2d(inputs, size, self.stride, self.padding, name=self.scope)
+
+
+@dataclasses.dataclass(frozen=True)
+class AvgPool:
+    """The mean of each window at stride 1, of what lies in the image; the scope as in `MaxPool`."""
+
+    scope: str
+
+    @property
+    def end_point(self) -> str:
+        """Its scope."""
+        return self.scope
+
+    def build(self, inputs: tf.Tensor, style: layers.LayerStyle, depth: Depth) -> tf.Tensor:
+        """See `Layer`."""
+        del style, depth
+        return tf.nn.avg_pool2d(inputs, kernel_in(self.scope), 1, 'SAME', name=self.scope)
+
+
+@dataclasses.dataclass(frozen=True)
+class Fork:
+    """Convolutions of the same input, joined along the channels, within a branch."""
+
+    parts: Tuple[Conv, ...]
+    end_point: Optional[str] = None
+
+    def build(self, inputs: tf.Tensor, style: layers.LayerStyle, depth: Depth) -> tf.Tensor:
+        """See `Layer`."""
+        return tf.concat([part.build(inputs, style, depth) for part in self.parts], 3)
+
+
+@dataclasses.dataclass(frozen=True)
+class Mixed:
+    """An Inception module: branches of the same input, joined along the channels in their order.
+
+    Branch i has the scope `Branch_<i>` in that of the module.
+    """
+
+    scope: str
+    branches: Tuple[Branch, ...]
+
+    @property
+    def end_point(self) -> str:
+        """Its scope."""
+        return self.scope
+
+    def build(self, inputs: tf.Tensor, style: layers.LayerStyle, depth: Depth) -> tf.Tensor:
+        """See `Layer`."""
+        with tf1.variable_scope(self.scope):
+            return join(self.branches, inputs, style, depth)
+
+
+def join(
+    branches: Sequence[Branch], inputs: tf.Tensor, style: layers.LayerStyle, depth: Depth
+) -> tf.Tensor:
+    """Builds the branches in the current variable scope and joins them along the channels."""
+    outputs = []
+    for index, branch in enumerate(branches):
+        with tf1.variable_scope(f'Branch_{index}'):
+            value = inputs
+            for layer in branch:
+                value = layer.build(value, style, depth)
+            outputs.append(value)
+    return tf.concat(outputs, 3)
+
+
+def run(
+    network: Sequence[Layer],
+    inputs: tf.Tensor,
+    style: layers.LayerStyle,
+    depth: Depth = int,
+) -> registry.EndPoints:
+    """Builds one layer after the other in the current variable scope.
+
+    Returns:
+        The outputs of the layers that have an end point, in order.
+    """
+    end_points: Dict[str, tf.Tensor] = {}
+    outputs = inputs
+    for layer in network:
+        outputs = layer.build(outputs, style, depth)
+        if layer.end_point is not None:
+            end_points[layer.end_point] = outputs
+    return end_points
+
+
+def section(network: Sequence[Layer], first: Optional[str], last: str) -> List[Layer]:
+    """The layers from one end point to another, both included.
+
+    Args:
+        network: all layers.
+        first: the end point to begin with; None: at the beginning.
+        last: the end point to stop at.
+
+    Raises:
+        ValueError: there are no such end points, in that order.
+    """
+    names = [layer.end_point for layer in network]
+    if last not in names or (first is not None and first not in names[: names.index(last) + 1]):
+        known = ', '.join(name for name in names if name is not None)
+        raise ValueError(f'There is no way from {first!r} to {last!r}; end points: {known}.')
+    begin = 0 if first is None else names.index(first)
+    return list(network[begin : names.index(last) + 1])
+
+
+def scaled_depth(depth_multiplier: float, min_depth: int) -> Depth:
+    """Channel counts times a factor, rounded down, and never below the least."""
+    return functools.partial(_scale_depth, depth_multiplier, min_depth)
+
+
+def _scale_depth(depth_multiplier: float, min_depth: int, channels: int) -> int:
+    return max(int(channels * depth_multiplier), min_depth)
+
+
+def kernel_in(scope: str) -> Tuple[int, int]:
+    """Height and width of the kernel that a scope ends in: (1, 7) of `Conv2d_0b_1x7`."""
+    size = re.search(r'(\d+)x(\d+)$', scope)
+    if size is None:
+        raise ValueError(f'No kernel size at the end of {scope!r}.')
+    return int(size[1]), int(size[2])
+
+
+def inception_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
+    """The published style of Inception V1 to V4: batch norm without gamma, He initial weights."""
+    return layers.LayerStyle(
+        is_training=is_training,
+        initializer=layers.Initializer('truncated_normal', 2.0, fan='in'),
+        penalty=layers.l2(options.get('weight_decay', WEIGHT_DECAY)),
+        batch_norm=layers.BatchNorm(
+            decay=options.get('batch_norm_decay', BATCH_NORM_DECAY),
+            epsilon=options.get('batch_norm_epsilon', BATCH_NORM_EPSILON),
+        ),
+    )
+
+
+class Head(NamedTuple):
+    """The end of a classifier.
+
+    Attributes:
+        pooled: float32 [batch, 1, 1, channels], the mean over the image.
+        dropped: the same after dropout.
+        logits: float32 [batch, num_classes].
+    """
+
+    pooled: tf.Tensor
+    dropped: tf.Tensor
+    logits: tf.Tensor
+
+
+def convolutional_head(
+    features: tf.Tensor, num_classes: int, style: layers.LayerStyle, keep_prob: float, scope: str
+) -> Head:
+    """Mean over the image, dropout, and a 1x1 convolution of that scope.
+
+    The published networks pool over the feature map's size at the published image size, or over
+    the whole of a smaller map: both are the mean. It is the mean of a larger map here as well.
+    """
+    pooled, dropped = _pool_and_drop(features, style, keep_prob)
+    logits = layers.conv2d(dropped, num_classes, 1, style.linear(), scope)
+    return Head(pooled, dropped, tf.squeeze(logits, [1, 2]))
+
+
+def dense_head(
+    features: tf.Tensor, num_classes: int, style: layers.LayerStyle, keep_prob: float
+) -> Head:
+    """As `convolutional_head`, with a fully connected layer, `Logits`; `dropped` has rank 2."""
+    pooled, dropped = _pool_and_drop(features, style, keep_prob)
+    dropped = tf.squeeze(dropped, [1, 2])
+    return Head(pooled, dropped, dense_logits(dropped, num_classes, style, 'Logits'))
+
+
+def dense_logits(
+    features: tf.Tensor, num_classes: int, style: layers.LayerStyle, scope: str
+) -> tf.Tensor:
+    """A fully connected layer on [batch, channels]; Xavier initial weights, as published."""
+    return layers.fully_connected(
+        features, num_classes, style.linear().but(initializer=layers.XAVIER), scope
+    )
+
+
+def auxiliary_features(
+    inputs: tf.Tensor,
+    style: layers.LayerStyle,
+    depth: Depth = int,
+    *,
+    last_scope: str,
+    stddev: Optional[float] = None,
+) -> tf.Tensor:
+    """The layers of an auxiliary classifier before its logits.
+
+    A 17x17 map, that of a 299x299 image, becomes 5x5, then 1x1. Smaller maps get smaller kernels,
+    as published; what a larger map leaves over is averaged.
+
+    Args:
+        inputs: float32 [batch, height, width, channels].
+        style: of all layers.
+        depth: see `Layer.build`.
+        last_scope: name of the last convolution; braces in it take the kernel's size.
+        stddev: of the last convolution's initial weights; None: as the style says.
+
+    Returns:
+        float32 [batch, 1, 1, 768].
+    """
+    size = _at_most(inputs, 5)
+    pooled = tf.nn.avg_pool2d(inputs, size, 3, 'VALID', name='AvgPool_1a_5x5')
+    reduced = Conv('Conv2d_1b_1x1', 128).build(pooled, style, depth)
+    kernel = _at_most(reduced, 5)
+    last = Conv(last_scope.format(*kernel), 768, kernel, padding='VALID', stddev=stddev)
+    outputs = last.build(reduced, style, depth)
+    if outputs.shape[1:3] == [1, 1]:
+        return outputs
+    return tf.reduce_mean(outputs, [1, 2], keepdims=True)
+
+
+def _pool_and_drop(
+    features: tf.Tensor, style: layers.LayerStyle, keep_prob: float
+) -> Tuple[tf.Tensor, tf.Tensor]:
+    pooled = tf.reduce_mean(features, [1, 2], keepdims=True)
+    return pooled, layers.dropout(pooled, keep_prob, style.is_training, 'Dropout')
+
+
+def _at_most(inputs: tf.Tensor, size: int) -> Tuple[int, int]:
+    """Height and width of a map, or that size where it is larger or not known."""
+    height, width = inputs.shape[1:3].as_list()
+    return min(height or size, size), min(width or size, size)

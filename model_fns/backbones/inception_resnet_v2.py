@@ -1,0 +1,271 @@
+"""Inception-ResNet V2 (Szegedy et al. 2016): Inception modules as residuals."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import List, Optional, Sequence, Tuple
+
+import tensorflow as tf
+
+from model_fns import layers
+from model_fns.backbones import inception_parts as parts
+from model_fns.backbones import registry
+from model_fns.backbones.inception_parts import AvgPool, Branch, Conv, Layer, MaxPool, Mixed
+
+tf1 = tf.compat.v1
+
+SCOPE = 'InceptionResnetV2'
+LAST_END_POINT = 'Conv2d_7b_1x1'
+AUXILIARY_END_POINT = 'PreAuxLogits'
+
+
+@dataclasses.dataclass(frozen=True)
+class Residual:
+    """Branches joined, projected to the input's channels, scaled, and added to the input.
+
+    Attributes:
+        scope: its name.
+        branches: as in `Mixed`.
+        scale: of the sum's second term.
+        activate: whether the style's activation follows.
+    """
+
+    scope: str
+    branches: Tuple[Branch, ...]
+    scale: float
+    activate: bool = True
+    end_point: Optional[str] = None
+
+    def build(self, inputs: tf.Tensor, style: layers.LayerStyle, depth: parts.Depth) -> tf.Tensor:
+        """See `inception_parts.Layer`."""
+        with tf1.variable_scope(self.scope):
+            joined = parts.join(self.branches, inputs, style, depth)
+            update = layers.conv2d(joined, inputs.shape[-1], 1, style.linear(), 'Conv2d_1x1')
+            if self.scale != 1.0:
+                update *= self.scale
+            outputs = inputs + update
+            active = self.activate and style.activation is not None
+            return style.activation(outputs) if active else outputs
+
+
+@dataclasses.dataclass(frozen=True)
+class Repeat:
+    """A residual again and again, `<block's scope>_1` first, in the scope `Repeat`.
+
+    Attributes:
+        count: how often.
+        block: what.
+        scope: its name; each repeat in a network after the first has its number in it.
+    """
+
+    count: int
+    block: Residual
+    end_point: Optional[str] = None
+    scope: str = 'Repeat'
+
+    def build(self, inputs: tf.Tensor, style: layers.LayerStyle, depth: parts.Depth) -> tf.Tensor:
+        """See `inception_parts.Layer`."""
+        with tf1.variable_scope(self.scope):
+            for index in range(self.count):
+                block = dataclasses.replace(self.block, scope=f'{self.block.scope}_{index + 1}')
+                inputs = block.build(inputs, style, depth)
+            return inputs
+
+
+_BLOCK_35 = (
+    (Conv('Conv2d_1x1', 32),),
+    (Conv('Conv2d_0a_1x1', 32), Conv('Conv2d_0b_3x3', 32)),
+    (Conv('Conv2d_0a_1x1', 32), Conv('Conv2d_0b_3x3', 48), Conv('Conv2d_0c_3x3', 64)),
+)
+
+_BLOCK_8 = (
+    (Conv('Conv2d_1x1', 192),),
+    (Conv('Conv2d_0a_1x1', 192), Conv('Conv2d_0b_1x3', 224), Conv('Conv2d_0c_3x1', 256)),
+)
+
+_MIXED_5B = Mixed(
+    'Mixed_5b',
+    (
+        (Conv('Conv2d_1x1', 96),),
+        (Conv('Conv2d_0a_1x1', 48), Conv('Conv2d_0b_5x5', 64)),
+        (Conv('Conv2d_0a_1x1', 64), Conv('Conv2d_0b_3x3', 96), Conv('Conv2d_0c_3x3', 96)),
+        (AvgPool('AvgPool_0a_3x3'), Conv('Conv2d_0b_1x1', 64)),
+    ),
+)
+
+
+def _block_17(rate: int) -> Tuple[Branch, ...]:
+    return (
+        (Conv('Conv2d_1x1', 192),),
+        (
+            Conv('Conv2d_0a_1x1', 128),
+            Conv('Conv2d_0b_1x7', 160, rate=rate),
+            Conv('Conv2d_0c_7x1', 192, rate=rate),
+        ),
+    )
+
+
+def _stem(padding: layers.Padding) -> Tuple[Layer, ...]:
+    return (
+        Conv('Conv2d_1a_3x3', 32, stride=2, padding=padding),
+        Conv('Conv2d_2a_3x3', 32, padding=padding),
+        Conv('Conv2d_2b_3x3', 64),
+        MaxPool('MaxPool_3a_3x3', stride=2, padding=padding),
+        Conv('Conv2d_3b_1x1', 80, padding=padding),
+        Conv('Conv2d_4a_3x3', 192, padding=padding),
+        MaxPool('MaxPool_5a_3x3', stride=2, padding=padding),
+    )
+
+
+def _mixed_6a(padding: layers.Padding, stride: int) -> Mixed:
+    return Mixed(
+        'Mixed_6a',
+        (
+            (Conv('Conv2d_1a_3x3', 384, stride=stride, padding=padding),),
+            (
+                Conv('Conv2d_0a_1x1', 256),
+                Conv('Conv2d_0b_3x3', 256),
+                Conv('Conv2d_1a_3x3', 384, stride=stride, padding=padding),
+            ),
+            (MaxPool('MaxPool_1a_3x3', stride=stride, padding=padding),),
+        ),
+    )
+
+
+def _mixed_7a(padding: layers.Padding) -> Mixed:
+    return Mixed(
+        'Mixed_7a',
+        (
+            (Conv('Conv2d_0a_1x1', 256), Conv('Conv2d_1a_3x3', 384, stride=2, padding=padding)),
+            (Conv('Conv2d_0a_1x1', 256), Conv('Conv2d_1a_3x3', 288, stride=2, padding=padding)),
+            (
+                Conv('Conv2d_0a_1x1', 256),
+                Conv('Conv2d_0b_3x3', 288),
+                Conv('Conv2d_1a_3x3', 320, stride=2, padding=padding),
+            ),
+            (MaxPool('MaxPool_1a_3x3', stride=2, padding=padding),),
+        ),
+    )
+
+
+def _layers(padding: layers.Padding, atrous: bool) -> Tuple[Layer, ...]:
+    block_17 = Residual('block17', _block_17(rate=2 if atrous else 1), scale=0.10)
+    return (
+        *_stem(padding),
+        _MIXED_5B,
+        Repeat(10, Residual('block35', _BLOCK_35, scale=0.17)),
+        _mixed_6a(padding, stride=1 if atrous else 2),
+        Repeat(20, block_17, end_point=AUXILIARY_END_POINT),
+        _mixed_7a(padding),
+        Repeat(9, Residual('block8', _BLOCK_8, scale=0.20)),
+        Residual('Block8', _BLOCK_8, scale=1.0, activate=False),
+        Conv('Conv2d_7b_1x1', 1536),
+    )
+
+
+def inception_resnet_v2_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
+    """The published style: as the other Inceptions, but Xavier, and biases are penalised too."""
+    style = parts.inception_style(is_training, options)
+    return style.but(initializer=layers.XAVIER, bias_penalty=style.penalty)
+
+
+def inception_resnet_v2_features(
+    images: tf.Tensor,
+    style: layers.LayerStyle,
+    *,
+    output_stride: int = 16,
+    align_feature_maps: bool = False,
+    first_endpoint: Optional[str] = None,
+    final_endpoint: str = LAST_END_POINT,
+    scope: str = SCOPE,
+) -> registry.EndPoints:
+    """The feature maps of Inception-ResNet V2.
+
+    Args:
+        images: float32 [batch, height, width, channels], in [-1, 1]; or, with `first_endpoint`,
+            the features that it takes.
+        style: of all layers.
+        output_stride: 16, or 8: input size over the size of `PreAuxLogits`. At 8, where the
+            network ends at `PreAuxLogits`, the convolutions from there back to `Mixed_6a` are
+            atrous.
+        align_feature_maps: pad everywhere, so that maps cover the image (the detectors do).
+        first_endpoint: where to begin: `Mixed_7a` for a detector's second stage; None: at the
+            image.
+        final_endpoint: where to stop.
+        scope: variable scope of the network.
+
+    Returns:
+        Float32 [batch, height', width', channels'] by name, from the first on.
+
+    Raises:
+        ValueError: there are no such end points, or not with that output stride.
+    """
+    if output_stride not in (8, 16):
+        raise ValueError(f'The output stride of Inception-ResNet V2 is 8 or 16: {output_stride}.')
+    network = _layers('SAME' if align_feature_maps else 'VALID', atrous=output_stride == 8)
+    selected = parts.section(network, first_endpoint, final_endpoint)
+    if output_stride == 8 and selected[-1].end_point in ('Mixed_7a', LAST_END_POINT):
+        raise ValueError(f'At output stride 8 there is no {final_endpoint!r}.')
+    with tf1.variable_scope(scope):
+        return parts.run(_numbered(selected), images, style)
+
+
+def _numbered(network: Sequence[Layer]) -> List[Layer]:
+    """Gives the repeats their names: Repeat, Repeat_1, Repeat_2."""
+    numbered: List[Layer] = []
+    repeats = 0
+    for layer in network:
+        if isinstance(layer, Repeat):
+            scope = f'Repeat_{repeats}' if repeats else 'Repeat'
+            layer = dataclasses.replace(layer, scope=scope)
+            repeats += 1
+        numbered.append(layer)
+    return numbered
+
+
+def inception_resnet_v2(
+    images: tf.Tensor, num_classes: int, style: layers.LayerStyle, options: registry.Options
+) -> registry.EndPoints:
+    """The classifier: mean over the image, dropout, a linear layer; and an auxiliary one.
+
+    Args:
+        images: float32 [batch, height, width, channels], in [-1, 1].
+        num_classes: how many logits.
+        style: of all layers.
+        options: see `registry.Options`.
+
+    Returns:
+        The feature maps, `AuxLogits`, `global_pool`, `PreLogitsFlatten`, `Logits` and
+        `Predictions` by name.
+    """
+    end_points = inception_resnet_v2_features(images, style)
+    with tf1.variable_scope(f'{SCOPE}/AuxLogits'):
+        auxiliary = parts.auxiliary_features(
+            end_points[AUXILIARY_END_POINT], style, last_scope='Conv2d_2a_5x5'
+        )
+        end_points[registry.AUXILIARY_LOGITS] = parts.dense_logits(
+            tf.squeeze(auxiliary, [1, 2]), num_classes, style, 'Logits'
+        )
+    with tf1.variable_scope(f'{SCOPE}/Logits'):
+        keep_prob = options.get('dropout_keep_prob', parts.KEEP_PROB)
+        head = parts.dense_head(end_points[LAST_END_POINT], num_classes, style, keep_prob)
+    end_points['global_pool'] = head.pooled
+    end_points['PreLogitsFlatten'] = head.dropped
+    end_points[registry.LOGITS] = head.logits
+    end_points['Predictions'] = tf.nn.softmax(head.logits)
+    return end_points
+
+
+registry.NETWORKS.add(
+    'inception_resnet_v2',
+    registry.Network(
+        name='inception_resnet_v2',
+        build=inception_resnet_v2,
+        style=inception_resnet_v2_style,
+        scope=SCOPE,
+        logits_scopes=(f'{SCOPE}/Logits', f'{SCOPE}/AuxLogits/Logits'),
+        image_size=299,
+        honours=('dropout_keep_prob', 'weight_decay', 'batch_norm_decay', 'batch_norm_epsilon'),
+        min_size=75,
+    ),
+)
