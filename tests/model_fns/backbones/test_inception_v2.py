@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import golden
+import tensorflow as tf
+from inception_facts import detector_variables, layer_kinds
+
+from model_fns import layers
+from model_fns.backbones import inception_v2, registry
+
+tf1 = tf.compat.v1
+
+DETECTOR_STYLE = layers.LayerStyle(
+    is_training=True,
+    penalty=layers.l2(4e-5),
+    penalize_depthwise=True,
+    batch_norm=layers.BatchNorm(scale=True),
+)
+
+
+def built_variables():
+    return {v.op.name: tuple(v.shape) for v in tf1.global_variables()}
+
+
+def test_variables_and_end_points_are_the_published_ones():
+    golden.check_variables('inception_v2')
+
+
+def test_computes_what_was_recorded():
+    golden.check_golden('inception_v2')
+
+
+def test_pools_are_the_published_kinds():
+    kinds = layer_kinds(inception_v2._LAYERS)
+    assert kinds['MaxPool'] == 5  # two between stages, two that halve, and that of Mixed_5c
+    assert kinds['AvgPool'] == 7
+
+
+def test_first_layer_of_the_classifier_has_biases_for_batch_norm():
+    built = golden.build('inception_v2', (1, 32), is_training=False)
+    assert built.end_points[registry.LOGITS].shape == [2, 11]
+    with built.graph.as_default():
+        stem = [name for name in built_variables() if '/Conv2d_1a_7x7/' in name]
+    assert [name.split('/')[-1] for name in stem] == [
+        'depthwise_weights',
+        'pointwise_weights',
+        'biases',
+    ]
+
+
+def test_variables_of_the_ssd_features_are_the_published_ones():
+    published = detector_variables(
+        'ssd_inception_v2_coco', 'FeatureExtractor/InceptionV2/', without='Mixed_5c_'
+    )
+    with tf.Graph().as_default():
+        with tf1.variable_scope('FeatureExtractor'):
+            end_points = inception_v2.inception_v2_features(
+                tf1.placeholder(tf.float32, [1, 300, 300, 3]), DETECTOR_STYLE
+            )
+        assert built_variables() == published
+        # With those of the 8 extra layers and 12 predictors: the published 90.
+        assert len(tf1.losses.get_regularization_losses()) == 90 - 8 - 12
+    assert end_points['Mixed_4c'].shape == [1, 19, 19, 576]
+    assert end_points['Mixed_5c'].shape == [1, 10, 10, 1024]
+
+
+def test_variables_of_both_stages_of_faster_rcnn_are_the_published_ones():
+    name = 'faster_rcnn_inception_v2_coco'
+    published = {
+        **detector_variables(name, 'FirstStageFeatureExtractor/'),
+        **detector_variables(name, 'SecondStageFeatureExtractor/'),
+    }
+    with tf.Graph().as_default():
+        with tf1.variable_scope('FirstStageFeatureExtractor'):
+            first = inception_v2.inception_v2_features(
+                tf1.placeholder(tf.float32, [1, None, None, 3]),
+                DETECTOR_STYLE,
+                final_endpoint='Mixed_4e',
+            )
+        with tf1.variable_scope('SecondStageFeatureExtractor'):
+            second = inception_v2.inception_v2_features(
+                tf1.placeholder(tf.float32, [64, 14, 14, 576]),
+                DETECTOR_STYLE,
+                first_endpoint='Mixed_5a',
+            )
+        assert built_variables() == published
+    assert list(first)[-1] == 'Mixed_4e'
+    assert list(second) == ['Mixed_5a', 'Mixed_5b', 'Mixed_5c']
+    assert second['Mixed_5c'].shape == [64, 7, 7, 1024]
+
+
+def test_depth_multiplier_scales_all_channels():
+    with tf.Graph().as_default():
+        end_points = inception_v2.inception_v2_features(
+            tf.zeros([1, 32, 32, 3]),
+            DETECTOR_STYLE,
+            depth_multiplier=0.5,
+            min_depth=40,
+            final_endpoint='Mixed_3b',
+        )
+        depthwise = built_variables()['InceptionV2/Conv2d_1a_7x7/depthwise_weights']
+    channels = {point: value.shape[-1] for point, value in end_points.items()}
+    assert channels['Conv2d_1a_7x7'] == 40  # max(64 / 2, 40)
+    assert channels['Conv2d_2c_3x3'] == 96
+    assert channels['Mixed_3b'] == 40 + 40 + 48 + 40
+    assert depthwise == (7, 7, 3, 8)
+
+
+def test_first_layer_has_no_more_channels_inside_than_it_gives_out():
+    with tf.Graph().as_default():
+        inception_v2.inception_v2_features(
+            tf.zeros([1, 8, 8, 3]),
+            DETECTOR_STYLE,
+            depth_multiplier=0.25,
+            final_endpoint='Conv2d_1a_7x7',
+        )
+        depthwise = built_variables()['InceptionV2/Conv2d_1a_7x7/depthwise_weights']
+    assert depthwise == (7, 7, 3, 5)  # 16 outputs, so 5 for each colour
