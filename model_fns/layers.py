@@ -136,6 +136,7 @@ class LayerStyle:
         bias_penalty: on biases.
         activation: after normalisation; None for none.
         batch_norm: None: no normalisation, and biases instead.
+        force_bias: biases even before batch norm.
     """
 
     is_training: bool = False
@@ -146,6 +147,7 @@ class LayerStyle:
     bias_penalty: Optional[Penalty] = None
     activation: Optional[Callable[[tf.Tensor], tf.Tensor]] = tf.nn.relu
     batch_norm: Optional[BatchNorm] = None
+    force_bias: bool = False
 
     def but(self, **changes: object) -> LayerStyle:
         """The same style with some attributes changed."""
@@ -171,13 +173,22 @@ def variable(
 ) -> tf.Variable:
     """A float32 variable of the model in the current variable scope.
 
-    The penalty, if any, is added to `REGULARIZATION_LOSSES` when the variable is new, not when it
-    is reused.
+    Args:
+        name: its name in the scope.
+        shape: its static shape.
+        initializer: draws the first value.
+        penalty: added to `REGULARIZATION_LOSSES` when the variable is new, not when it is reused.
+        trainable: else it is a statistic: the replicas of a distribution strategy keep one each,
+            and what is saved is their mean.
     """
     scope = tf1.get_variable_scope()
     seed = seed_of(f'{scope.name}/{name}')
     known = tf1.get_collection_ref(tf1.GraphKeys.GLOBAL_VARIABLES)
     before = len(known)
+    statistic = {
+        'synchronization': tf.VariableSynchronization.ON_READ,
+        'aggregation': tf.VariableAggregation.MEAN,
+    }
     created = tf1.get_variable(
         name,
         shape=list(shape),
@@ -185,6 +196,7 @@ def variable(
         initializer=lambda shape, dtype=None, partition_info=None: initializer(shape, seed),
         trainable=trainable,
         collections=[tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.MODEL_VARIABLES],
+        **({} if trainable else statistic),
     )
     if penalty is not None and len(known) > before:
         tf1.add_to_collection(tf1.GraphKeys.REGULARIZATION_LOSSES, penalty(created))
@@ -366,13 +378,10 @@ def divisible_channels(channels: float, divisor: int = 8, at_least: Optional[int
 def _convolve(
     inputs: tf.Tensor, weights: tf.Variable, stride: Tuple[int, int], rate: int, padding: Padding
 ) -> tf.Tensor:
-    if padding == 'FIXED' and stride == (1, 1):
-        padding = 'SAME'
-    if rate == 1:
-        padding = _padding(padding, weights.shape.as_list()[:2], 1)
+    kernel = weights.shape.as_list()[:2]
+    padding = _padding(padding, kernel, stride, rate)
+    if rate == 1 or kernel == [1, 1]:
         return tf.nn.conv2d(inputs, weights, stride, padding)
-    if stride != (1, 1):
-        raise ValueError(f'An atrous convolution has stride 1; got stride {stride}, rate {rate}.')
     return _atrous_convolve(inputs, tf.convert_to_tensor(weights), rate, padding)
 
 
@@ -422,7 +431,7 @@ def _depthwise(
         inputs,
         weights,
         strides=[1, stride, stride, 1],
-        padding=_padding(padding, kernel, rate),
+        padding=_padding(padding, kernel, (stride, stride), rate),
         dilations=[rate, rate],
     )
 
@@ -434,7 +443,9 @@ def _finish(
     bias_initializer: Initializer,
 ) -> tf.Tensor:
     """Bias, batch norm and activation."""
-    if use_bias or (use_bias is None and style.batch_norm is None):
+    if use_bias is None:
+        use_bias = style.force_bias or style.batch_norm is None
+    if use_bias:
         biases = variable('biases', [outputs.shape[-1]], bias_initializer, style.bias_penalty)
         outputs = tf.nn.bias_add(outputs, biases)
     if style.batch_norm is not None:
@@ -476,11 +487,14 @@ def _after_updates(outputs: tf.Tensor, updates: Sequence[tf.Operation], inplace:
     return outputs
 
 
-def _padding(padding: Padding, kernel: Tuple[int, int], rate: int) -> object:
-    if padding != 'FIXED':
-        return padding
-    spans = [rate * (size - 1) for size in kernel]
-    return [[0, 0]] + [[span // 2, span - span // 2] for span in spans] + [[0, 0]]
+def _padding(
+    padding: Padding, kernel: Sequence[int], stride: Tuple[int, int], rate: int
+) -> Union[str, Sequence[Sequence[int]]]:
+    if rate > 1 and stride != (1, 1):
+        raise ValueError(f'An atrous convolution has stride 1; got stride {stride}, rate {rate}.')
+    if padding != 'FIXED' or stride == (1, 1):
+        return 'SAME' if padding == 'FIXED' else padding  # At stride 1 these two are the same.
+    return [[0, 0]] + [[(size - 1) // 2, size // 2] for size in kernel] + [[0, 0]]
 
 
 def _pair(value: Size) -> Tuple[int, int]:
