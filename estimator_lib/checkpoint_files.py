@@ -1,0 +1,233 @@
+"""The files of checkpoints: finding them, and keeping the folder that they are in in order."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import uuid
+from typing import Dict, List, Optional, Tuple
+
+import tensorflow as tf
+
+from estimator_lib import errors
+
+log = logging.getLogger('estimator_lib')
+
+_PARTS = re.compile(r'(\.index|\.meta|\.data-\d{5}-of-\d{5}|-\d{5}-of-\d{5})$')
+_SHARD = re.compile(r'-(\d{5})-of-(\d{5})$')
+_STEP = re.compile(r'-(\d+)$')
+# What a save leaves behind when its process is killed: a folder for a sharded save, single files
+# for one that is not, and the list of checkpoints before it is moved to its place.
+_LEFTOVERS = re.compile(
+    r'(model\.ckpt-\d+_temp'
+    r'|model\.ckpt-\d+\.(index|data-\d{5}-of-\d{5})\.tempstate\d+'
+    r'|checkpoint\.tmp[0-9a-f]{32})$'
+)
+
+
+def resolve_checkpoint(path: str, where: str = '') -> str:
+    """The prefix of the checkpoint that a path means.
+
+    Args:
+        path: a prefix (`model.ckpt-100`), a folder (its latest checkpoint), or one of the files of
+            a checkpoint. Also a checkpoint of the older one-file format.
+        where: the flag or config field that the path is from, for the message.
+
+    Raises:
+        errors.CheckpointError: there is no checkpoint, or a part of it is missing; the message
+            names those that are near.
+    """
+    place = f'{where}: ' if where else ''
+    if tf.io.gfile.isdir(path):
+        prefix = latest_checkpoint(path) or _newest_unlisted(path)
+        if prefix is None:
+            raise errors.CheckpointError(f'{place}the folder {path} holds no checkpoint.')
+    else:
+        prefix = path if _exists(path) else _PARTS.sub('', path)
+        if not path or not _exists(prefix):
+            raise errors.CheckpointError(f'{place}there is no checkpoint {path!r}{_near(path)}')
+    _check_shards(prefix, place)
+    return prefix
+
+
+def latest_checkpoint(folder: str) -> Optional[str]:
+    """The prefix of the latest checkpoint that `folder/checkpoint` lists; None when none is.
+
+    Raises:
+        errors.CheckpointError: the latest one that is listed is not there.
+    """
+    state = tf.train.get_checkpoint_state(folder)
+    if state is None or not state.model_checkpoint_path:
+        return None
+    prefix = state.model_checkpoint_path
+    if not _exists(prefix):
+        # Folders that were moved, and published ones, list paths of the machine they are from.
+        prefix = os.path.join(folder, os.path.basename(prefix))
+    if not _exists(prefix):
+        raise errors.CheckpointError(
+            f'{os.path.join(folder, "checkpoint")} lists {state.model_checkpoint_path}, which is '
+            f'not there{_near(prefix)} Mend or delete that file.'
+        )
+    return prefix
+
+
+def step_of(prefix: str) -> int:
+    """The global step at which a checkpoint was written, by its name or, failing that, content."""
+    match = _STEP.search(prefix)
+    if match:
+        return int(match.group(1))
+    reader = open_checkpoint(prefix)
+    if 'global_step' not in reader.get_variable_to_shape_map():
+        return 0
+    return int(reader.get_tensor('global_step'))
+
+
+def latest_step(model_dir: str) -> int:
+    """The global step of the latest checkpoint of a folder; 0 when there is none."""
+    prefix = latest_checkpoint(model_dir)
+    return 0 if prefix is None else step_of(prefix)
+
+
+def open_checkpoint(prefix: str) -> tf.train.CheckpointReader:
+    """A reader of a checkpoint.
+
+    Raises:
+        errors.CheckpointError: it is not one, or it is damaged.
+    """
+    try:
+        return tf.train.load_checkpoint(prefix)
+    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        raise errors.CheckpointError(
+            f'{prefix} cannot be read as a checkpoint: {_first_line(error)}'
+        ) from error
+
+
+def checkpoint_shapes(prefix: str) -> Dict[str, List[int]]:
+    """Shape by name, of all that a checkpoint holds."""
+    return open_checkpoint(prefix).get_variable_to_shape_map()
+
+
+def ensure_writable(model_dir: str) -> None:
+    """Makes a folder, and makes sure that files can be written to it.
+
+    Raises:
+        errors.UserError: they cannot.
+    """
+    probe = os.path.join(model_dir, f'.writable-{uuid.uuid4().hex}')
+    try:
+        tf.io.gfile.makedirs(model_dir)
+        with tf.io.gfile.GFile(probe, 'w') as file:
+            file.write('')
+        tf.io.gfile.remove(probe)
+    except (tf.errors.OpError, OSError) as error:
+        raise errors.UserError(
+            f'model_dir {model_dir} cannot be written to: {_first_line(error)}'
+        ) from error
+
+
+def clean_temporary(model_dir: str) -> List[str]:
+    """Removes what saves left behind whose process was killed.
+
+    Only for the process that saves, before it does.
+
+    Returns:
+        The names of what was removed.
+    """
+    if not tf.io.gfile.isdir(model_dir):
+        return []
+    names = [name.rstrip('/') for name in tf.io.gfile.listdir(model_dir)]
+    leftovers = sorted(name for name in names if _LEFTOVERS.match(name))
+    for name in leftovers:
+        path = os.path.join(model_dir, name)
+        if tf.io.gfile.isdir(path):
+            tf.io.gfile.rmtree(path)
+        else:
+            tf.io.gfile.remove(path)
+    if leftovers:
+        log.info('removed unfinished saves of an earlier run: %s', ', '.join(leftovers))
+    return leftovers
+
+
+def refuse_own_checkpoint(model_dir: str, fine_tune_checkpoint: str) -> None:
+    """Refuses a `fine_tune_checkpoint` inside `model_dir`.
+
+    Raises:
+        errors.CheckpointError: it is: the run would find it, and resume from it instead.
+    """
+    if not fine_tune_checkpoint:
+        return
+    ours = os.path.realpath(model_dir)
+    theirs = os.path.realpath(fine_tune_checkpoint)
+    if ours in (theirs, os.path.dirname(theirs)):
+        raise errors.CheckpointError(
+            f'train_config.fine_tune_checkpoint: {fine_tune_checkpoint} is in model_dir itself '
+            f'({model_dir}), whose checkpoints are resumed from; use another model_dir to start '
+            'anew from it, or leave the field out to resume.'
+        )
+
+
+def write_atomically(path: str, text: str) -> None:
+    """Writes a file so that whoever opens it finds the old text or the new one, whole."""
+    partial = f'{path}.{uuid.uuid4().hex}.partial'
+    with tf.io.gfile.GFile(partial, 'w') as file:
+        file.write(text)
+    tf.io.gfile.rename(partial, path, overwrite=True)
+
+
+def _exists(prefix: str) -> bool:
+    if not os.path.basename(prefix) or _PARTS.search(prefix):
+        return False
+    if tf.io.gfile.exists(prefix + '.index'):
+        return True
+    # The older format is one file without an ending, or numbered files.
+    whole = tf.io.gfile.exists(prefix) and not tf.io.gfile.isdir(prefix)
+    return whole or bool(tf.io.gfile.glob(prefix + '-?????-of-?????'))
+
+
+def _prefixes_in(folder: str) -> List[str]:
+    """The checkpoints whose index is in a folder, in the order of their steps."""
+    names = [path[: -len('.index')] for path in tf.io.gfile.glob(os.path.join(folder, '*.index'))]
+
+    def order(prefix: str) -> Tuple[int, str]:
+        match = _STEP.search(prefix)
+        return (int(match.group(1)) if match else -1, prefix)
+
+    return sorted(names, key=order)
+
+
+def _newest_unlisted(folder: str) -> Optional[str]:
+    found = _prefixes_in(folder)
+    return found[-1] if found else None
+
+
+def _near(path: str) -> str:
+    """The end of a message about a checkpoint that is not there."""
+    folder = os.path.dirname(path) or '.'
+    if not tf.io.gfile.isdir(folder):
+        return f'; the folder {folder} does not exist.'
+    names = [os.path.basename(prefix) for prefix in _prefixes_in(folder)]
+    if not names:
+        return f'; the folder {folder} holds none.'
+    return errors.did_you_mean(os.path.basename(path), names)
+
+
+def _check_shards(prefix: str, place: str) -> None:
+    """Names the data file that an incompletely copied checkpoint lacks."""
+    index_exists = tf.io.gfile.exists(prefix + '.index')
+    start = prefix + '.data' if index_exists else prefix
+    shards = [_SHARD.search(path) for path in tf.io.gfile.glob(start + '-?????-of-?????')]
+    present = {match.group(0) for match in shards if match}
+    if not present:
+        if index_exists:
+            raise errors.CheckpointError(f'{place}{prefix}.index is there without its .data files.')
+        return
+    total = max(int(one[-5:]) for one in present)
+    for index in range(total):
+        name = f'-{index:05d}-of-{total:05d}'
+        if name not in present:
+            raise errors.CheckpointError(f'{place}the checkpoint lacks the file {start}{name}.')
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]
