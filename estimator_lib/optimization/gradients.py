@@ -6,7 +6,9 @@ are gathered from, `tf.IndexedSlices`.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
+import math
 import re
 from typing import Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
@@ -14,6 +16,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.optimization import trained_variables
+from protos import train_pb2
 
 _LOGGER = logging.getLogger('estimator_lib')
 
@@ -22,6 +25,72 @@ Pair = Tuple[Gradient, tf.Variable]
 
 # Not batch norm's beta, and not biases of other names.
 _BIASES = re.compile('.*/biases')
+
+
+@dataclasses.dataclass(frozen=True)
+class GradientPolicy:
+    """Which variables are trained, and what their gradients go through, in this order.
+
+    Patterns are regular expressions that match from the start of a variable's name.
+
+    Attributes:
+        update_patterns: only variables that match one of these are trained; empty: all.
+        freeze_patterns: variables that match one of these are not.
+        trainable_scopes: only variables whose names begin with one of these are; empty: all.
+        bias_multiplier: factor on the gradients of variables named `.../biases`.
+        pattern_multipliers: (pattern, factor) on the gradients of variables that match.
+        last_layer_scopes: name parts of the layers that depend on the classes.
+        last_layer_multiplier: factor on the gradients of variables whose names contain one of them.
+        clip_norm: the largest norm; 0: no clipping.
+        clip_each: whether it bounds each gradient, in place of all together as one vector.
+    """
+
+    update_patterns: Tuple[str, ...] = ()
+    freeze_patterns: Tuple[str, ...] = ()
+    trainable_scopes: Tuple[str, ...] = ()
+    bias_multiplier: float = 1.0
+    pattern_multipliers: Tuple[Tuple[str, float], ...] = ()
+    last_layer_scopes: Tuple[str, ...] = ()
+    last_layer_multiplier: float = 1.0
+    clip_norm: float = 0.0
+    clip_each: bool = False
+
+    @classmethod
+    def from_config(
+        cls, config: train_pb2.TrainConfig, last_layer_scopes: Sequence[str] = ()
+    ) -> GradientPolicy:
+        """What a training config asks for.
+
+        Args:
+            config: the training config.
+            last_layer_scopes: `Task.last_layer_scopes()`.
+
+        Raises:
+            errors.ConfigError: a factor or norm is out of its range.
+        """
+        for field in (
+            'bias_grad_multiplier',
+            'last_layer_gradient_multiplier',
+            'gradient_clipping_by_norm',
+        ):
+            _require_at_least_zero(field, getattr(config, field))
+        for item in config.gradient_multipliers:
+            field = f'gradient_multipliers {item.variable_pattern!r}'
+            _require_at_least_zero(field, item.multiplier)
+        return cls(
+            update_patterns=tuple(config.update_trainable_variables),
+            freeze_patterns=tuple(config.freeze_variables),
+            trainable_scopes=tuple(config.trainable_scopes),
+            # 0, the published default, means that biases are like the rest, not that they stay.
+            bias_multiplier=config.bias_grad_multiplier or 1.0,
+            pattern_multipliers=tuple(
+                (item.variable_pattern, item.multiplier) for item in config.gradient_multipliers
+            ),
+            last_layer_scopes=tuple(last_layer_scopes),
+            last_layer_multiplier=config.last_layer_gradient_multiplier,
+            clip_norm=config.gradient_clipping_by_norm,
+            clip_each=config.gradient_clipping == train_pb2.NORM_PER_VARIABLE,
+        )
 
 
 def compute(
@@ -188,6 +257,13 @@ def norms(pairs: Iterable[Pair]) -> Dict[str, tf.Tensor]:
 def global_norm(pairs: Iterable[Pair]) -> tf.Tensor:
     """The norm of all gradients as one vector: a float32 scalar."""
     return tf.linalg.global_norm([gradient for gradient, _ in pairs])
+
+
+def _require_at_least_zero(field: str, value: float) -> None:
+    if not (math.isfinite(value) and value >= 0):
+        raise errors.ConfigError(
+            f'train_config.{field} is {value}; expected a finite number of at least 0.'
+        )
 
 
 def _scale(factors: Dict[str, float], names: Iterable[str], factor: float) -> None:

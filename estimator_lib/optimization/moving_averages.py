@@ -8,9 +8,26 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.optimization import trained_variables
+from protos import optimizer_pb2
 
 # As `tf.train.ExponentialMovingAverage` names them, so that published checkpoints fit.
 _SUFFIX = 'ExponentialMovingAverage'
+
+
+def decay_from_config(config: optimizer_pb2.Optimizer) -> Optional[float]:
+    """The decay that an optimizer's config asks for; None when there are to be no averages.
+
+    Raises:
+        errors.ConfigError: it is not in [0, 1).
+    """
+    if not config.use_moving_average:
+        return None
+    decay = config.moving_average_decay
+    if not 0 <= decay < 1:
+        raise errors.ConfigError(
+            f'optimizer.moving_average_decay is {decay}; expected at least 0 and less than 1.'
+        )
+    return decay
 
 
 def average_name(variable: tf.Variable) -> str:

@@ -2,82 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-import math
-from typing import List, Optional, Sequence, Tuple
+from typing import List, Optional, Sequence
 
 import tensorflow as tf
 
-from estimator_lib import errors
 from estimator_lib.optimization import gradients as gradients_lib
 from estimator_lib.optimization import moving_averages, trained_variables
-from protos import train_pb2
-
-
-@dataclasses.dataclass(frozen=True)
-class GradientPolicy:
-    """Which variables are trained, and what their gradients go through, in this order.
-
-    Patterns are regular expressions that match from the start of a variable's name.
-
-    Attributes:
-        update_patterns: only variables that match one of these are trained; empty: all.
-        freeze_patterns: variables that match one of these are not.
-        trainable_scopes: only variables whose names begin with one of these are; empty: all.
-        bias_multiplier: factor on the gradients of variables named `.../biases`.
-        pattern_multipliers: (pattern, factor) on the gradients of variables that match.
-        last_layer_scopes: name parts of the layers that depend on the classes.
-        last_layer_multiplier: factor on the gradients of variables whose names contain one of them.
-        clip_norm: the largest norm; 0: no clipping.
-        clip_each: whether it bounds each gradient, in place of all together as one vector.
-    """
-
-    update_patterns: Tuple[str, ...] = ()
-    freeze_patterns: Tuple[str, ...] = ()
-    trainable_scopes: Tuple[str, ...] = ()
-    bias_multiplier: float = 1.0
-    pattern_multipliers: Tuple[Tuple[str, float], ...] = ()
-    last_layer_scopes: Tuple[str, ...] = ()
-    last_layer_multiplier: float = 1.0
-    clip_norm: float = 0.0
-    clip_each: bool = False
-
-    @classmethod
-    def from_config(
-        cls, config: train_pb2.TrainConfig, last_layer_scopes: Sequence[str] = ()
-    ) -> GradientPolicy:
-        """What a training config asks for.
-
-        Args:
-            config: the training config.
-            last_layer_scopes: `Task.last_layer_scopes()`.
-
-        Raises:
-            errors.ConfigError: a factor or norm is out of its range.
-        """
-        for field in (
-            'bias_grad_multiplier',
-            'last_layer_gradient_multiplier',
-            'gradient_clipping_by_norm',
-        ):
-            _require_at_least_zero(field, getattr(config, field))
-        for item in config.gradient_multipliers:
-            field = f'gradient_multipliers {item.variable_pattern!r}'
-            _require_at_least_zero(field, item.multiplier)
-        return cls(
-            update_patterns=tuple(config.update_trainable_variables),
-            freeze_patterns=tuple(config.freeze_variables),
-            trainable_scopes=tuple(config.trainable_scopes),
-            # 0, the published default, means that biases are like the rest, not that they stay.
-            bias_multiplier=config.bias_grad_multiplier or 1.0,
-            pattern_multipliers=tuple(
-                (item.variable_pattern, item.multiplier) for item in config.gradient_multipliers
-            ),
-            last_layer_scopes=tuple(last_layer_scopes),
-            last_layer_multiplier=config.last_layer_gradient_multiplier,
-            clip_norm=config.gradient_clipping_by_norm,
-            clip_each=config.gradient_clipping == train_pb2.NORM_PER_VARIABLE,
-        )
+from estimator_lib.optimization.gradients import GradientPolicy
 
 
 def optimize_loss(
@@ -85,7 +16,6 @@ def optimize_loss(
     *,
     global_step: tf.Variable,
     optimizer: tf.compat.v1.train.Optimizer,
-    learning_rate: tf.Tensor,
     variables: Optional[Sequence[tf.Variable]] = None,
     policy: Optional[GradientPolicy] = None,
     update_ops: Optional[Sequence[tf.Operation]] = None,
@@ -98,7 +28,6 @@ def optimize_loss(
         loss: float scalar, regularisation included.
         global_step: int64 scalar; grows by one at each step.
         optimizer: from `optimizers.create_optimizer`.
-        learning_rate: float32 scalar, for TensorBoard.
         variables: what could be trained; None: the trainable variables of the graph.
         policy: what is trained, multipliers and clipping; None: all variables, neither.
         update_ops: what runs before the variables change, whether any are trained or not; None:
@@ -125,7 +54,6 @@ def optimize_loss(
         pairs = gradients_lib.multiply(pairs, shares)
     else:
         pairs = process_gradients(pairs, policy, summarize=summarize_gradients)
-    tf.compat.v1.summary.scalar('learning_rate', learning_rate)
     return apply_gradients(
         pairs,
         global_step=global_step,
@@ -226,10 +154,3 @@ def _summarize(
     summary.scalar('global_norm/gradient_norm', norm)
     if after is not before:
         summary.scalar('global_norm/clipped_gradient_norm', gradients_lib.global_norm(after))
-
-
-def _require_at_least_zero(field: str, value: float) -> None:
-    if not (math.isfinite(value) and value >= 0):
-        raise errors.ConfigError(
-            f'train_config.{field} is {value}; expected a finite number of at least 0.'
-        )

@@ -42,19 +42,6 @@ def learning_rate_config(config: optimizer_pb2.Optimizer) -> optimizer_pb2.Learn
     return getattr(config, _chosen(config)).learning_rate
 
 
-def moving_average_decay(config: optimizer_pb2.Optimizer) -> Union[float, None]:
-    """The decay of the moving averages of variables; None when there are to be none.
-
-    Raises:
-        errors.ConfigError: the decay is not in [0, 1).
-    """
-    if not config.use_moving_average:
-        return None
-    decay = config.moving_average_decay
-    _require_fraction('optimizer.moving_average_decay', decay)
-    return decay
-
-
 def _chosen(config: optimizer_pb2.Optimizer) -> str:
     chosen = config.WhichOneof('optimizer')
     if chosen is None:

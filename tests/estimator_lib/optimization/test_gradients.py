@@ -6,11 +6,14 @@ import math
 import numpy as np
 import pytest
 import tensorflow as tf
+from google.protobuf import text_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from estimator_lib import errors
 from estimator_lib.optimization import gradients
+from estimator_lib.optimization.gradients import GradientPolicy
+from protos import train_pb2
 
 
 def variable(name, value):
@@ -193,3 +196,52 @@ def test_clipped_gradients_keep_their_direction_and_the_bound(values, bound):
     norm = math.sqrt(float(np.sum(before**2)))
     expected = before * min(1.0, bound / norm if norm else 1.0)
     np.testing.assert_allclose(after, expected, rtol=1e-4, atol=1e-6)
+
+
+def policy_of(text, scopes=()):
+    config = text_format.Parse(text, train_pb2.TrainConfig())
+    return GradientPolicy.from_config(config, scopes)
+
+
+def test_policy_defaults_do_nothing():
+    assert policy_of('') == GradientPolicy()
+
+
+def test_policy_from_config():
+    policy = policy_of(
+        """
+        update_trainable_variables: 'a' freeze_variables: 'b' freeze_variables: 'c'
+        trainable_scopes: 'd' bias_grad_multiplier: 2 last_layer_gradient_multiplier: 10
+        gradient_multipliers { variable_pattern: 'e' multiplier: 0.5 }
+        gradient_clipping_by_norm: 4 gradient_clipping: NORM_PER_VARIABLE
+        """,
+        ['logits'],
+    )
+    assert policy == GradientPolicy(
+        update_patterns=('a',),
+        freeze_patterns=('b', 'c'),
+        trainable_scopes=('d',),
+        bias_multiplier=2.0,
+        pattern_multipliers=(('e', 0.5),),
+        last_layer_scopes=('logits',),
+        last_layer_multiplier=10.0,
+        clip_norm=4.0,
+        clip_each=True,
+    )
+
+
+BAD = [
+    ('bias_grad_multiplier: -1', 'train_config.bias_grad_multiplier is -1.0'),
+    ('last_layer_gradient_multiplier: nan', 'last_layer_gradient_multiplier is nan'),
+    ('gradient_clipping_by_norm: -3', 'gradient_clipping_by_norm is -3.0'),
+    (
+        "gradient_multipliers { variable_pattern: 'x' multiplier: inf }",
+        "gradient_multipliers 'x' is inf; expected a finite number of at least 0",
+    ),
+]
+
+
+@pytest.mark.parametrize('text,message', BAD)
+def test_bad_values_are_named(text, message):
+    with pytest.raises(errors.ConfigError, match=message):
+        policy_of(text)

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from google.protobuf import text_format
 
 from estimator_lib import errors
 from estimator_lib.optimization import moving_averages
+from protos import optimizer_pb2
 
 
 def test_average_by_hand():
@@ -130,3 +132,14 @@ def test_few_ops_a_variable():
             return len(graph.get_operations()) - before
 
     assert ops(20) - ops(10) <= 10 * 12
+
+
+def test_decay_from_config():
+    def decay(text):
+        config = text_format.Parse(text, optimizer_pb2.Optimizer())
+        return moving_averages.decay_from_config(config)
+
+    assert decay('') == pytest.approx(0.9999)
+    assert decay('use_moving_average: false') is None
+    with pytest.raises(errors.ConfigError, match='moving_average_decay is 1.0'):
+        decay('moving_average_decay: 1')

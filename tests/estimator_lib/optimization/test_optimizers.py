@@ -182,13 +182,6 @@ def test_learning_rate_config_finds_the_schedule():
         optimizers.learning_rate_config(parse(''))
 
 
-def test_moving_average_decay():
-    assert optimizers.moving_average_decay(parse('')) == pytest.approx(0.9999)
-    assert optimizers.moving_average_decay(parse('use_moving_average: false')) is None
-    with pytest.raises(errors.ConfigError, match='moving_average_decay is 1.0'):
-        optimizers.moving_average_decay(parse('moving_average_decay: 1'))
-
-
 def test_recorded_optimizers(shared):
     cases = json.loads((shared / 'golden' / 'learning_rates.json').read_text())
     recorded = [case for case in cases if 'optimizer' in case]
