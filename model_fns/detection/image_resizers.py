@@ -1,0 +1,264 @@
+"""How an image of any size becomes a network input."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from typing import List, Optional, Sequence, Tuple
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from model_fns import images as image_ops
+from protos import image_resizer_pb2
+
+_METHODS = {
+    image_resizer_pb2.BILINEAR: 'bilinear',
+    image_resizer_pb2.NEAREST_NEIGHBOR: 'nearest',
+    image_resizer_pb2.BICUBIC: 'bicubic',
+    image_resizer_pb2.AREA: 'area',
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Resized:
+    """An image of the network's input size.
+
+    Attributes:
+        image: float32 [height, width, channels].
+        masks: [n, height, width], resized by nearest neighbour; None where there are none.
+        true_shape: int32 [3]: height, width and channels without padding.
+    """
+
+    image: tf.Tensor
+    masks: Optional[tf.Tensor]
+    true_shape: tf.Tensor
+
+
+class ImageResizer(abc.ABC):
+    """Brings images to the network's input size.
+
+    Args:
+        method: `bilinear`, `nearest`, `bicubic` or `area`.
+        grayscale: whether colours become their luminance, one channel.
+
+    Attributes:
+        static_size: (height, width) of every result; None where it depends on the image.
+        pad_values: what padding holds after the network's normalisation, for each channel.
+    """
+
+    static_size: Optional[Tuple[int, int]] = None
+    pad_values: Tuple[float, ...] = (0.0,)
+
+    def __init__(self, method: str = 'bilinear', grayscale: bool = False):
+        self._method = method
+        self._grayscale = grayscale
+
+    @property
+    def pads(self) -> bool:
+        """Whether a result may hold padding."""
+        return False
+
+    @abc.abstractmethod
+    def content_size(self, height: tf.Tensor, width: tf.Tensor) -> Sequence[tf.Tensor]:
+        """Height and width that an image's content gets: ints, or int32 scalars."""
+
+    def padded_size(self, height: tf.Tensor, width: tf.Tensor) -> Sequence[tf.Tensor]:
+        """Height and width of the result, padding included, from those of the content."""
+        return height, width
+
+    def resize(self, image: tf.Tensor, masks: Optional[tf.Tensor] = None) -> Resized:
+        """An image, and its masks, at the network's input size.
+
+        Args:
+            image: uint8 or float32 [height, width, channels].
+            masks: [n, height, width].
+        """
+        if self._grayscale and image.shape[-1] == 3:
+            image = tf.image.rgb_to_grayscale(image)
+        height, width, _ = tf.unstack(tf.shape(image))
+        content = self.content_size(height, width)
+        padded = self.padded_size(*content)
+        resized = self._fit(image, content, padded, self._method)
+        if masks is not None:
+            masks = self._fit(masks[..., tf.newaxis], content, padded, 'nearest')[..., 0]
+        true_shape = tf.stack([*content, image.shape[-1]])
+        return Resized(tf.cast(resized, tf.float32), masks, true_shape)
+
+    def _fit(self, image: tf.Tensor, content: Sequence, padded: Sequence, method: str) -> tf.Tensor:
+        """[..., height, width, channels] resized, then padded with 0 at the bottom and right."""
+        resized = image_ops.resize(image, content[0], content[1], method)
+        if self.pads:
+            margins = [[0, padded[0] - content[0]], [0, padded[1] - content[1]]]
+            leading = [[0, 0]] * (image.shape.rank - 3)
+            resized = tf.pad(resized, [*leading, *margins, [0, 0]])
+        if self.static_size is not None:
+            resized.set_shape([*image.shape[:-3].as_list(), *self.static_size, image.shape[-1]])
+        return resized
+
+
+class FixedShapeResizer(ImageResizer):
+    """Always the same height and width, whatever that does to the aspect ratio."""
+
+    def __init__(self, height: int, width: int, method: str = 'bilinear', grayscale: bool = False):
+        super().__init__(method, grayscale)
+        self.static_size = (height, width)
+
+    def content_size(self, height: tf.Tensor, width: tf.Tensor) -> Sequence[tf.Tensor]:
+        """See `ImageResizer`."""
+        return self.static_size
+
+
+class KeepAspectRatioResizer(ImageResizer):
+    """The shorter side to `least`, unless the longer one would then be above `most`.
+
+    Args:
+        least: of the shorter side, in pixels.
+        most: of the longer side, in pixels.
+        method: see `ImageResizer`.
+        pad: whether both sides are padded to `most`.
+        pad_values: see `ImageResizer`.
+        grayscale: see `ImageResizer`.
+    """
+
+    def __init__(
+        self,
+        least: int,
+        most: int,
+        method: str = 'bilinear',
+        pad: bool = False,
+        pad_values: Sequence[float] = (),
+        grayscale: bool = False,
+    ):
+        super().__init__(method, grayscale)
+        self._least, self._most, self._pad = least, most, pad
+        self.pad_values = tuple(pad_values) or (0.0,)
+        self.static_size = (most, most) if pad else None
+
+    @property
+    def pads(self) -> bool:
+        """See `ImageResizer`."""
+        return self._pad
+
+    def content_size(self, height: tf.Tensor, width: tf.Tensor) -> Sequence[tf.Tensor]:
+        """Both sides times the factor, rounded to the nearest even where in doubt."""
+        sides = tf.cast(tf.stack([height, width]), tf.float32)
+        shorter, longer = tf.reduce_min(sides), tf.reduce_max(sides)
+        up = tf.round(sides * (self._least / shorter))
+        down = tf.round(sides * (self._most / longer))
+        sides = tf.where(tf.reduce_max(up) > self._most, down, up)
+        return tf.unstack(tf.cast(sides, tf.int32))
+
+    def padded_size(self, height: tf.Tensor, width: tf.Tensor) -> Sequence[tf.Tensor]:
+        """See `ImageResizer`."""
+        return (self._most, self._most) if self._pad else (height, width)
+
+
+class IdentityResizer(ImageResizer):
+    """The image as it is."""
+
+    def content_size(self, height: tf.Tensor, width: tf.Tensor) -> Sequence[tf.Tensor]:
+        """See `ImageResizer`."""
+        return height, width
+
+    def resize(self, image: tf.Tensor, masks: Optional[tf.Tensor] = None) -> Resized:
+        """See `ImageResizer`."""
+        return Resized(tf.cast(image, tf.float32), masks, tf.shape(image))
+
+
+class ConditionalShapeResizer(ImageResizer):
+    """Images above (or below) a size are brought to it; the others stay.
+
+    Args:
+        threshold: in pixels.
+        if_greater: whether it is a bound of the longer side from above; else one of the shorter
+            side from below.
+        method: see `ImageResizer`.
+        grayscale: see `ImageResizer`.
+    """
+
+    def __init__(
+        self,
+        threshold: int,
+        if_greater: bool = True,
+        method: str = 'bilinear',
+        grayscale: bool = False,
+    ):
+        super().__init__(method, grayscale)
+        self._threshold = float(threshold)
+        self._if_greater = if_greater
+
+    def content_size(self, height: tf.Tensor, width: tf.Tensor) -> Sequence[tf.Tensor]:
+        """See `ImageResizer`."""
+        sides = tf.cast(tf.stack([height, width]), tf.float32)
+        if self._if_greater:
+            factor = tf.minimum(1.0, self._threshold / tf.reduce_max(sides))
+        else:
+            factor = tf.maximum(1.0, self._threshold / tf.reduce_min(sides))
+        return tf.unstack(tf.cast(tf.round(sides * factor), tf.int32))
+
+
+class PadToMultipleResizer(ImageResizer):
+    """The image as it is, padded at the bottom and right to multiples of a number."""
+
+    def __init__(self, multiple: int, grayscale: bool = False):
+        super().__init__('nearest', grayscale)
+        self._multiple = multiple
+
+    @property
+    def pads(self) -> bool:
+        """See `ImageResizer`."""
+        return self._multiple > 1
+
+    def content_size(self, height: tf.Tensor, width: tf.Tensor) -> Sequence[tf.Tensor]:
+        """See `ImageResizer`."""
+        return height, width
+
+    def padded_size(self, height: tf.Tensor, width: tf.Tensor) -> Sequence[tf.Tensor]:
+        """See `ImageResizer`."""
+        return height + -height % self._multiple, width + -width % self._multiple
+
+
+def build_image_resizer(config: image_resizer_pb2.ImageResizer, where: str) -> ImageResizer:
+    """The resizer that a config describes.
+
+    Args:
+        config: which.
+        where: the config's own path, for error messages.
+
+    Raises:
+        errors.ConfigError: it describes none, or one that contradicts itself.
+    """
+    kind = config.WhichOneof('image_resizer_oneof')
+    if kind is None:
+        known: List[str] = [field.name for field in config.DESCRIPTOR.fields]
+        raise errors.ConfigError(f'{where}: empty; expected one of {", ".join(known)}.')
+    resizer = getattr(config, kind)
+    if kind == 'identity_resizer':
+        return IdentityResizer()
+    gray = resizer.convert_to_grayscale
+    if kind == 'pad_to_multiple_resizer':
+        return PadToMultipleResizer(resizer.multiple, gray)
+    method = _METHODS[resizer.resize_method]
+    if kind == 'fixed_shape_resizer':
+        return FixedShapeResizer(resizer.height, resizer.width, method, gray)
+    if kind == 'conditional_shape_resizer':
+        if resizer.condition == resizer.INVALID:
+            raise errors.ConfigError(
+                f'{where}.{kind}.condition: INVALID; expected GREATER or SMALLER.'
+            )
+        if_greater = resizer.condition == resizer.GREATER
+        return ConditionalShapeResizer(resizer.size_threshold, if_greater, method, gray)
+    if not 0 < resizer.min_dimension <= resizer.max_dimension:
+        raise errors.ConfigError(
+            f'{where}.{kind}: min_dimension is {resizer.min_dimension} and max_dimension '
+            f'{resizer.max_dimension}; expected 0 < min_dimension <= max_dimension.'
+        )
+    return KeepAspectRatioResizer(
+        resizer.min_dimension,
+        resizer.max_dimension,
+        method,
+        resizer.pad_to_max_dimension,
+        list(resizer.per_channel_pad_value),
+        gray,
+    )
