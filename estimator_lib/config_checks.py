@@ -126,7 +126,7 @@ def _model(config: PipelineConfig) -> Iterator[Problem]:
         yield Problem('model', f'{held}; expected one of: {choices}.')
     if kind == 'classification':
         model = config.model.classification
-        if not model.num_classes:
+        if not model.HasField('num_classes'):
             yield Problem('model.classification.num_classes', 'not set; expected at least 1.')
         if not model.backbone.name:
             yield Problem(
