@@ -23,7 +23,7 @@ from estimator_lib.checkpoint_files import (
     write_atomically,
 )
 from estimator_lib.initial_values import init_feed_dict, load_values
-from estimator_lib.restore_report import MOVING_AVERAGE, RestoreReport, variable_name
+from estimator_lib.restore_report import RestoreReport, variable_name
 from protos import train_pb2
 
 __all__ = [
@@ -34,7 +34,6 @@ __all__ = [
     'clean_temporary',
     'create_saver',
     'ensure_writable',
-    'evaluation_names',
     'fine_tune_report',
     'fine_tune_start',
     'latest_checkpoint',
@@ -49,6 +48,7 @@ __all__ = [
 ]
 
 tf1 = tf.compat.v1
+READER_SCOPE = 'input_reader'  # as `reader_state` names the variables of the reader's position
 log = logging.getLogger('estimator_lib')
 
 
@@ -160,32 +160,6 @@ def fine_tune_start(
     return {**start, 'init_feed_dict': fed} if fed else start
 
 
-def evaluation_names(
-    shapes: Mapping[str, Sequence[int]],
-    variables: Sequence[tf.Variable],
-    use_moving_averages: bool = False,
-) -> Dict[str, tf.Variable]:
-    """The names under which evaluation and export look for a model's variables in a checkpoint.
-
-    Args:
-        shapes: what the checkpoint holds.
-        variables: the model's.
-        use_moving_averages: read the trained variables' moving averages instead of their last
-            values. A checkpoint without any (published ones are: there the averages have taken the
-            variables' place) is read by the plain names, and the log says so.
-    """
-    plain = {variable_name(variable): variable for variable in variables}
-    averaged = {name for name in plain if f'{name}/{MOVING_AVERAGE}' in shapes}
-    if not use_moving_averages:
-        return plain
-    if not averaged:
-        log.info('the checkpoint holds no moving averages: the values themselves are used')
-    return {
-        f'{name}/{MOVING_AVERAGE}' if name in averaged else name: variable
-        for name, variable in plain.items()
-    }
-
-
 def require_fit(prefix: str, variables: Mapping[str, tf.Variable]) -> None:
     """Refuses a checkpoint that lacks variables, or has them in another shape.
 
@@ -226,6 +200,7 @@ def check_model_dir(
         return
     wanted = {variable_name(variable): variable for variable in variables}
     of_model, of_run = restore_report.differences(checkpoint_shapes(prefix), wanted)
+    of_run = of_run.without(_is_reader_position)
     advice = (
         'Use another model_dir (there, train_config.fine_tune_checkpoint can name this checkpoint).'
     )
@@ -238,7 +213,7 @@ def check_model_dir(
     if complete and (of_run.missing or of_run.mismatched):
         raise errors.CheckpointError(
             f'model_dir {model_dir} cannot be resumed: its latest checkpoint, {prefix}, is of the '
-            'same model, but of a run with another optimizer or other inputs. '
+            'same model, but of a run with another optimizer. '
             f'{advice}{ending}\n{of_run.table()}'
         )
     if complete and of_run.extra:
@@ -252,13 +227,38 @@ def create_saver(keep_max: int, keep_every_n_hours: float) -> tf1.train.Saver:
         keep_max: how many of the latest checkpoints stay; 0 for all.
         keep_every_n_hours: beyond those, one for each such time stays.
     """
-    return tf1.train.Saver(
+    return _ResumingSaver(
         sharded=True,
         max_to_keep=keep_max,
         keep_checkpoint_every_n_hours=keep_every_n_hours,
         defer_build=True,
         save_relative_paths=True,
     )
+
+
+class _ResumingSaver(tf1.train.Saver):
+    """A `Saver` that resumes also where other readers wrote the checkpoint.
+
+    With another number of workers or of inputs, the positions of readers have other names or
+    shapes; those readers then start from the beginning.
+    """
+
+    def restore(self, sess: tf1.Session, save_path: str) -> None:
+        variables = sess.graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
+        by_name = {variable_name(variable): variable for variable in variables}
+        report = restore_report.match(checkpoint_shapes(save_path), by_name)
+        anew = [entry.name for entry in report.missing + report.mismatched]
+        if not anew or not all(map(_is_reader_position, anew)):
+            super().restore(sess, save_path)
+            return
+        log.warning('other inputs or workers than in %s: %s start anew', save_path, anew)
+        sess.run([by_name[name].initializer for name in anew])
+        loaded = {entry.checkpoint_name: by_name[entry.name] for entry in report.loaded}
+        load_values(sess, save_path, loaded)
+
+
+def _is_reader_position(name: str) -> bool:
+    return name.startswith(f'{READER_SCOPE}/')
 
 
 def _is_first_replica() -> bool:

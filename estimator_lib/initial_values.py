@@ -60,8 +60,8 @@ def init_feed_dict(prefix: str, restore_map: Mapping[str, tf.Variable]) -> Dict[
         restore_map: variables by their name in it; shapes agree.
 
     Returns:
-        Values by initial value tensor. Empty where feeding does not do: another variable has the
-        same initial value tensor, or all is too much for one run.
+        Values by initial value tensor. Empty where feeding does not do: a variable that is to have
+        another value has the same initial value tensor, or all is too much for one run.
     """
     graph = tf1.get_default_graph()
     uses = collections.Counter(
@@ -70,10 +70,10 @@ def init_feed_dict(prefix: str, restore_map: Mapping[str, tf.Variable]) -> Dict[
     )
     feed: Dict[tf.Tensor, Any] = {}
     for value, targets in _settings(prefix, restore_map, graph):
-        for start in map(_start, targets):
-            if uses[start.ref()] > 1:
-                return {}
-            feed[start.ref()] = value
+        own = collections.Counter(_start(target).ref() for target in targets)
+        if any(uses[start] > count for start, count in own.items()):
+            return {}
+        feed.update(dict.fromkeys(own, value))
     if sum(value.nbytes for value in feed.values()) > MAX_FED_BYTES:
         return {}
     return {start.deref(): value for start, value in feed.items()}

@@ -22,7 +22,7 @@ MAX_ROWS = 20
 # slot after the variable that it belongs to, with the optimizer's name as the last part.
 _OF_THE_RUN = re.compile(
     r'(^|.*/)(global_step|beta[12]_power|_CHECKPOINTABLE_OBJECT_GRAPH|save_counter'
-    r'|reader_position|input_reader/.*'
+    r'|input_reader/.*'
     r'|.*/(Adadelta|Adagrad|Adam|Ftrl|Momentum|RMSProp|ExponentialMovingAverage)(_\d+)?)$'
 )
 
@@ -112,6 +112,15 @@ class Difference:
         """Whether they differ at all."""
         return bool(self.missing or self.extra or self.mismatched)
 
+    def without(self, ignored: Callable[[str], bool]) -> Difference:
+        """The same, but for variables that are not minded."""
+        return Difference(
+            *(
+                tuple(entry for entry in group if not ignored(entry.name))
+                for group in (self.missing, self.extra, self.mismatched)
+            )
+        )
+
     def table(self, max_rows: int = MAX_ROWS) -> str:
         """The names in each group, at most `max_rows` of each."""
         lines: List[str] = []
@@ -190,17 +199,9 @@ def differences(
         Entry(name, tuple(shapes[name])) for name in sorted(shapes) if name not in variables
     )
     known = shapes.keys() | variables.keys()
-
-    def only(of_run: bool) -> Difference:
-        groups = (compared.missing, extra, compared.mismatched)
-        return Difference(
-            *(
-                tuple(one for one in group if is_of_the_run(one.name, known) == of_run)
-                for group in groups
-            )
-        )
-
-    return only(False), only(True)
+    everything = Difference(compared.missing, extra, compared.mismatched)
+    of_model = everything.without(lambda name: is_of_the_run(name, known))
+    return of_model, everything.without(lambda name: not is_of_the_run(name, known))
 
 
 def common_prefixes(wanted: Iterable[str], found: Iterable[str]) -> Optional[Tuple[str, str, int]]:

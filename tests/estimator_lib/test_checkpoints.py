@@ -393,17 +393,6 @@ def test_require_fit(graph, model_dir):
     assert 'missing in the checkpoint (1 variables' in str(caught.value)
 
 
-def test_evaluation_names(graph, caplog):
-    a, b = variable('a', [1]), variable('b', [1])
-    average = 'a/ExponentialMovingAverage'
-    shapes = {'a': [1], average: [1], 'b': [1]}
-    assert checkpoints.evaluation_names(shapes, [a, b]) == {'a': a, 'b': b}
-    assert checkpoints.evaluation_names(shapes, [a, b], True) == {average: a, 'b': b}
-    with caplog.at_level(logging.INFO, 'estimator_lib'):
-        assert checkpoints.evaluation_names({'a': [1]}, [a], True) == {'a': a}
-    assert 'no moving averages' in caplog.text
-
-
 @pytest.mark.parametrize(('keep_max', 'left'), [(2, [4, 5]), (0, [1, 2, 3, 4, 5])])
 def test_the_saver_keeps_as_many_as_it_should(graph, tmp_path, keep_max, left):
     tf1.train.create_global_step()
@@ -419,3 +408,50 @@ def test_the_saver_keeps_as_many_as_it_should(graph, tmp_path, keep_max, left):
     # Relative, so that the folder can be moved.
     moved = tmp_path.rename(tmp_path.with_name(f'moved-{keep_max}'))
     assert checkpoints.latest_checkpoint(str(moved)) == str(moved / 'model.ckpt-5')
+
+
+def save_run(folder, readers):
+    with tf.Graph().as_default(), tf1.Session() as session:
+        graph_of_readers(readers, value=7)
+        saver = checkpoints.create_saver(5, 10000.0)
+        saver.build()
+        session.run(tf1.global_variables_initializer())
+        return saver.save(session, str(folder / 'model.ckpt'), global_step=3)
+
+
+def graph_of_readers(readers, value=0):
+    variables = [
+        variable(f'input_reader/{name}/position', [rows, 3], value) for name, rows in readers
+    ]
+    return [variable('a', [2], value), *variables]
+
+
+@pytest.mark.parametrize(
+    ('now', 'expected'),
+    [
+        ([('chief', 2), ('worker_0', 2)], [7, 7, 7]),
+        ([('chief', 2)], [7, 7]),
+        ([('chief', 2), ('worker_0', 2), ('worker_1', 2)], [7, 7, 7, 0]),
+        ([('chief', 4), ('worker_0', 2)], [7, 0, 7]),
+    ],
+)
+def test_other_readers_start_anew(graph, tmp_path, now, expected):
+    prefix = save_run(tmp_path, [('chief', 2), ('worker_0', 2)])
+    variables = graph_of_readers(now)
+    saver = checkpoints.create_saver(5, 10000.0)
+    saver.build()
+    checkpoints.check_model_dir(str(tmp_path), variables)
+    graph.finalize()
+    with tf1.Session() as session:
+        saver.restore(session, prefix)
+        assert [value.max() for value in session.run(variables)] == expected
+
+
+def test_what_a_saver_needs_and_lacks_is_still_an_error(graph, tmp_path):
+    prefix = save_run(tmp_path, [('chief', 2)])
+    graph_of_readers([('chief', 4)])
+    variable('b', [1])
+    saver = checkpoints.create_saver(5, 10000.0)
+    saver.build()
+    with tf1.Session() as session, pytest.raises(tf.errors.OpError):
+        saver.restore(session, prefix)

@@ -94,6 +94,18 @@ def test_the_init_op_is_fed_nothing_that_another_variable_starts_from(graph, tmp
     assert initial_values.init_feed_dict(prefix, {'a': a}) == {}
 
 
+def test_an_average_that_starts_from_the_same_tensor_is_no_other_variable(graph, tmp_path):
+    prefix = save(tmp_path / 'model.ckpt', {'a': array(2)})
+    start = tf.zeros([2])
+    a = tf1.Variable(start, name='a')
+    average = tf1.Variable(start, name='a/ExponentialMovingAverage')
+    feed = initial_values.init_feed_dict(prefix, {'a': a})
+    assert len(feed) == 1
+    with tf1.Session() as session:
+        session.run(tf1.global_variables_initializer(), feed)
+        np.testing.assert_array_equal(session.run([a, average]), [[1, 2], [1, 2]])
+
+
 def test_the_init_op_is_fed_no_more_than_one_run_takes(graph, tmp_path, monkeypatch):
     prefix = save(tmp_path / 'model.ckpt', {'a': array(2)})
     monkeypatch.setattr(initial_values, 'MAX_FED_BYTES', 4)
