@@ -145,7 +145,8 @@ def _training(config: PipelineConfig) -> Iterator[Problem]:
         yield Problem('train_input_reader', 'is missing; training needs examples.')
     else:
         reader = config.train_input_reader
-        yield from _reader('train_input_reader', reader, 'train_config', train_config.batch_size)
+        yield from _reader('train_input_reader', reader)
+        yield from _batch_counts(reader, train_config.batch_size)
     kind = train_config.fine_tune_checkpoint_type
     if kind and kind not in _CHECKPOINT_TYPES:
         yield Problem(
@@ -163,8 +164,7 @@ def _training(config: PipelineConfig) -> Iterator[Problem]:
 
 def _evaluation(config: PipelineConfig) -> Iterator[Problem]:
     for index, reader in enumerate(config.eval_input_reader):
-        path = f'eval_input_reader.{index}'
-        yield from _reader(path, reader, 'eval_config', config.eval_config.batch_size)
+        yield from _reader(f'eval_input_reader.{index}', reader)
     names = [reader.name for reader in config.eval_input_reader if reader.name]
     for name in sorted(set(names)):
         if names.count(name) > 1:
@@ -201,9 +201,7 @@ def _export(config: PipelineConfig) -> Iterator[Problem]:
         yield Problem('export_config.best.metric', 'not set; expected a metric or "loss".')
 
 
-def _reader(
-    path: str, reader: input_reader_pb2.InputReader, batch_owner: str, batch_size: int
-) -> Iterator[Problem]:
+def _reader(path: str, reader: input_reader_pb2.InputReader) -> Iterator[Problem]:
     """One input reader: what it reads, and how several sources share a batch."""
     inputs = reader.tf_record_input_reader.input_path
     if not any(inputs):
@@ -229,11 +227,16 @@ def _reader(
         )
     if weights and not any(weights):
         yield Problem(f'{path}.sample_from_datasets_weights', 'all are 0; nothing would be read.')
+
+
+def _batch_counts(reader: input_reader_pb2.InputReader, batch_size: int) -> Iterator[Problem]:
+    """How many examples of a training batch come from each source."""
+    counts = reader.examples_per_batch
     if counts and sum(counts) != batch_size:
         yield Problem(
-            f'{path}.examples_per_batch',
+            'train_input_reader.examples_per_batch',
             f'{" + ".join(map(str, counts))} = {sum(counts)}; expected a sum of {batch_size}, '
-            f'{batch_owner}.batch_size.',
+            'train_config.batch_size.',
         )
 
 

@@ -42,10 +42,7 @@ HONOURED: Mapping[str, FrozenSet[str]] = {
     ),
     'DetectionModel': _names('classification'),
     'Classification': ALL,
-    'Backbone': _names(
-        'name depth_multiplier min_depth output_stride weight_decay batch_norm_decay '
-        'batch_norm_epsilon'
-    ),
+    'Backbone': ALL,
     'TrainConfig': _names(
         'batch_size keep_checkpoint_every_n_hours optimizer gradient_clipping_by_norm '
         'fine_tune_checkpoint fine_tune_checkpoint_type fine_tune_checkpoint_version '
@@ -61,9 +58,10 @@ HONOURED: Mapping[str, FrozenSet[str]] = {
     'EarlyStopping': ALL,
     'ClusterConfig': _names('mode'),
     'InputReader': _names(
-        'name label_map_path shuffle shuffle_buffer_size num_epochs sample_1_of_n_examples '
-        'drop_remainder tf_record_input_reader sample_from_datasets_weights '
-        'corrupt_record_policy examples_per_batch cache'
+        'name label_map_path shuffle shuffle_buffer_size filenames_shuffle_buffer_size num_epochs '
+        'sample_1_of_n_examples num_readers read_block_length drop_remainder '
+        'tf_record_input_reader sample_from_datasets_weights corrupt_record_policy '
+        'examples_per_batch cache'
     ),
     'TFRecordInputReader': ALL,
     'EvalConfig': _names('batch_size num_visualizations num_examples use_moving_averages schedule'),
@@ -114,8 +112,7 @@ NO_EFFECT: Mapping[str, Mapping[str, str]] = {
     'InputReader': {
         **_with_reason(
             _READS_BY_ITSELF,
-            'num_readers num_parallel_batches num_prefetch_batches read_block_length '
-            'prefetch_size num_parallel_map_calls',
+            'num_parallel_batches num_prefetch_batches prefetch_size num_parallel_map_calls',
         ),
         **_with_reason(_QUEUES, 'queue_capacity min_after_dequeue'),
         **_with_reason(
@@ -124,7 +121,6 @@ NO_EFFECT: Mapping[str, Mapping[str, str]] = {
             'load_instance_masks mask_type load_dense_pose load_track_id '
             'load_keypoint_depth_features use_keypoint_label_map',
         ),
-        'filenames_shuffle_buffer_size': 'the files of each epoch are shuffled all together',
         'include_source_id': 'examples always carry their id',
         'use_display_name': 'pictures show the display name of a class where it has one',
     },
@@ -162,7 +158,6 @@ REFUSED: Mapping[str, Union[str, Mapping[str, str]]] = {
     },
     'ExperimentalModel': 'experimental models are made in code; there are none here',
     'Segmentation': 'segmentation is not available yet',
-    'Backbone': {'multi_grid': 'it shapes backbones of segmentation, which is not available yet'},
     'TrainConfig': {
         'data_augmentation_options': (
             'classification varies images by its preprocessing family '

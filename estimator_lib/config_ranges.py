@@ -58,8 +58,8 @@ RANGES: Mapping[str, Range] = {
         'CheckpointConfig.save_every_n_steps CheckpointConfig.save_every_n_seconds '
         'ProgressConfig.every_n_steps EarlyStopping.patience_evaluations '
         'BestExport.keep_max LatestExport.keep_max '
-        'InputReader.shuffle_buffer_size InputReader.sample_1_of_n_examples '
-        'Classification.num_classes Backbone.min_depth '
+        'InputReader.sample_1_of_n_examples InputReader.num_readers InputReader.read_block_length '
+        'Classification.num_classes Backbone.min_depth Backbone.multi_grid '
         'ExponentialDecayLearningRate.decay_steps CosineDecayLearningRate.total_steps '
         'ExponentialDecayWithWarmupLearningRate.decay_steps '
         'DeepLabLearningRate.learning_rate_decay_step',

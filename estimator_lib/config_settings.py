@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Tuple
+from typing import Any, List, NoReturn, Tuple
 
 from google.protobuf import descriptor as descriptor_lib
 from google.protobuf import message as message_lib
@@ -176,7 +176,7 @@ class _Setting:
             )
         return value
 
-    def _fail(self, part: int, text: str, *more: str) -> None:
+    def _fail(self, part: int, text: str, *more: str) -> NoReturn:
         """Raises the error about one part of the path, or about the value behind them all."""
         before = '.'.join(self._parts[:part])
         margin = ' ' * (len(before) + bool(before))

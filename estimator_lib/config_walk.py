@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Callable, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Callable, Dict, List, NoReturn, Optional, Sequence, Tuple, Union
 
 from google.protobuf import descriptor as descriptor_lib
 
@@ -131,7 +131,9 @@ class Walk:
             return True
         return False
 
-    def _fail(self, text: str, kind: str = '', token: Optional[Token] = None, **details) -> None:
+    def _fail(
+        self, text: str, kind: str = '', token: Optional[Token] = None, **details
+    ) -> NoReturn:
         message = self._frames[-1].message
         token = token or self._token
         raise _StopError(Problem(kind, text, token, self._path, message, **details))

@@ -187,6 +187,11 @@ def test_an_evaluation_looks_at_its_readers():
     assert config_lib.validate(config, 'train') == []
 
 
+def test_counts_of_an_evaluation_choose_sources_and_need_not_fill_a_batch():
+    config = changed('eval_input_reader.0.examples_per_batch=[3]')
+    assert config_lib.validate(config) == []
+
+
 def test_an_unknown_mode_is_a_programming_error():
     with pytest.raises(ValueError, match='unknown mode'):
         config_lib.validate(changed(), 'trian')
