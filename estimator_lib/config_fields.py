@@ -59,7 +59,8 @@ HONOURED: Mapping[str, FrozenSet[str]] = {
     'ClusterConfig': _names('mode'),
     'InputReader': _names(
         'name label_map_path shuffle shuffle_buffer_size filenames_shuffle_buffer_size num_epochs '
-        'sample_1_of_n_examples num_readers read_block_length drop_remainder '
+        'sample_1_of_n_examples num_readers read_block_length num_parallel_batches '
+        'num_prefetch_batches drop_remainder '
         'tf_record_input_reader sample_from_datasets_weights corrupt_record_policy '
         'examples_per_batch cache'
     ),
@@ -112,7 +113,7 @@ NO_EFFECT: Mapping[str, Mapping[str, str]] = {
     'InputReader': {
         **_with_reason(
             _READS_BY_ITSELF,
-            'num_parallel_batches num_prefetch_batches prefetch_size num_parallel_map_calls',
+            'prefetch_size num_parallel_map_calls',
         ),
         **_with_reason(_QUEUES, 'queue_capacity min_after_dequeue'),
         **_with_reason(
