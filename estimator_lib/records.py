@@ -1,0 +1,294 @@
+"""TFRecord files: which there are, how many records they hold, and where their frames are.
+
+A TFRecord file is a chain of frames: the payload's length (8 bytes, little-endian), the length's
+masked CRC-32C (4 bytes), the payload, the payload's masked CRC-32C (4 bytes). What is done here
+reads the 12-byte headers and steps over the payloads.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import difflib
+import gzip
+import logging
+import os
+import struct
+import zlib
+from typing import BinaryIO, Iterable, Iterator, List, NamedTuple, Sequence
+
+import tensorflow as tf
+
+from estimator_lib import errors
+
+log = logging.getLogger('estimator_lib')
+
+GZIP = 'GZIP'
+HEADER_BYTES = 12
+FRAME_BYTES = 16  # what a frame adds to its payload
+_GZIP_MAGIC = b'\x1f\x8b\x08'
+_PLACEHOLDER = 'PATH_TO_BE_CONFIGURED'  # stands in published configs where a path belongs
+_OPENING_THREADS = 16
+
+
+class RecordFile(NamedTuple):
+    """A TFRecord file.
+
+    Attributes:
+        path: where it is.
+        compression: '' or `GZIP`, as `tf.data.TFRecordDataset` takes it.
+        size: bytes on disk.
+    """
+
+    path: str
+    compression: str
+    size: int
+
+
+class Frame(NamedTuple):
+    """Where a record is in the (uncompressed) file.
+
+    Attributes:
+        index: of the record, from 0.
+        offset: of its header, in bytes.
+        length: of its payload, in bytes.
+    """
+
+    index: int
+    offset: int
+    length: int
+
+
+class FrameError(Exception):
+    """The chain of frames ends before the file does.
+
+    Attributes:
+        index: of the first record that cannot be found.
+        offset: where its header should be.
+        problem: why it cannot be found.
+    """
+
+    def __init__(self, index: int, offset: int, problem: str):
+        super().__init__(index, offset, problem)
+        self.index = index
+        self.offset = offset
+        self.problem = problem
+
+
+def find_files(patterns: Iterable[str], field: str) -> List[RecordFile]:
+    """The files that match, sorted by path, each once; empty ones are left out with a warning.
+
+    Args:
+        patterns: paths or globs.
+        field: the config field they come from, for messages.
+
+    Raises:
+        errors.DataError: a pattern is empty or matches no file, or all files are empty.
+    """
+    paths = set()
+    for pattern in patterns:
+        paths.update(_match(pattern, field))
+    if not paths:
+        raise errors.DataError(f'{field}: no path is given; expected at least one TFRecord file.')
+    with concurrent.futures.ThreadPoolExecutor(_OPENING_THREADS) as pool:
+        files = list(pool.map(_inspect_file, sorted(paths)))
+    empty = [file.path for file in files if _is_empty(file)]
+    if len(empty) == len(files):
+        raise errors.DataError(f'{field}: {_some(empty)} without a single record.')
+    if empty:
+        log.warning('%s: %s without a record, left out', field, _some(empty))
+    return [file for file in files if file.path not in set(empty)]
+
+
+def count_records(files: Sequence[RecordFile]) -> int:
+    """How many records the files hold, without reading the payloads (of GZIP files: with).
+
+    Raises:
+        errors.DataError: a file is damaged; the message has the file and the record.
+    """
+    with concurrent.futures.ThreadPoolExecutor(_OPENING_THREADS) as pool:
+        return sum(pool.map(_count, files))
+
+
+def walk_frames(file: RecordFile) -> Iterator[Frame]:
+    """The frames of a file in order, by their headers alone.
+
+    A payload is not looked at, so its CRC may still be wrong.
+
+    Raises:
+        FrameError: a header or a payload is cut off, or a length's CRC is wrong.
+    """
+    with _open(file) as stream:
+        size = None if file.compression else file.size
+        offset = index = 0
+        while True:
+            header = _read(stream, HEADER_BYTES, index, offset)
+            if not header:
+                return
+            length = _payload_length(header, index, offset)
+            following = offset + length + FRAME_BYTES
+            if size is not None and following > size:
+                raise FrameError(
+                    index,
+                    offset,
+                    f'truncated: the record has {length} bytes, the file ends '
+                    f'{following - size} bytes too early',
+                )
+            _step_over(stream, file, length, index, offset)
+            yield Frame(index, offset, length)
+            offset = following
+            index += 1
+
+
+def payload_is_sound(file: RecordFile, frame: Frame) -> bool:
+    """Whether a record's bytes are what its CRC says; for files without compression."""
+    with _open(file) as stream:
+        stream.seek(frame.offset + HEADER_BYTES)
+        data = _read(stream, frame.length + 4, frame.index, frame.offset)
+    return data[-4:] == struct.pack('<I', masked_crc(data[:-4]))
+
+
+def masked_crc(data: bytes) -> int:
+    """The checksum of a TFRecord frame: CRC-32C, rotated right by 15 bits, plus a constant."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = _CRC_TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
+    crc ^= 0xFFFFFFFF
+    return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def _crc_table() -> List[int]:
+    table = []
+    for byte in range(256):
+        for _ in range(8):
+            byte = (byte >> 1) ^ (0x82F63B78 if byte & 1 else 0)
+        table.append(byte)
+    return table
+
+
+_CRC_TABLE = _crc_table()
+
+
+def _payload_length(header: bytes, index: int, offset: int) -> int:
+    if len(header) < HEADER_BYTES:
+        raise FrameError(
+            index, offset, f'truncated: {len(header)} of {HEADER_BYTES} header bytes are there'
+        )
+    length, crc = struct.unpack('<QI', header)
+    if crc != masked_crc(header[:8]):
+        kind = 'not a TFRecord file' if index == 0 else "the CRC of the record's length is wrong"
+        raise FrameError(index, offset, f'{kind} (at byte {offset})')
+    return length
+
+
+def _read(stream: BinaryIO, size: int, index: int, offset: int) -> bytes:
+    """Up to `size` bytes; fewer only at the end of the file."""
+    try:
+        data = stream.read(size)
+        while data and len(data) < size:
+            more = stream.read(size - len(data))
+            if not more:
+                break
+            data += more
+        return data
+    except (EOFError, OSError, zlib.error) as error:
+        raise FrameError(index, offset, f'the GZIP stream is damaged: {error}') from error
+
+
+def _step_over(stream: BinaryIO, file: RecordFile, length: int, index: int, offset: int) -> None:
+    """Moves behind a payload and its CRC."""
+    if not file.compression:
+        stream.seek(offset + length + FRAME_BYTES)
+        return
+    left = length + FRAME_BYTES - HEADER_BYTES
+    while left:
+        data = _read(stream, min(left, 1 << 20), index, offset)
+        if not data:
+            raise FrameError(index, offset, f'truncated: {left} bytes of the record are missing')
+        left -= len(data)
+
+
+def _open(file: RecordFile) -> BinaryIO:
+    # Reading 12 bytes here and there is fastest without a buffer; GFile is for remote paths.
+    stream = tf.io.gfile.GFile(file.path, 'rb') if '://' in file.path else None
+    if stream is None:
+        stream = open(file.path, 'rb', buffering=-1 if file.compression else 0)  # noqa: SIM115
+    return gzip.GzipFile(fileobj=stream, mode='rb') if file.compression else stream
+
+
+def _count(file: RecordFile) -> int:
+    try:
+        return sum(1 for _ in walk_frames(file))
+    except FrameError as error:
+        raise errors.DataError(f'{file.path}, record {error.index}: {error.problem}.') from None
+
+
+def _inspect_file(path: str) -> RecordFile:
+    return RecordFile(path, _compression(path), tf.io.gfile.stat(path).length)
+
+
+def _compression(path: str) -> str:
+    if '://' in path:  # opening every remote file would take long; go by the name
+        return GZIP if path.endswith('.gz') else ''
+    with open(path, 'rb') as stream:
+        start = stream.read(HEADER_BYTES)
+    if not start:
+        return ''
+    is_frame = len(start) == HEADER_BYTES and start[8:] == struct.pack('<I', masked_crc(start[:8]))
+    return GZIP if start.startswith(_GZIP_MAGIC) and not is_frame else ''
+
+
+def _is_empty(file: RecordFile) -> bool:
+    """Whether there is not a single byte of a record."""
+    if not file.compression or file.size > 1024:  # no GZIP header is longer than that in practice
+        return not file.size
+    with _open(file) as stream:
+        try:
+            return not stream.read(1)
+        except (EOFError, OSError, zlib.error):
+            return False  # damaged, which reading it will say
+
+
+def _match(pattern: str, field: str) -> List[str]:
+    """The files that a pattern matches."""
+    if not pattern.strip():
+        raise errors.DataError(f'{field}: the path is empty; expected a TFRecord file or a glob.')
+    if _PLACEHOLDER in pattern:
+        raise errors.DataError(
+            f'{field}: {pattern!r} is still the placeholder of a published config; put the path '
+            'of your TFRecord files there.'
+        )
+    try:
+        found = tf.io.gfile.glob(pattern)
+    except tf.errors.OpError:
+        found = []
+    found = [path for path in found if not tf.io.gfile.isdir(path)]
+    if not found:
+        raise errors.DataError(f'{field}: no file matches {pattern!r}; {_what_is_there(pattern)}')
+    return found
+
+
+def _what_is_there(pattern: str) -> str:
+    """What a user who mistyped a path wants to know."""
+    if tf.io.gfile.isdir(pattern):
+        return f'it is a folder; expected files, as in {os.path.join(pattern, "*.tfrecord")!r}.'
+    folder, name = os.path.split(pattern)
+    missing = ''
+    while folder and not tf.io.gfile.isdir(folder) and os.path.dirname(folder) != folder:
+        folder, name = os.path.split(folder)
+        missing = f'there is no folder {os.path.join(folder, name)!r}; '
+    folder = folder or '.'
+    try:
+        entries = sorted(entry.rstrip('/') for entry in tf.io.gfile.listdir(folder))
+    except tf.errors.OpError:
+        entries = []
+    if not entries:
+        return f'{missing}the folder {folder!r} is empty or cannot be listed.'
+    near = difflib.get_close_matches(name, entries, n=3, cutoff=0.4) or entries[:3]
+    return f'{missing}the folder {folder!r} has {", ".join(repr(entry) for entry in near)}' + (
+        f' and {len(entries) - len(near)} more.' if len(entries) > len(near) else '.'
+    )
+
+
+def _some(paths: Sequence[str]) -> str:
+    first = ', '.join(paths[:3])
+    return f'{len(paths)} file{"s" if len(paths) > 1 else ""} ({first})'

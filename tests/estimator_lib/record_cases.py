@@ -1,0 +1,185 @@
+"""Tiny TFRecords, a task that reads them, and ways to run an input: shared by the tests of inputs."""
+
+from __future__ import annotations
+
+import gzip
+from typing import Iterable, List, Optional
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib import inputs, record_streams
+from estimator_lib.task import IMAGE, SOURCE_ID, Task
+from protos import input_reader_pb2
+
+tf1 = tf.compat.v1
+TRAIN, EVAL = tf.estimator.ModeKeys.TRAIN, tf.estimator.ModeKeys.EVAL
+
+_KEYS = {
+    'id': tf.io.FixedLenFeature([], tf.int64),
+    'image': tf.io.FixedLenFeature([], tf.string, ''),
+}
+BAD_LABEL = 999
+
+
+class IdTask(Task):
+    """Examples that are a number; the number `BAD_LABEL` is out of range, and image 'x' broken."""
+
+    name = 'ids'
+
+    def decode(self, serialized):
+        parsed = tf.io.parse_single_example(serialized, _KEYS)
+        label = parsed['id']
+        in_range = tf.Assert(label < BAD_LABEL, ['id is', label, 'expected less than', BAD_LABEL])
+        sound = tf.cond(
+            tf.equal(parsed['image'], ''),
+            lambda: tf.zeros([], tf.uint8),
+            lambda: tf.io.decode_png(parsed['image'])[0, 0, 0],
+        )
+        with tf.control_dependencies([in_range, sound]):
+            return {'id': tf.identity(label), SOURCE_ID: tf.strings.as_string(label)}
+
+    def augment(self, example, seed):
+        noise = tf.random.stateless_uniform([], seed, minval=0, maxval=10**9, dtype=tf.int64)
+        return {**example, 'noise': noise}
+
+    def prepare(self, example, mode):
+        noise = example.get('noise', tf.zeros([], tf.int64))
+        return {IMAGE: example['id'], SOURCE_ID: example[SOURCE_ID], 'noise': noise}, {}
+
+
+IdTask.__abstractmethods__ = frozenset()  # the engine's input side asks for no more
+
+
+def example(number: int, image: bytes = b'') -> bytes:
+    """A record."""
+    message = tf.train.Example()
+    message.features.feature['id'].int64_list.value.append(number)
+    if image:
+        message.features.feature['image'].bytes_list.value.append(image)
+    return message.SerializeToString()
+
+
+def write(path, serialized: Iterable[bytes]) -> str:
+    """A TFRecord file; a GZIP one when its name says so."""
+    options = tf.io.TFRecordOptions(compression_type='GZIP' if str(path).endswith('.gz') else '')
+    with tf.io.TFRecordWriter(str(path), options) as writer:
+        for record in serialized:
+            writer.write(record)
+    return str(path)
+
+
+def write_ids(path, numbers: Iterable[int]) -> str:
+    """A TFRecord file of examples with these numbers."""
+    return write(path, map(example, numbers))
+
+
+def write_shards(folder, sizes: Iterable[int], prefix: str = 'part', first: int = 0) -> str:
+    """Files of consecutive numbers; the pattern that matches them."""
+    for index, size in enumerate(sizes):
+        write_ids(folder / f'{prefix}-{index:02d}.tfrecord', range(first, first + size))
+        first += size
+    return str(folder / f'{prefix}-*.tfrecord')
+
+
+def gzipped(path: str) -> str:
+    """The same file compressed, under the same name."""
+    with open(path, 'rb') as file:
+        content = file.read()
+    with gzip.open(path, 'wb') as file:
+        file.write(content)
+    return path
+
+
+def change_byte(path: str, offset: int) -> None:
+    """Flips the bits of one byte."""
+    with open(path, 'r+b') as file:
+        file.seek(offset)
+        value = file.read(1)[0]
+        file.seek(offset)
+        file.write(bytes([value ^ 0xFF]))
+
+
+def reader_of(*patterns: str, **fields) -> input_reader_pb2.InputReader:
+    """An input reader of these paths."""
+    fields.setdefault('shuffle_buffer_size', 7)
+    fields.setdefault('num_readers', 3)
+    fields.setdefault('read_block_length', 2)
+    reader = input_reader_pb2.InputReader(**fields)
+    reader.tf_record_input_reader.input_path.extend(patterns)
+    return reader
+
+
+class Run:
+    """One session that reads batches.
+
+    Attributes:
+        ids: of each batch, a list.
+        noise: what augmentation drew for each example.
+        positions: behind each batch.
+        skipped: corrupt records, behind each batch.
+        waits: seconds, of each batch.
+        ended: whether the input ended.
+    """
+
+    def __init__(
+        self,
+        reader,
+        mode: str = TRAIN,
+        batch_size: int = 4,
+        batches: Optional[int] = None,
+        seed: int = 1,
+        start=None,
+        **options,
+    ):
+        self.input_fn = inputs.create_input_fn(IdTask(), reader, mode, batch_size, seed, **options)
+        self.ids: List[List[int]] = []
+        self.noise: List[List[int]] = []
+        self.positions: List[np.ndarray] = []
+        self.skipped: List[int] = []
+        self.waits: List[float] = []
+        self.ended = False
+        with tf.Graph().as_default():
+            features, _ = self.input_fn()
+            features, state = inputs.pop_reader_state(features)
+            fetches = [features[IMAGE], features['noise'], state, features[SOURCE_ID]]
+            variables = tf1.global_variables()
+            with tf1.Session() as session:
+                session.run(tf1.global_variables_initializer())
+                if start is not None:
+                    variables[0].load(start, session)
+                session.run(tf1.tables_initializer())
+                self._run(session, fetches, batches)
+
+    def _run(self, session, fetches, batches):
+        while batches is None or len(self.ids) < batches:
+            try:
+                ids, noise, state, _ = session.run(fetches)
+            except tf.errors.OutOfRangeError:
+                self.ended = True
+                return
+            self.ids.append(list(ids))
+            self.noise.append(list(noise))
+            self.positions.append(state.position)
+            self.skipped.append(int(state.skipped))
+            self.waits.append(float(state.wait_seconds))
+
+    @property
+    def all_ids(self) -> List[int]:
+        return [number for batch in self.ids for number in batch]
+
+
+def raw_ids(source, order, start=(0, 0), count: int = -1) -> List[int]:
+    """The numbers of a stream of records, not decoded by a task."""
+    with tf.Graph().as_default():
+        stream = record_streams.create_stream(source, order, tf.constant(start, tf.int64))
+        _, (_, (_, record)) = tf1.data.make_one_shot_iterator(stream.take(count)).get_next()
+        ids = []
+        with tf1.Session() as session:
+            while True:
+                try:
+                    serialized = session.run(record)
+                except tf.errors.OutOfRangeError:
+                    return ids
+                message = tf.train.Example.FromString(serialized)
+                ids.append(message.features.feature['id'].int64_list.value[0])
