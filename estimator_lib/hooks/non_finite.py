@@ -1,0 +1,219 @@
+"""NaN and infinite losses: who found one, in which images, and the checkpoints that stay whole.
+
+A loss is found to be NaN in the same run that has already changed the variables with its gradient.
+So two hooks work together: `NonFiniteLossHook` stops training with the whole story, and
+`FiniteCheckpointSaverHook`, which comes before it in an Estimator's order of hooks, does not save
+what is broken.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import Any, Dict, List, Mapping, Optional, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.hooks.progress import TOTAL_LOSS
+from protos import train_pb2
+
+tf1 = tf.compat.v1
+log = logging.getLogger('estimator_lib')
+
+_MOST_IMAGES = 64
+# Variables are looked at in groups of about this many bytes, so that no copy of all is made.
+_GROUP_BYTES = 64 * 2**20
+
+
+class NonFiniteLossError(errors.UserError):
+    """A loss is NaN or infinite, and the config says to stop then."""
+
+
+def reported_loss(loss: tf.Tensor) -> tf.Tensor:
+    """What an `EstimatorSpec` gets as its loss: the loss, infinite in place of NaN.
+
+    The Estimator adds a hook of its own that stops at NaN, before any hook of a model_fn, with
+    neither name nor images.
+    """
+    return tf.where(tf.math.is_nan(loss), tf.fill(tf.shape(loss), np.inf), loss)
+
+
+class NonFiniteLossHook(tf.estimator.SessionRunHook):
+    """Looks at the losses of each step.
+
+    Args:
+        losses: float scalars by name.
+        learning_rate: float32 scalar.
+        source_ids: string [batch]: the names of the batch's images.
+        policy: a `train_pb2.NonFiniteLossPolicy`: stop, or warn.
+        warn_every_n_steps: at most one warning in so many steps.
+    """
+
+    def __init__(
+        self,
+        losses: Mapping[str, tf.Tensor],
+        learning_rate: tf.Tensor,
+        source_ids: tf.Tensor,
+        policy: int = train_pb2.STOP_TRAINING,
+        warn_every_n_steps: int = 100,
+    ):
+        self._fetches = {
+            'losses': dict(losses),
+            'learning_rate': learning_rate,
+            'source_ids': source_ids,
+        }
+        self._stops = policy == train_pb2.STOP_TRAINING
+        self._warn_every_n_steps = warn_every_n_steps
+        self._next_warning = 0
+
+    def begin(self) -> None:
+        """Finds the global step."""
+        self._global_step = tf1.train.get_global_step()
+
+    def before_run(self, run_context: Any) -> tf.estimator.SessionRunArgs:
+        """Fetches what a message needs: after the step the batch is gone."""
+        del run_context
+        return tf.estimator.SessionRunArgs(self._fetches)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Stops or warns.
+
+        Raises:
+            NonFiniteLossError: a loss is not finite, and the policy is to stop.
+        """
+        results = run_values.results
+        broken = non_finite(results['losses'])
+        if not broken:
+            return
+        step = int(run_context.session.run(self._global_step))
+        story = describe(step, broken, results['learning_rate'], results['source_ids'])
+        if self._stops:
+            raise NonFiniteLossError(
+                f'{story}. The last good checkpoint stays in model_dir; expected finite losses: '
+                'look at these images, lower the learning rate, or set '
+                'train_config.gradient_clipping_by_norm.'
+            )
+        if step >= self._next_warning:
+            self._next_warning = step + self._warn_every_n_steps
+            log.warning('%s; training goes on, as train_config.non_finite_loss_policy says', story)
+
+
+class FiniteCheckpointSaverHook(tf1.train.CheckpointSaverHook):
+    """Saves checkpoints, but none of a state that is broken.
+
+    It takes the place of the Estimator's own saver hook when it is among the
+    `training_chief_hooks` of an `EstimatorSpec`. Nothing is saved after a step with a NaN or
+    infinite loss, nor while any variable holds such a number (another worker of a cluster may have
+    put it there).
+
+    Args:
+        model_dir: where checkpoints go.
+        losses: float scalars by name.
+        save_secs: seconds between two checkpoints; this or `save_steps`.
+        save_steps: steps between two checkpoints.
+        scaffold: has the Saver.
+        listeners: told before and after each checkpoint.
+    """
+
+    def __init__(
+        self,
+        model_dir: str,
+        losses: Mapping[str, tf.Tensor],
+        *,
+        save_secs: Optional[float] = None,
+        save_steps: Optional[int] = None,
+        scaffold: Optional[tf1.train.Scaffold] = None,
+        listeners: Sequence[tf1.train.CheckpointSaverListener] = (),
+    ):
+        super().__init__(
+            model_dir,
+            save_secs=save_secs,
+            save_steps=save_steps,
+            scaffold=scaffold,
+            listeners=list(listeners),
+        )
+        self._losses = dict(losses)
+        self._broken: Dict[str, float] = {}
+        self._has_run = False
+
+    @classmethod
+    def from_run_config(
+        cls,
+        run_config: tf.estimator.RunConfig,
+        losses: Mapping[str, tf.Tensor],
+        scaffold: tf1.train.Scaffold,
+    ) -> FiniteCheckpointSaverHook:
+        """With the folder and cadence of an Estimator."""
+        return cls(
+            run_config.model_dir,
+            losses,
+            save_secs=run_config.save_checkpoints_secs,
+            save_steps=run_config.save_checkpoints_steps,
+            scaffold=scaffold,
+        )
+
+    def before_run(self, run_context: Any) -> tf.estimator.SessionRunArgs:
+        """Fetches the losses as well."""
+        own = super().before_run(run_context)
+        return tf.estimator.SessionRunArgs([own.fetches, self._losses])
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Saves, when it is time."""
+        own, losses = run_values.results
+        self._broken = non_finite(losses)
+        self._has_run = True
+        super().after_run(run_context, run_values._replace(results=own))
+
+    def _save(self, session: tf1.Session, step: int) -> bool:
+        where = ', '.join(f'the loss {name}' for name in self._broken)
+        if not where and self._has_run:
+            where = first_non_finite_variable(session)
+        if where:
+            log.error('step %d is not saved: %s is not finite', step, where)
+            return False
+        return super()._save(session, step)
+
+
+def non_finite(losses: Mapping[str, Any]) -> Dict[str, float]:
+    """The losses that are NaN or infinite."""
+    return {name: float(loss) for name, loss in losses.items() if not math.isfinite(loss)}
+
+
+def describe(
+    step: int, broken: Mapping[str, float], learning_rate: float, source_ids: Sequence[bytes]
+) -> str:
+    """`step 12: the loss x is nan (learning rate 0.01; images 'a.jpg', 'b.jpg')`.
+
+    A sum is not named beside its parts.
+    """
+    parts = {name: value for name, value in broken.items() if name != TOTAL_LOSS} or broken
+    losses = ' and '.join(f'the loss {name} is {value}' for name, value in parts.items())
+    names = [repr(bytes(name).decode('utf-8', 'replace')) for name in source_ids]
+    rest = f' and {len(names) - _MOST_IMAGES} more' if len(names) > _MOST_IMAGES else ''
+    images = ', '.join(names[:_MOST_IMAGES]) + rest
+    return f'step {step}: {losses} (learning rate {float(learning_rate):.4g}; images {images})'
+
+
+def first_non_finite_variable(session: tf1.Session) -> str:
+    """`the variable x` for the first one with a NaN or infinity in it; '' when all are finite."""
+    for group in _groups(session.graph):
+        for variable, value in zip(group, session.run(group)):
+            if not np.isfinite(value).all():
+                return f'the variable {variable.name.rsplit(":", 1)[0]}'
+    return ''
+
+
+def _groups(graph: tf.Graph) -> List[List[tf.Variable]]:
+    with graph.as_default():
+        variables = [v for v in tf1.global_variables() if v.dtype.base_dtype.is_floating]
+    groups: List[List[tf.Variable]] = []
+    size = _GROUP_BYTES
+    for variable in variables:
+        if size >= _GROUP_BYTES:
+            groups.append([])
+            size = 0
+        groups[-1].append(variable)
+        size += variable.shape.num_elements() * variable.dtype.size
+    return groups

@@ -1,0 +1,266 @@
+"""One line of progress every n steps, and a bar where standard error is a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import sys
+import time
+from typing import Any, Dict, Iterator, List, Mapping, Optional
+
+import tensorflow as tf
+
+from estimator_lib.hooks import global_steps
+
+log = logging.getLogger('estimator_lib')
+
+# The sum, among the losses; the others are its parts.
+TOTAL_LOSS = 'total_loss'
+
+_BAR = '{percentage:3.0f} %|{bar}| {n_fmt}/{total_fmt}{postfix}'
+_ENDLESS_BAR = 'step {n_fmt}{postfix}'
+
+
+class _Pauses:
+    """How long this process has spent in pauses, in seconds."""
+
+    total = 0.0
+
+
+@contextlib.contextmanager
+def paused() -> Iterator[None]:
+    """What runs inside (an evaluation between two steps) is not time that steps took."""
+    started = time.monotonic()
+    try:
+        yield
+    finally:
+        _Pauses.total += time.monotonic() - started
+
+
+@dataclasses.dataclass(frozen=True)
+class Progress:
+    """What one line says.
+
+    Attributes:
+        step: the global step.
+        num_steps: the last one; 0: there is none.
+        losses: by name, the sum under `TOTAL_LOSS`.
+        learning_rate: of the step.
+        steps: how many steps the seconds are of.
+        seconds: how long these took.
+        batch_size: examples a step.
+        waiting: seconds of these in which the input was waited for; None: not known.
+        skipped: corrupt records left out since the start; None: not known.
+        remaining: seconds to the end; None: not known yet.
+    """
+
+    step: int
+    num_steps: int
+    losses: Mapping[str, float]
+    learning_rate: float
+    steps: int
+    seconds: float
+    batch_size: int
+    waiting: Optional[float] = None
+    skipped: Optional[int] = None
+    remaining: Optional[float] = None
+
+    def line(self) -> str:
+        """`step 120/1200  loss 1.234 (...)  lr 0.01  14.2 steps/s  454 ex/s  data 3 %  ETA 16s`."""
+        total = f'/{self.num_steps}' if self.num_steps else ''
+        return '  '.join([f'step {self.step}{total}', *self.figures()])
+
+    def figures(self) -> List[str]:
+        """The parts of the line, apart from the step."""
+        figures = [f'loss {format_losses(self.losses)}', f'lr {self.learning_rate:.4g}']
+        if self.steps == 1:
+            # The first step of a session compiles and warms up: no rate.
+            figures.append(f'{self.seconds:.3g} s')
+        elif self.seconds > 0:
+            rate = self.steps / self.seconds
+            figures += [f'{rate:.3g} steps/s', f'{rate * self.batch_size:.4g} ex/s']
+        if self.waiting is not None and self.seconds > 0:
+            figures.append(f'data {100 * min(1.0, self.waiting / self.seconds):.0f} %')
+        if self.skipped:
+            figures.append(f'skipped {self.skipped}')
+        if self.remaining is not None:
+            figures.append(f'ETA {format_duration(self.remaining)}')
+        return figures
+
+
+def format_losses(losses: Mapping[str, float]) -> str:
+    """`1.234 (classification 1.1, regularization 0.134)`: the sum, and its parts."""
+    parts = {name: value for name, value in losses.items() if name != TOTAL_LOSS}
+    total = losses.get(TOTAL_LOSS, sum(parts.values()))
+    if len(parts) < 2:
+        return f'{total:.4g}'
+    listed = ', '.join(f'{name.removesuffix("_loss")} {part:.4g}' for name, part in parts.items())
+    return f'{total:.4g} ({listed})'
+
+
+def format_duration(seconds: float) -> str:
+    """`45s`, `1m16s`, `2h03m`, `3d04h`: the two largest units."""
+    seconds = round(seconds)
+    if seconds < 60:
+        return f'{seconds}s'
+    if seconds < 3600:
+        return f'{seconds // 60}m{seconds % 60:02d}s'
+    minutes = seconds // 60
+    if minutes < 24 * 60:
+        return f'{minutes // 60}h{minutes % 60:02d}m'
+    hours = minutes // 60
+    return f'{hours // 24}d{hours % 24:02d}h'
+
+
+class ProgressHook(tf.estimator.SessionRunHook):
+    """Logs a line after a session's first step, then every n steps, and after the last.
+
+    Args:
+        losses: float32 scalars by name, the sum under `TOTAL_LOSS`. They are fetched only for the
+            steps that report.
+        learning_rate: float32 scalar.
+        batch_size: examples a global step.
+        num_steps: the global step at which training ends; 0: none.
+        every_n_steps: a line when the global step is a multiple of it.
+        wait_seconds: float32 scalar: how long the step waited for its input.
+        skipped: int64 scalar: corrupt records left out so far.
+    """
+
+    def __init__(
+        self,
+        losses: Mapping[str, tf.Tensor],
+        learning_rate: tf.Tensor,
+        *,
+        batch_size: int,
+        num_steps: int = 0,
+        every_n_steps: int = 10,
+        wait_seconds: Optional[tf.Tensor] = None,
+        skipped: Optional[tf.Tensor] = None,
+    ):
+        self._batch_size = batch_size
+        self._num_steps = num_steps
+        self._every_n_steps = max(1, every_n_steps)
+        self._each_step = {} if wait_seconds is None else {'waiting': wait_seconds}
+        self._reported = {'losses': dict(losses), 'learning_rate': learning_rate}
+        if skipped is not None:
+            self._reported['skipped'] = skipped
+        self._bar: Optional[_Bar] = None
+
+    def begin(self) -> None:
+        """Finds the global step."""
+        self._global_step = tf.compat.v1.train.get_global_step()
+        self._each_step['step'] = self._global_step
+
+    def after_create_session(self, session: tf.compat.v1.Session, coord: Any) -> None:
+        """Counts anew: rates are those of this session's steps."""
+        del coord
+        self._step = self._last_step = int(session.run(self._global_step))
+        self._next = self._step + 1
+        self._first_step: Optional[int] = None
+        self._first_time = 0.0
+        self._restart_interval()
+        if self._bar is None and sys.stderr.isatty():
+            self._bar = _Bar(self._num_steps)
+
+    def before_run(self, run_context: Any) -> tf.estimator.SessionRunArgs:
+        """Fetches little, unless the step reports."""
+        del run_context
+        coming = self._step + 1
+        if coming >= self._next or coming == self._num_steps:
+            return tf.estimator.SessionRunArgs({**self._each_step, **self._reported})
+        return tf.estimator.SessionRunArgs(self._each_step)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Reports, when it is time."""
+        results = run_values.results
+        self._waiting += float(results.get('waiting', 0.0))
+        self._step = global_steps.step_after_run(int(results['step']), self._step)
+        if 'losses' in results:
+            self._step = int(run_context.session.run(self._global_step))
+            self._report(results)
+        elif self._bar is not None:
+            self._bar.move(self._step)
+
+    def end(self, session: tf.compat.v1.Session) -> None:
+        """Leaves the terminal in order."""
+        del session
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+    def _report(self, results: Dict[str, Any]) -> None:
+        now = time.monotonic()
+        progress = Progress(
+            step=self._step,
+            num_steps=self._num_steps,
+            losses={name: float(value) for name, value in results['losses'].items()},
+            learning_rate=float(results['learning_rate']),
+            steps=self._step - self._last_step,
+            seconds=now - self._last_time - (_Pauses.total - self._last_pauses),
+            batch_size=self._batch_size,
+            waiting=self._waiting if 'waiting' in self._each_step else None,
+            skipped=int(results['skipped']) if 'skipped' in results else None,
+            remaining=self._remaining(now),
+        )
+        if self._first_step is None:
+            self._first_step, self._first_time = self._step, now
+        self._next = (self._step // self._every_n_steps + 1) * self._every_n_steps
+        self._last_step = self._step
+        self._restart_interval()
+        log.info('%s', progress.line())
+        if self._bar is not None:
+            self._bar.show(progress)
+
+    def _restart_interval(self) -> None:
+        self._waiting = 0.0
+        self._last_time = time.monotonic()
+        self._last_pauses = _Pauses.total
+
+    def _remaining(self, now: float) -> Optional[float]:
+        """Seconds to the end: pauses of the past come again, so they count here."""
+        if self._first_step is None or not self._num_steps:
+            return None
+        done = self._step - self._first_step
+        left = max(0, self._num_steps - self._step)
+        return left * (now - self._first_time) / done if done > 0 else None
+
+
+class _Bar:
+    """A bar at the bottom of the terminal; log lines go above it."""
+
+    def __init__(self, num_steps: int):
+        import tqdm
+        from tqdm.contrib import logging as tqdm_logging
+
+        self._exit = contextlib.ExitStack()
+        loggers = [
+            logger
+            for logger in map(logging.getLogger, ('', 'estimator_lib', 'model_fns', 'tensorflow'))
+            if any(_is_console(handler) for handler in logger.handlers)
+        ]
+        self._exit.enter_context(tqdm_logging.logging_redirect_tqdm(loggers))
+        self._bar = self._exit.enter_context(
+            tqdm.tqdm(
+                total=num_steps or None,
+                bar_format=_BAR if num_steps else _ENDLESS_BAR,
+                file=sys.stderr,
+                dynamic_ncols=True,
+                leave=False,
+            )
+        )
+
+    def move(self, step: int) -> None:
+        self._bar.update(step - self._bar.n)
+
+    def show(self, progress: Progress) -> None:
+        self._bar.n = progress.step
+        self._bar.set_postfix_str('  '.join(progress.figures()))
+
+    def close(self) -> None:
+        self._exit.close()
+
+
+def _is_console(handler: logging.Handler) -> bool:
+    stream = getattr(handler, 'stream', None)
+    return stream is not None and stream in (sys.stdout, sys.stderr)
