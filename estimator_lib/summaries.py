@@ -1,0 +1,129 @@
+"""What TensorBoard shows: scalars and histograms of training, pictures of evaluation."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib import visualization
+from estimator_lib.task import Arrays, Features, Labels, Tensors
+
+tf1 = tf.compat.v1
+
+Draw = Callable[[Arrays, Arrays, Optional[Arrays]], Optional[np.ndarray]]
+
+_EXAMPLES = 'examples_to_draw'
+
+
+def scalars(values: Mapping[str, tf.Tensor]) -> None:
+    """Adds a scalar summary for each tensor to the current graph."""
+    for name, value in values.items():
+        tf1.summary.scalar(name, value)
+
+
+def histograms(variables: Sequence[tf.Variable]) -> None:
+    """Adds a histogram summary for each variable to the current graph."""
+    for variable in variables:
+        tf1.summary.histogram(f'variables/{variable.name.partition(":")[0]}', variable)
+
+
+def write(
+    folder: str,
+    step: int,
+    scalars: Mapping[str, float],
+    pictures: Optional[Mapping[str, np.ndarray]] = None,
+) -> None:
+    """Writes an event.
+
+    Args:
+        folder: of the events.
+        step: the global step that it is of.
+        scalars: by tag.
+        pictures: uint8 [height, width, 3], by tag.
+    """
+    summary = tf1.Summary()
+    for tag, value in scalars.items():
+        summary.value.add(tag=tag, simple_value=value)
+    for tag, picture in (pictures or {}).items():
+        height, width, _ = picture.shape
+        encoded = visualization.encode_png(picture)
+        summary.value.add(tag=tag).image.MergeFrom(
+            tf1.Summary.Image(
+                height=height, width=width, colorspace=3, encoded_image_string=encoded
+            )
+        )
+    if not summary.value:
+        return
+    # The writer is the one that the Estimator uses; it refuses to be made in eager mode.
+    with tf.Graph().as_default():
+        writer = tf1.summary.FileWriterCache.get(folder)
+    writer.add_summary(summary, step)
+    writer.flush()
+
+
+def offer_examples(features: Features, outputs: Tensors, labels: Optional[Labels]) -> None:
+    """Leaves an evaluation's batches where an `ExamplePictures` hook of its session finds them.
+
+    The model function knows the tensors, and whoever runs the evaluation knows the folder.
+    """
+    tf1.get_collection_ref(_EXAMPLES)[:] = [(features, outputs, labels or {})]
+
+
+class ExamplePictures(tf1.train.SessionRunHook):
+    """Draws the first examples of an evaluation, and writes them as events.
+
+    Args:
+        draw: makes the picture of one example from features, outputs and labels without their batch
+            dimension; None where there is nothing to draw.
+        folder: of the events.
+        count: how many examples are drawn.
+    """
+
+    def __init__(self, draw: Draw, folder: str, count: int):
+        self._draw = draw
+        self._folder = folder
+        self._count = count
+        self._fetches: Any = None
+        self._step: Optional[tf.Tensor] = None
+        self._pictures: List[np.ndarray] = []
+        self._seen = 0
+
+    def begin(self) -> None:
+        """Cuts what is fetched down to what will be drawn."""
+        self._pictures, self._seen = [], 0
+        (batches,) = tf1.get_collection(_EXAMPLES)
+        # Fetched at each step, so that all steps run the same compiled graph.
+        self._fetches = tf.nest.map_structure(lambda batch: batch[: self._count], batches)
+        self._step = tf1.train.get_global_step()
+
+    def before_run(
+        self, run_context: tf1.train.SessionRunContext
+    ) -> Optional[tf1.train.SessionRunArgs]:
+        """Asks for the first examples of the batch."""
+        return tf1.train.SessionRunArgs(self._fetches)
+
+    def after_run(
+        self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues
+    ) -> None:
+        """Draws what is still to be drawn."""
+        features, outputs, labels = run_values.results
+        batch_size = len(next(iter(outputs.values())))
+        for index in range(min(batch_size, self._count - self._seen)):
+            self._seen += 1
+            picture = self._draw(
+                _example(features, index), _example(outputs, index), _example(labels, index) or None
+            )
+            if picture is not None:
+                self._pictures.append(picture)
+
+    def end(self, session: tf1.Session) -> None:
+        """Writes the pictures."""
+        step = int(session.run(self._step))
+        named = {f'examples/{index}': picture for index, picture in enumerate(self._pictures)}
+        write(self._folder, step, {}, named)
+
+
+def _example(batch: Dict[str, np.ndarray], index: int) -> Dict[str, Any]:
+    return {name: values[index] for name, values in batch.items()}

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import glob
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_lib import summaries
+
+tf1 = tf.compat.v1
+
+
+def events(folder):
+    """(step, tag, value) of all events in a folder; images as uint8 arrays."""
+    found = []
+    for path in sorted(glob.glob(f'{folder}/*')):
+        for event in tf1.train.summary_iterator(path):
+            for value in event.summary.value:
+                content = value.simple_value
+                if value.HasField('image'):
+                    with tf.Graph().as_default(), tf1.Session() as session:
+                        encoded = value.image.encoded_image_string
+                        content = session.run(tf.io.decode_png(encoded))
+                found.append((event.step, value.tag, content))
+    return found
+
+
+def test_scalars_and_pictures_are_written(tmp_path):
+    picture = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
+    summaries.write(str(tmp_path), 7, {'accuracy': 0.5}, {'matrix': picture})
+    scalar, image = events(tmp_path)
+    assert scalar == (7, 'accuracy', 0.5)
+    assert image[:2] == (7, 'matrix')
+    np.testing.assert_array_equal(image[2], picture)
+
+
+def test_nothing_to_say_makes_no_file(tmp_path):
+    summaries.write(str(tmp_path), 7, {}, {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_graph_summaries():
+    with tf.Graph().as_default(), tf1.Session() as session:
+        variable = tf1.get_variable('scope/a', [2])
+        summaries.scalars({'Loss/total': tf.constant(2.0)})
+        summaries.histograms([variable])
+        session.run(tf1.global_variables_initializer())
+        summary = tf1.Summary.FromString(session.run(tf1.summary.merge_all()))
+    assert [value.tag for value in summary.value] == ['Loss/total', 'variables/scope/a']
+
+
+def draw(features, outputs, labels):
+    """A picture whose one pixel tells which example it is of; none of example 2."""
+    if outputs['class'] == 2:
+        return None
+    assert features['id'] == b'%d' % outputs['class']
+    assert labels is None or labels['label'] == outputs['class']
+    return np.full([1, 1, 3], outputs['class'], np.uint8)
+
+
+@pytest.mark.parametrize(
+    ('with_labels', 'count', 'expected'),
+    [(True, 5, [0, 1, 3, 4]), (False, 1, [0]), (True, 100, [0, 1, 3, 4, 5, 6])],
+)
+def test_the_first_examples_of_an_evaluation_are_drawn(tmp_path, with_labels, count, expected):
+    def model_fn(features, labels, mode):
+        number = features['number']
+        summaries.offer_examples(
+            {'id': tf.strings.as_string(number)},
+            {'class': number},
+            {'label': number} if with_labels else None,
+        )
+        step = tf1.train.get_or_create_global_step()
+        return tf.estimator.EstimatorSpec(mode, loss=tf.reduce_sum(number), train_op=step)
+
+    def input_fn():
+        return tf.data.Dataset.range(7).batch(3).map(lambda number: {'number': number})
+
+    config = tf.estimator.RunConfig(str(tmp_path), log_step_count_steps=None)
+    estimator = tf.estimator.Estimator(model_fn, config=config)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        tf1.train.create_global_step()
+        session.run(tf1.global_variables_initializer())
+        tf1.train.Saver().save(session, str(tmp_path / 'model.ckpt-0'))
+    hook = summaries.ExamplePictures(draw, str(tmp_path / 'pictures'), count)
+    estimator.evaluate(input_fn, hooks=[hook])
+    found = events(tmp_path / 'pictures')
+    assert [tag for _, tag, _ in found] == [f'examples/{place}' for place in range(len(expected))]
+    assert [picture[0, 0, 0] for _, _, picture in found] == expected
