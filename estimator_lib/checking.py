@@ -9,9 +9,9 @@ from typing import Callable, Iterator, List, Optional
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import checkpoints, errors, inputs, model_fn, training
+from estimator_lib import checkpoint_files, checkpoints, errors, inputs, model_fn, training
 from estimator_lib import config as config_lib
-from estimator_lib.optimization import gradients
+from estimator_lib.optimization import gradients, optimize_loss
 from estimator_lib.task import Task
 from protos import pipeline_pb2
 
@@ -144,7 +144,7 @@ def _model_lines(
         model_fn.compute_losses(task, config, predictions, features, labels)
         variables = tf1.get_collection(tf1.GraphKeys.MODEL_VARIABLES)
         policy = gradients.GradientPolicy.from_config(config.train_config, task.last_layer_scopes())
-        trained = gradients.select_trainable(tf1.trainable_variables(), policy)
+        trained = optimize_loss.select_variables(None, policy)
         activations = _activation_bytes(graph, config.train_config.batch_size)
         lines = [
             f'parameters: {_parameters(variables):,} in {len(variables)} variables, '
@@ -154,7 +154,7 @@ def _model_lines(
         ]
         if model_dir:
             checkpoints.check_model_dir(model_dir, variables, complete=False)
-            step = checkpoints.latest_step(model_dir)
+            step = checkpoint_files.latest_step(model_dir)
             lines.append(f'model_dir: {"resumes from step " + str(step) if step else "new"}')
         if config.train_config.fine_tune_checkpoint:
             report = checkpoints.fine_tune_report(

@@ -23,6 +23,7 @@ from estimator_lib.checkpoint_files import (
     write_atomically,
 )
 from estimator_lib.initial_values import init_feed_dict, load_values
+from estimator_lib.optimization import moving_averages
 from estimator_lib.restore_report import RestoreReport, variable_name
 from protos import train_pb2
 
@@ -234,6 +235,41 @@ def create_saver(keep_max: int, keep_every_n_hours: float) -> tf1.train.Saver:
         defer_build=True,
         save_relative_paths=True,
     )
+
+
+def create_inference_saver(use_moving_averages: bool = False) -> tf1.train.Saver:
+    """The `Saver` of an evaluation or inference graph.
+
+    It reads the model's variables, and the global step where the checkpoint has one: those of other
+    programs need not, nor have optimizer slots.
+
+    Args:
+        use_moving_averages: read the averages of the variables that have one.
+    """
+    saver = _InferenceSaver(defer_build=True)
+    saver.use_moving_averages = use_moving_averages
+    return saver
+
+
+class _InferenceSaver(tf1.train.Saver):
+    use_moving_averages = False
+
+    def restore(self, sess: tf1.Session, save_path: str) -> None:
+        shapes = checkpoint_shapes(save_path)
+        variables = sess.graph.get_collection(tf1.GraphKeys.MODEL_VARIABLES)
+        wanted = {variable_name(variable): variable for variable in variables}
+        if self.use_moving_averages:
+            wanted = moving_averages.variables_to_restore(variables, shapes)
+        require_fit(save_path, wanted)
+        loaded = {variable.ref() for variable in wanted.values()}
+        for variable in sess.graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES):
+            if variable.ref() in loaded:
+                continue
+            if variable_name(variable) in shapes:
+                wanted[variable_name(variable)] = variable
+            else:
+                sess.run(variable.initializer)
+        load_values(sess, save_path, wanted)
 
 
 class _ResumingSaver(tf1.train.Saver):

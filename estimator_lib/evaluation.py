@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import logging
 import os
 import time
-from typing import Any, Callable, Dict, Mapping, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
 
 import tensorflow as tf
 
-from estimator_lib import checkpoints, exporting, model_fn, summaries
-from estimator_lib.hooks import early_stopping, preemption
+from estimator_lib import checkpoint_files, exporting, inputs, model_fn, summaries
+from estimator_lib.hooks import early_stopping, preemption, progress
 from estimator_lib.task import Task
 from protos import eval_pb2
 
@@ -32,7 +33,7 @@ class EvaluationSet:
     """
 
     name: str
-    input_fn: Callable[[], Any]
+    input_fn: inputs.RecordInput
 
 
 class Evaluator:
@@ -40,6 +41,7 @@ class Evaluator:
 
     Args:
         task: gives the metrics their final form, and draws.
+        eval_config: how many examples are drawn, and where to.
         estimator: builds and runs the evaluation graph.
         sets: what to evaluate on; exports and early stopping go by the first.
         exporters: told of each evaluation.
@@ -49,12 +51,14 @@ class Evaluator:
     def __init__(
         self,
         task: Task,
+        eval_config: eval_pb2.EvalConfig,
         estimator: tf.estimator.Estimator,
         sets: Sequence[EvaluationSet],
         exporters: Sequence[exporting.Exporter] = (),
         stopping: Optional[early_stopping.EarlyStopping] = None,
     ):
         self._task = task
+        self._eval_config = eval_config
         self._estimator = estimator
         self._sets = list(sets)
         self._exporters = list(exporters)
@@ -72,7 +76,7 @@ class Evaluator:
         Returns:
             Whether training should stop.
         """
-        step = checkpoints.step_of(checkpoint_path)
+        step = checkpoint_files.step_of(checkpoint_path)
         if step != self.last_step:
             self.last_metrics = {
                 one.name: self._evaluate_set(one, checkpoint_path) for one in self._sets
@@ -86,24 +90,58 @@ class Evaluator:
 
     def _evaluate_set(self, one: EvaluationSet, checkpoint_path: str) -> Dict[str, float]:
         started = time.monotonic()
-        values = self._estimator.evaluate(
-            one.input_fn, checkpoint_path=checkpoint_path, name=one.name
-        )
+        with explained(one.input_fn):
+            values = self._estimator.evaluate(
+                one.input_fn,
+                checkpoint_path=checkpoint_path,
+                name=one.name,
+                hooks=self._hooks(one),
+            )
         metrics = finish_metrics(self._task, values)
         eval_dir = self._estimator.eval_dir(one.name)
         step = int(values['global_step'])
-        already = {name for name, value in values.items() if metrics.get(name) == value}
         summaries.write(
             eval_dir,
             step,
-            scalars={name: value for name, value in metrics.items() if name not in already},
-            pictures=self._task.draw_metrics(values),
+            {name: value for name, value in metrics.items() if name not in values},
+            self._task.draw_metrics(values),
         )
         seconds = time.monotonic() - started
         log.info('evaluation on %s, step %d, %.1f s', one.name, step, seconds)
         for name in sorted(metrics):
             log.info('  %-48s %.6g', name, metrics[name])
         return metrics
+
+    def _hooks(self, one: EvaluationSet) -> List[tf.estimator.SessionRunHook]:
+        if not self._eval_config.num_visualizations:
+            return []
+        return [
+            summaries.ExamplePictures(
+                self._task.draw,
+                self._estimator.eval_dir(one.name),
+                self._eval_config.num_visualizations,
+                self._eval_config.visualization_export_dir,
+            )
+        ]
+
+
+@contextlib.contextmanager
+def explained(input_fn: inputs.RecordInput) -> Iterator[None]:
+    """Turns TensorFlow's error about some record into one that names the file and the record.
+
+    Args:
+        input_fn: where the records come from.
+
+    Raises:
+        errors.DataError: in place of an error that is about one of them.
+    """
+    try:
+        yield
+    except tf.errors.OpError as error:
+        found = input_fn.failure(error)
+        if found is None:
+            raise
+        raise found from error
 
 
 def finish_metrics(task: Task, values: Mapping[str, Any]) -> Dict[str, float]:
@@ -121,7 +159,7 @@ def finish_metrics(task: Task, values: Mapping[str, Any]) -> Dict[str, float]:
 
 def write_metrics(model_dir: str, step: int, metrics: Mapping[str, Mapping[str, float]]) -> None:
     """Writes `metrics.json`: the step, and the metrics of each evaluation set."""
-    checkpoints.write_atomically(
+    checkpoint_files.write_atomically(
         os.path.join(model_dir, METRICS_FILE),
         json.dumps({'global_step': step, **metrics}, indent=2, sort_keys=True) + '\n',
     )
@@ -153,14 +191,15 @@ class EvaluationListener(tf1.train.CheckpointSaverListener):
     def after_save(self, session: tf1.Session, global_step_value: int) -> bool:
         """Evaluates when it is time; whether training should stop."""
         del session
-        if preemption.requested() or not self._due(global_step_value):
+        if preemption.requested() or not self._is_due(global_step_value):
             return False
         self._last_step = global_step_value
         self._next_time = time.monotonic() + self._schedule.throttle_seconds
-        checkpoint = tf1.train.latest_checkpoint(self._model_dir)
-        return self._evaluator.evaluate(checkpoint)
+        checkpoint = checkpoint_files.resolve_checkpoint(self._model_dir)
+        with progress.paused(), preemption.interruptible():
+            return self._evaluator.evaluate(checkpoint)
 
-    def _due(self, step: int) -> bool:
+    def _is_due(self, step: int) -> bool:
         if step <= self._last_step or time.monotonic() < self._next_time:
             return False
         return step - self._last_step >= self._schedule.throttle_steps

@@ -128,8 +128,6 @@ def _train_spec(
         global_step=global_step,
         optimizer=optimizers.create_optimizer(train_config.optimizer, learning_rate),
         policy=gradients.GradientPolicy.from_config(train_config, task.last_layer_scopes()),
-        variables=tf1.trainable_variables(),
-        update_ops=tf1.get_collection(tf1.GraphKeys.UPDATE_OPS),
         moving_average_decay=moving_averages.decay_from_config(train_config.optimizer),
         summarize_gradients=train_config.summarize_gradients,
     )
@@ -137,14 +135,18 @@ def _train_spec(
         train_op = tf.group(train_op, inputs.advance_position(reader_state))
     if train_config.progress.summarize_variables:
         summaries.histograms(tf1.trainable_variables())
+    scaffold = _train_scaffold(task, config, run_config)
     return tf.estimator.EstimatorSpec(
         ModeKeys.TRAIN,
-        loss=losses[TOTAL_LOSS],
+        loss=non_finite.reported_loss(losses[TOTAL_LOSS]),
         train_op=train_op,
-        scaffold=_train_scaffold(task, config, run_config),
+        scaffold=scaffold,
         training_hooks=_training_hooks(
             config, losses, learning_rate, features, reader_state, run_config
         ),
+        training_chief_hooks=[
+            non_finite.FiniteCheckpointSaverHook.from_run_config(run_config, losses, scaffold)
+        ],
     )
 
 
@@ -153,9 +155,9 @@ def _train_scaffold(
 ) -> tf1.train.Scaffold:
     """The one Saver, and where the first values come from."""
     train_config = config.train_config
-    init_fn = None
+    start: Dict[str, Any] = {}
     if train_config.fine_tune_checkpoint:
-        init_fn = checkpoints.fine_tune_init_fn(
+        start = checkpoints.fine_tune_start(
             train_config,
             task.restore_map(
                 tf1.get_collection(tf1.GraphKeys.MODEL_VARIABLES),
@@ -166,10 +168,9 @@ def _train_scaffold(
         )
     checkpoints.check_model_dir(run_config.model_dir, tf1.global_variables())
     saver = checkpoints.create_saver(
-        keep_max=train_config.checkpoints.keep_max,
-        keep_every_n_hours=train_config.keep_checkpoint_every_n_hours,
+        train_config.checkpoints.keep_max, train_config.keep_checkpoint_every_n_hours
     )
-    return tf1.train.Scaffold(init_fn=init_fn, saver=saver)
+    return tf1.train.Scaffold(saver=saver, **start)
 
 
 def _training_hooks(
@@ -217,18 +218,11 @@ def _eval_spec(
     batch_size = tf.cast(tf.shape(features[SOURCE_ID])[0], tf.float32)
     for name, loss in losses.items():
         metrics[f'Loss/{name}'] = tf1.metrics.mean(loss, weights=batch_size)
-    hooks = []
-    if config.eval_config.num_visualizations:
-        hooks.append(
-            summaries.ExamplePictures(
-                task.draw, features, outputs, labels, config.eval_config.num_visualizations
-            )
-        )
+    summaries.offer_examples(features, outputs, labels)
     return tf.estimator.EstimatorSpec(
         ModeKeys.EVAL,
         loss=losses[TOTAL_LOSS],
         eval_metric_ops=metrics,
-        evaluation_hooks=hooks,
         scaffold=_restore_scaffold(config),
     )
 
@@ -255,17 +249,6 @@ def _predict_spec(
 
 
 def _restore_scaffold(config: pipeline_pb2.TrainEvalPipelineConfig) -> tf1.train.Scaffold:
-    """A Saver that reads the model's variables alone: those, or their moving averages.
-
-    Checkpoints of other programs have no global step and no optimizer slots; evaluation and export
-    need neither.
-    """
-    return tf1.train.Scaffold(saver=tf1.train.Saver(variables_to_restore(config)))
-
-
-def variables_to_restore(config: pipeline_pb2.TrainEvalPipelineConfig) -> Dict[str, tf.Variable]:
-    """The current graph's model variables by the name that evaluation and export read them from."""
-    variables = tf1.get_collection(tf1.GraphKeys.MODEL_VARIABLES)
-    if config.eval_config.use_moving_averages:
-        return moving_averages.variables_to_restore(variables)
-    return {variable.op.name: variable for variable in variables}
+    return tf1.train.Scaffold(
+        saver=checkpoints.create_inference_saver(config.eval_config.use_moving_averages)
+    )

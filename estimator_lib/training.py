@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Callable, Dict, List, Optional
 
 import tensorflow as tf
 
 from estimator_lib import (
-    checkpoints,
+    checkpoint_files,
     cluster,
     errors,
     evaluation,
@@ -145,12 +144,12 @@ def evaluate(
     Returns:
         The metrics, by evaluation set; also written to `model_dir/metrics.json` and as events.
     """
-    checkpoint = checkpoints.resolve_checkpoint(checkpoint_path or model_dir)
+    checkpoint = checkpoint_files.resolve_checkpoint(checkpoint_path or model_dir)
     estimator = create_estimator(task, config, model_dir)
     evaluator = evaluation.Evaluator(
-        task, estimator, _evaluation_sets(task, config, eval_training_data)
+        task, config.eval_config, estimator, _evaluation_sets(task, config, eval_training_data)
     )
-    with preemption.preemption_guard(), explained_data_errors(task, config.eval_input_reader):
+    with preemption.preemption_guard():
         evaluator.evaluate(checkpoint)
     return evaluator.last_metrics
 
@@ -188,11 +187,11 @@ def evaluate_checkpoints(
     """
     estimator = create_estimator(task, config, model_dir)
     evaluator = evaluation.Evaluator(
-        task, estimator, _evaluation_sets(task, config, eval_training_data)
+        task, config.eval_config, estimator, _evaluation_sets(task, config, eval_training_data)
     )
-    with preemption.preemption_guard(), explained_data_errors(task, config.eval_input_reader):
+    with preemption.preemption_guard():
         if run_once:
-            evaluator.evaluate(checkpoints.resolve_checkpoint(checkpoint_dir))
+            evaluator.evaluate(checkpoint_files.resolve_checkpoint(checkpoint_dir))
             return evaluator.last_metrics
         for path in tf1.train.checkpoints_iterator(
             checkpoint_dir, min_interval_secs=poll_seconds, timeout=idle_seconds
@@ -205,7 +204,7 @@ def evaluate_checkpoints(
                 max_retries -= 1
                 log.warning('evaluation of %s failed, %d tries left: %s', path, max_retries, error)
             if config.train_config.num_steps and (
-                checkpoints.step_of(path) >= config.train_config.num_steps
+                checkpoint_files.step_of(path) >= config.train_config.num_steps
             ):
                 break
         else:
@@ -225,10 +224,10 @@ def prepare_model_dir(
         model_dir: the folder.
         writes: whether this process is the one that writes to it.
     """
-    checkpoints.refuse_own_checkpoint(model_dir, config.train_config.fine_tune_checkpoint)
+    checkpoint_files.refuse_own_checkpoint(model_dir, config.train_config.fine_tune_checkpoint)
     if writes:
-        checkpoints.ensure_writable(model_dir)
-        checkpoints.clean_temporary(model_dir)
+        checkpoint_files.ensure_writable(model_dir)
+        checkpoint_files.clean_temporary(model_dir)
         config_lib.save_pipeline_config(config, model_dir)
 
 
@@ -269,25 +268,7 @@ def create_evaluator(
             config.train_config.early_stopping, estimator.eval_dir(sets[0].name)
         )
     exporters = exporting.create_exporters(task, config, estimator.model_dir)
-    return evaluation.Evaluator(task, estimator, sets, exporters, stopping)
-
-
-@contextlib.contextmanager
-def explained_data_errors(task: Task, readers: Any) -> Iterator[None]:
-    """Turns TensorFlow's error about some record into one that names the file and the record.
-
-    Args:
-        task: decodes.
-        readers: the input readers that may have been at fault.
-    """
-    try:
-        yield
-    except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
-        for reader in readers:
-            explained = inputs.explain_failure(task, reader, error)
-            if explained is not None:
-                raise explained from error
-        raise
+    return evaluation.Evaluator(task, config.eval_config, estimator, sets, exporters, stopping)
 
 
 def _train(
@@ -303,13 +284,13 @@ def _train(
                 evaluator,
                 config.eval_config.schedule,
                 estimator.model_dir,
-                first_step=checkpoints.latest_step(estimator.model_dir),
+                first_step=checkpoint_files.latest_step(estimator.model_dir),
             )
         )
-    readers = [config.train_input_reader, *config.eval_input_reader]
-    with explained_data_errors(task, readers):
+    input_fn = train_input_fn(task, config)
+    with evaluation.explained(input_fn):
         estimator.train(
-            train_input_fn(task, config),
+            input_fn,
             max_steps=config.train_config.num_steps or None,
             saving_listeners=listeners,
         )
@@ -323,18 +304,17 @@ def _finish(
     evaluator: Optional[evaluation.Evaluator],
 ) -> Dict[str, Dict[str, float]]:
     """The last evaluation, and the final export."""
-    checkpoint = checkpoints.resolve_checkpoint(estimator.model_dir)
+    checkpoint = checkpoint_files.resolve_checkpoint(estimator.model_dir)
     if evaluator is not None:
-        with explained_data_errors(task, config.eval_input_reader):
-            evaluator.evaluate(checkpoint, is_final=True)
+        evaluator.evaluate(checkpoint, is_final=True)
         return evaluator.last_metrics
     for exporter in exporting.create_exporters(task, config, estimator.model_dir):
         if isinstance(exporter, exporting.FinalExporter):
-            exporter.export(checkpoints.step_of(checkpoint), checkpoint, {}, is_final=True)
+            exporter.export(checkpoint_files.step_of(checkpoint), checkpoint, {}, is_final=True)
     return {}
 
 
-def train_input_fn(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> Callable[[], Any]:
+def train_input_fn(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> inputs.RecordInput:
     """The training examples, for ever or `num_epochs` times."""
     return inputs.create_input_fn(
         task,
@@ -349,7 +329,7 @@ def eval_input_fn(
     task: Task,
     config: pipeline_pb2.TrainEvalPipelineConfig,
     reader: input_reader_pb2.InputReader,
-) -> Callable[[], Any]:
+) -> inputs.RecordInput:
     """One pass over the examples of a reader."""
     eval_config = config.eval_config
     return inputs.create_input_fn(

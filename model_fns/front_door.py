@@ -6,7 +6,7 @@ import logging
 import os
 from typing import Any, Callable, Dict, Sequence
 
-from estimator_lib import checking, checkpoints, errors, exporting, predicting, training
+from estimator_lib import checking, checkpoint_files, errors, exporting, predicting, training
 from estimator_lib import config as config_lib
 from model_fns import build_task
 from model_fns.datasets import demo
@@ -116,7 +116,7 @@ def _export(flags: Any) -> None:
     config = load_config(flags)
     config_lib.validate(config)
     _need(flags, 'export_dir')
-    checkpoint = checkpoints.resolve_checkpoint(flags.checkpoint_path or flags.model_dir)
+    checkpoint = checkpoint_files.resolve_checkpoint(flags.checkpoint_path or flags.model_dir)
     if flags.input_type:
         serving_input = _SERVING_INPUTS[flags.input_type]
     else:
