@@ -427,11 +427,15 @@ def _depthwise(
         style.depthwise_initializer or style.initializer,
         style.penalty if style.penalize_depthwise else None,
     )
+    padding = _padding(padding, kernel, (stride, stride), rate)
+    if not isinstance(padding, str):
+        # Graph rewriting on CPUs fuses this op with what follows and loses its explicit padding.
+        inputs, padding = tf.pad(inputs, padding), 'VALID'
     return tf.nn.depthwise_conv2d(
         inputs,
         weights,
         strides=[1, stride, stride, 1],
-        padding=_padding(padding, kernel, (stride, stride), rate),
+        padding=padding,
         dilations=[rate, rate],
     )
 

@@ -226,6 +226,25 @@ def test_convolutions_and_their_gradients_against_loops(kind, case, convolved):
     assert np.vdot(image_gradient, direction) == pytest.approx(np.vdot(upstream, moved), rel=1e-3)
 
 
+@pytest.mark.parametrize('layer', [layers.depthwise_conv2d, layers.separable_conv2d, layers.conv2d])
+def test_fixed_padding_survives_graph_rewriting(layer):
+    """What follows a convolution is fused with it: at one time that lost the padding."""
+    images = _random(2, 9, 10, 3)
+    results = []
+    with tf.Graph().as_default(), tf1.Session() as session:
+        inputs = tf1.placeholder(tf.float32, [None, None, None, 3])
+        padded = tf.pad(inputs, [[0, 0], [1, 1], [1, 1], [0, 0]])
+        sizes = (3,) if layer is layers.depthwise_conv2d else (4, 3)
+        for values, padding in ((inputs, 'FIXED'), (padded, 'VALID')):
+            with tf1.variable_scope('net', reuse=tf1.AUTO_REUSE):
+                style = layers.LayerStyle(activation=tf.nn.relu)
+                results.append(layer(values, *sizes, style, 'x', stride=2, padding=padding))
+        session.run(tf1.global_variables_initializer())
+        np.testing.assert_allclose(
+            *[session.run(result, {inputs: images}) for result in results], atol=1e-5
+        )
+
+
 def test_separable_convolution_is_depthwise_then_pointwise():
     images = _random(1, 6, 6, 3)
 
