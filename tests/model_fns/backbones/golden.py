@@ -5,7 +5,13 @@ A test file imports its family's module, which registers the networks, then call
     golden.check_variables('mobilenet_v1')  # names, shapes, end points, parameter counts
     golden.check_golden('mobilenet_v1')     # what it computes, in inference and in training
 
-Both skip, with a reason, when nothing is recorded of that network.
+and, for the features that detection and segmentation models take from a backbone,
+
+    golden.check_detection_variables('ssd_mobilenet_v1_coco', build, extra='_Conv2d_')
+    golden.check_detection_features('ssd_mobilenet_v1_coco', build, ['Conv2d_11_pointwise'])
+    golden.check_segmentation_features('mobilenet_v2_aspp_decoder', build)
+
+where `build` makes end points of images. All skip, with a reason, where nothing is recorded.
 """
 
 from __future__ import annotations
@@ -15,8 +21,9 @@ import functools
 import importlib.util
 import json
 import math
+import re
 import types
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
 import numpy as np
 import pytest
@@ -26,6 +33,8 @@ from conftest import shared_folder
 from model_fns.backbones import registry
 
 tf1 = tf.compat.v1
+
+Builder = Callable[[tf.Tensor], Dict[str, tf.Tensor]]
 
 # End points that we add to the published ones where a network lacks them.
 _OURS = {registry.LOGITS, registry.AUXILIARY_LOGITS}
@@ -106,21 +115,115 @@ def check_golden(name: str, gradient_tolerance: float = 0.02) -> None:
     _check_training(name, case, images, gradient_tolerance)
 
 
+def check_detection_variables(config: str, build: Builder, extra: str = '(?!)') -> None:
+    """Compares a backbone's variables with those of a published detection model.
+
+    Args:
+        config: the name of the model's config.
+        build: makes the backbone; called in the scope `FeatureExtractor`.
+        extra: pattern of the variables in the backbone's scope that are not the backbone's.
+    """
+    expected = _read_json('spec', 'variables', f'{config}.json')
+    graph = tf.Graph()
+    with graph.as_default(), tf1.variable_scope('FeatureExtractor'):
+        build(tf1.placeholder(tf.float32, [2, *expected['input'], 3]))
+    actual = variables_of(graph)
+    scopes = {'/'.join(name.split('/')[:2]) for name in actual}
+    published = {
+        name: (tuple(shape), trainable)
+        for name, shape, trainable in expected['variables']
+        if '/'.join(name.split('/')[:2]) in scopes and not re.search(extra, name)
+    }
+    assert set(actual) == set(published), sorted(set(actual) ^ set(published))
+    assert actual == published
+
+
+def check_detection_features(case_name: str, build: Builder, taps: Sequence[str]) -> None:
+    """Compares a backbone's end points with the feature maps of a recorded detection model.
+
+    Args:
+        case_name: of the recorded case; its images are normalised to [-1, 1].
+        build: makes the backbone; called in the scope `FeatureExtractor`.
+        taps: the end points that are the model's first feature maps.
+    """
+    case = _read_arrays(f'{case_name}.npz')
+    shape = tuple(case['infer/preprocessed__shape'])
+    with tf.Graph().as_default(), tf1.Session() as session:
+        pixels = case['input_image_uint8'].astype(np.float32)
+        images = tf1.image.resize_bilinear(pixels, shape[1:3]) * (2.0 / 255.0) - 1.0
+        with tf1.variable_scope('FeatureExtractor'):
+            end_points = build(images)
+        set_weights(session)
+        images, *maps = session.run([images, *(end_points[tap] for tap in taps)])
+    _assert_recorded(case, 'infer/preprocessed', images, 1e-5)
+    for index, value in enumerate(maps):
+        assert value.shape == tuple(case[f'infer/fm_{index}__shape'])
+        assert_close(_stats(value), case[f'infer/fm_{index}__stats'], 1e-4, taps[index])
+
+
+def check_segmentation_features(case_name: str, build: Builder) -> None:
+    """Compares a backbone's end points with those of a recorded segmentation model."""
+    case = _read_arrays('segmentation', f'{case_name}.npz')
+    images = case['input_image_uint8'].astype(np.float32) * (2.0 / 255.0) - 1.0
+    _assert_recorded(case, 'infer/preprocessed', images, 1e-5)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        end_points = build(tf.constant(images))
+        set_weights(session)
+        values = session.run(end_points)
+    _check_end_point_stats(case, 'infer', values, 1e-4)
+
+
+def variables_of(graph: tf.Graph) -> Dict[str, Tuple[Tuple[int, ...], bool]]:
+    """Shape, and whether it is trainable, of each global variable by name."""
+    trainable = {v.op.name for v in graph.get_collection(tf1.GraphKeys.TRAINABLE_VARIABLES)}
+    variables = graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
+    return {v.op.name: (tuple(v.shape), v.op.name in trainable) for v in variables}
+
+
+def count_parameters(
+    name: str, num_classes: int, options: Optional[registry.Options] = None
+) -> int:
+    """How many trainable parameters a classifier has."""
+    built = build(name, (64, 64), False, num_classes=num_classes, options=options)
+    variables = variables_of(built.graph).values()
+    return sum(math.prod(shape) for shape, trainable in variables if trainable)
+
+
+def check_atrous_features(build_features: Builder, output_stride: int, end_point: str) -> None:
+    """Every n-th value of atrous feature maps is a value of the strided ones.
+
+    It holds for images of k * 32 + 1 pixels, where each output of a strided convolution is centred
+    on an input.
+
+    Args:
+        build_features: takes images and an output stride; of a network of output stride 32 whose
+            layers see a part of the image only.
+        output_stride: to compare with 32.
+        end_point: which feature map.
+    """
+    images = np.random.RandomState(0).uniform(-1.0, 1.0, [1, 65, 97, 3]).astype(np.float32)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        maps = []
+        for stride in (None, output_stride):
+            with tf1.variable_scope('net', reuse=tf1.AUTO_REUSE):
+                end_points = build_features(tf.constant(images), output_stride=stride)
+            maps.append(end_points[end_point])
+        _set_lively_weights(session)
+        strided, atrous = session.run(maps)
+    step = 32 // output_stride
+    assert strided.shape[1:3] == (3, 4)
+    assert_close(atrous[:, ::step, ::step], strided, 1e-4, end_point)
+    assert np.std(strided) > 0.0
+
+
 def variable_list(name: str) -> Dict[str, Any]:
     """The published variable list of a classifier; skips the test when there is none."""
-    path = shared_folder() / 'spec' / 'variables' / 'classification' / f'{name}.json'
-    if not path.is_file():
-        pytest.skip(f'no variable list of {name} in ../shared')
-    return json.loads(path.read_text())
+    return _read_json('spec', 'variables', 'classification', f'{name}.json')
 
 
 def recorded_case(name: str) -> Dict[str, np.ndarray]:
     """The recorded case of a classifier; skips the test when there is none."""
-    path = shared_folder() / 'golden' / 'classification' / f'{name}.npz'
-    if not path.is_file():
-        pytest.skip(f'no recorded case of {name} in ../shared')
-    with np.load(path) as arrays:
-        return {key: arrays[key] for key in arrays.files}
+    return _read_arrays('classification', f'{name}.npz')
 
 
 def normalized_input(case: Dict[str, np.ndarray]) -> np.ndarray:
@@ -150,6 +253,17 @@ def set_weights(session: tf1.Session) -> None:
     session.run([variable.initializer for variable in variables], values)
 
 
+def _set_lively_weights(session: tf1.Session) -> None:
+    """Weights that keep the size of what passes through, so that deep features are not all zero."""
+    session.run(tf1.global_variables_initializer())
+    random = np.random.RandomState(1)
+    for variable in tf1.trainable_variables():
+        shape = variable.shape.as_list()
+        if len(shape) == 4:
+            inputs = math.prod(shape[:3] if 'depthwise' not in variable.op.name else shape[:2])
+            variable.load(random.normal(0.0, (2.0 / inputs) ** 0.5, shape), session)
+
+
 @functools.cache
 def weights_rule() -> types.ModuleType:
     """The module that sets the weights of the recorded cases; skips the test without it."""
@@ -171,6 +285,27 @@ def assert_close(actual: Any, expected: Any, tolerance: float, what: str) -> Non
     assert error <= tolerance, f'{what}: relative error {error:.3g}'
 
 
+def _read_json(*parts: str) -> Dict[str, Any]:
+    path = shared_folder().joinpath(*parts)
+    if not path.is_file():
+        pytest.skip(f'{path.name} is not in ../shared/{"/".join(parts[:-1])}')
+    return json.loads(path.read_text())
+
+
+def _read_arrays(*parts: str) -> Dict[str, np.ndarray]:
+    path = shared_folder().joinpath('golden', *parts)
+    if not path.is_file():
+        pytest.skip(f'the recorded case {path.name} is not in ../shared/golden')
+    with np.load(path) as arrays:
+        return {key: arrays[key] for key in arrays.files}
+
+
+def _stats(value: np.ndarray) -> Sequence[float]:
+    """Mean, standard deviation, largest magnitude."""
+    value = value.astype(np.float64)
+    return [value.mean(), value.std(), np.abs(value).max()]
+
+
 def _check_variable_list(built: Built, expected: Dict[str, Any], is_training: bool) -> None:
     later = set() if is_training else set(expected['variables_only_in_training'])
     published = {
@@ -178,9 +313,7 @@ def _check_variable_list(built: Built, expected: Dict[str, Any], is_training: bo
         for variable, shape, trainable in expected['variables']
         if variable not in later
     }
-    trainable = {v.op.name for v in built.graph.get_collection(tf1.GraphKeys.TRAINABLE_VARIABLES)}
-    variables = built.graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
-    actual = {v.op.name: (tuple(v.shape), v.op.name in trainable) for v in variables}
+    actual = variables_of(built.graph)
     assert set(actual) == set(published), sorted(set(actual) ^ set(published))
     assert actual == published
     count = sum(math.prod(shape) for shape, is_trainable in actual.values() if is_trainable)
@@ -246,9 +379,7 @@ def _check_end_point_stats(
     """Mean, standard deviation and largest magnitude of every end point."""
     names = [str(name) for name in case[f'{mode}/end_point_names']]
     for name, expected in zip(names, case[f'{mode}/end_point_stats']):
-        value = end_points[name].astype(np.float64)
-        actual = [value.mean(), value.std(), np.abs(value).max()]
-        assert_close(actual, expected, tolerance, f'{mode} end point {name}')
+        assert_close(_stats(end_points[name]), expected, tolerance, f'{mode} end point {name}')
 
 
 def _check_gradient_norms(case: Dict[str, np.ndarray], norms: np.ndarray, tolerance: float) -> None:

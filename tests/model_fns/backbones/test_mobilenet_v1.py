@@ -1,9 +1,26 @@
 from __future__ import annotations
 
-import golden
-import pytest
+import functools
 
-from model_fns.backbones import mobilenet_v1  # noqa: F401  registers its networks
+import golden
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from model_fns import layers
+from model_fns.backbones import mobilenet_v1, registry
+
+tf1 = tf.compat.v1
+
+FULL_SSD = [
+    'ssd_mobilenet_v1_fpn_shared_box_predictor_640x640_coco14_sync',
+    'ssdlite_mobilenet_v1_coco',
+]
+
+
+def _features(images, **options):
+    style = mobilenet_v1.mobilenet_v1_style(False, registry.Options())
+    return mobilenet_v1.mobilenet_v1_features(images, style, **options)
 
 
 @pytest.mark.parametrize('name', ['mobilenet_v1', 'mobilenet_v1_025'])
@@ -13,3 +30,81 @@ def test_variables_and_end_points_are_as_published(name):
 
 def test_computes_what_the_published_network_does():
     golden.check_golden('mobilenet_v1')
+
+
+@pytest.mark.parametrize(
+    'config, depth_multiplier',
+    [
+        *((config, 1.0) for config in FULL_SSD),
+        ('ssd_mobilenet_v1_0.75_depth_300x300_coco14_sync', 0.75),
+        ('embedded_ssd_mobilenet_v1_coco', 0.125),
+    ],
+)
+def test_variables_of_detection_models(config, depth_multiplier):
+    build = functools.partial(_features, depth_multiplier=depth_multiplier, min_depth=16)
+    golden.check_detection_variables(config, build, extra='pointwise_._Conv2d_|/fpn/')
+
+
+def test_features_of_a_detection_model():
+    golden.check_detection_features(
+        'ssd_mobilenet_v1_coco',
+        functools.partial(_features, min_depth=16),
+        ['Conv2d_11_pointwise', 'Conv2d_13_pointwise'],
+    )
+
+
+# Table 7 of the paper, in millions, for 1000 classes.
+@pytest.mark.parametrize(
+    'name, millions',
+    [
+        ('mobilenet_v1', 4.2),
+        ('mobilenet_v1_075', 2.6),
+        ('mobilenet_v1_050', 1.3),
+        ('mobilenet_v1_025', 0.5),
+    ],
+)
+def test_parameter_counts_of_the_paper(name, millions):
+    assert golden.count_parameters(name, num_classes=1000) / 1e6 == pytest.approx(
+        millions, abs=0.05
+    )
+
+
+@pytest.mark.parametrize('output_stride, padding', [(16, 'SAME'), (8, 'FIXED')])
+def test_atrous_features_hold_the_strided_ones(output_stride, padding):
+    golden.check_atrous_features(
+        functools.partial(_features, depth_multiplier=0.125, padding=padding),
+        output_stride,
+        mobilenet_v1.LAST_END_POINT,
+    )
+
+
+def test_stops_where_it_is_asked_to():
+    with tf.Graph().as_default():
+        images = tf1.placeholder(tf.float32, [1, 64, 64, 3])
+        end_points = _features(images, final_endpoint='Conv2d_3_depthwise', last_channels=(8, 8))
+        assert list(end_points)[-1] == 'Conv2d_3_depthwise'
+        assert len(end_points) == 6
+        with pytest.raises(ValueError, match="no end point 'Conv2d_14'"):
+            _features(images, final_endpoint='Conv2d_14', scope='another')
+
+
+def test_last_channels_are_scaled_too():
+    with tf.Graph().as_default():
+        images = tf1.placeholder(tf.float32, [1, 64, 64, 3])
+        end_points = _features(images, depth_multiplier=0.5, last_channels=(512, 256))
+        channels = [end_points[f'Conv2d_{i}_pointwise'].shape[-1] for i in (11, 12, 13)]
+        assert channels == [256, 256, 128]
+
+
+def test_images_of_any_size_and_explicit_padding():
+    with tf.Graph().as_default(), tf1.Session() as session:
+        images = tf1.placeholder(tf.float32, [None, None, None, 1])
+        style = layers.LayerStyle()
+        end_points = mobilenet_v1.mobilenet_v1_features(
+            images, style, depth_multiplier=0.125, padding='FIXED'
+        )
+        session.run(tf1.global_variables_initializer())
+        last = end_points[mobilenet_v1.LAST_END_POINT]
+        for height, width in ((33, 64), (50, 31)):
+            value = session.run(last, {images: np.ones([2, height, width, 1])})
+            assert value.shape == (2, -(-height // 32), -(-width // 32), 128)

@@ -1,9 +1,19 @@
 from __future__ import annotations
 
+import functools
+
 import golden
 import pytest
+import tensorflow as tf
 
-from model_fns.backbones import mobilenet_v2  # noqa: F401  registers its networks
+from model_fns.backbones import mobilenet_parts, mobilenet_v2, registry
+
+tf1 = tf.compat.v1
+
+
+def _features(images, **options):
+    style = mobilenet_parts.mobilenet_style(False, registry.Options())
+    return mobilenet_v2.mobilenet_v2_features(images, style, **options)
 
 
 @pytest.mark.parametrize('name', ['mobilenet_v2', 'mobilenet_v2_035'])
@@ -13,3 +23,84 @@ def test_variables_and_end_points_are_as_published(name):
 
 def test_computes_what_the_published_network_does():
     golden.check_golden('mobilenet_v2_035')
+
+
+@pytest.mark.parametrize(
+    'config, options',
+    [
+        ('ssd_mobilenet_v2_coco', {}),
+        ('ssdlite_mobilenet_v2_coco', {}),
+        (
+            'ssd_mobilenet_v2_fpnlite_quantized_shared_box_predictor_256x256_depthmultiplier_75_'
+            'coco14_sync',
+            {'depth_multiplier': 0.75, 'last_channels': 256},
+        ),
+        (
+            'ssd_mobilenet_v2_mnasfpn_shared_box_predictor_320x320_coco_sync',
+            {'final_endpoint': 'layer_18'},
+        ),
+    ],
+)
+def test_variables_of_detection_models(config, options):
+    build = functools.partial(_features, min_depth=16, **options)
+    golden.check_detection_variables(config, build, extra='/layer_19_|/fpn/')
+
+
+def test_features_of_a_detection_model():
+    golden.check_detection_features(
+        'ssdlite_mobilenet_v2_coco',
+        functools.partial(_features, min_depth=16),
+        ['layer_15/expansion_output', 'layer_19'],
+    )
+
+
+def test_features_of_a_segmentation_model():
+    golden.check_segmentation_features(
+        'mobilenet_v2_aspp_decoder',
+        functools.partial(_features, output_stride=16, final_endpoint='layer_18'),
+    )
+
+
+# The published list of checkpoints, in millions, for 1001 classes.
+@pytest.mark.parametrize('name, millions', [('mobilenet_v2', 3.5), ('mobilenet_v2_140', 6.1)])
+def test_parameter_counts_of_the_paper(name, millions):
+    assert golden.count_parameters(name, num_classes=1001) / 1e6 == pytest.approx(
+        millions, abs=0.05
+    )
+
+
+def test_a_small_factor_leaves_the_last_layer_in_the_classifier_only():
+    options = registry.Options(depth_multiplier=0.5)
+    built = golden.build('mobilenet_v2', (32, 32), False, options=options)
+    assert built.end_points['layer_19'].shape[-1] == 1280
+    assert built.end_points['layer_18'].shape[-1] == 160
+    with tf.Graph().as_default():
+        end_points = _features(tf.zeros([1, 32, 32, 3]), depth_multiplier=0.5)
+        assert end_points['layer_19'].shape[-1] == 640
+
+
+def test_divisor_one_keeps_odd_channel_counts():
+    with tf.Graph().as_default():
+        end_points = _features(
+            tf.zeros([1, 32, 32, 3]), depth_multiplier=0.3, divisor=1, min_depth=1
+        )
+        channels = [end_points[f'layer_{i}'].shape[-1] for i in (1, 2, 3, 18)]
+        assert channels == [10, 5, 7, 96]
+        # Expanded channels are multiples of 8 nevertheless: 6 * 5 = 30.
+        assert end_points['layer_3/expansion_output'].shape[-1] == 32
+
+
+@pytest.mark.parametrize('output_stride, padding', [(16, 'SAME'), (8, 'FIXED')])
+def test_atrous_features_hold_the_strided_ones(output_stride, padding):
+    golden.check_atrous_features(
+        functools.partial(
+            _features, depth_multiplier=0.25, final_endpoint='layer_18', padding=padding
+        ),
+        output_stride,
+        'layer_18',
+    )
+
+
+def test_unknown_end_points_are_refused():
+    with tf.Graph().as_default(), pytest.raises(ValueError, match="no layer 'layer_20'; it has"):
+        _features(tf.zeros([1, 32, 32, 3]), final_endpoint='layer_20')

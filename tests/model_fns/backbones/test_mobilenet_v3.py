@@ -1,11 +1,120 @@
 from __future__ import annotations
 
+import functools
+
 import golden
 import pytest
+import tensorflow as tf
 
-from model_fns.backbones import mobilenet_v3  # noqa: F401  registers its networks
+from model_fns.backbones import mobilenet_parts, mobilenet_v3, registry
+
+tf1 = tf.compat.v1
+
+
+def _features(images, architecture, **options):
+    style = mobilenet_parts.mobilenet_style(False, registry.Options())
+    return mobilenet_v3.mobilenet_v3_features(images, style, architecture, **options)
 
 
 @pytest.mark.parametrize('name', ['mobilenet_v3_large', 'mobilenet_v3_small'])
 def test_variables_and_end_points_are_as_published(name):
     golden.check_variables(name)
+
+
+@pytest.mark.parametrize(
+    'config, architecture, final_endpoint',
+    [
+        ('ssdlite_mobilenet_v3_large_320x320_coco', mobilenet_v3.LARGE_DETECTION, 'layer_17'),
+        ('ssdlite_mobilenet_v3_small_320x320_coco', mobilenet_v3.SMALL_DETECTION, 'layer_13'),
+        ('ssdlite_mobilenet_edgetpu_320x320_coco', mobilenet_v3.EDGETPU, 'layer_23'),
+    ],
+)
+def test_variables_of_detection_models(config, architecture, final_endpoint):
+    build = functools.partial(
+        _features, architecture=architecture, min_depth=16, final_endpoint=final_endpoint
+    )
+    golden.check_detection_variables(config, build, extra=r'/layer_\d+_\d_Conv2d_')
+
+
+# Tables 3 and 4 of the paper and the published list of checkpoints, in millions.
+@pytest.mark.parametrize(
+    'name, depth_multiplier, millions',
+    [
+        ('mobilenet_v3_large', 1.0, 5.4),
+        ('mobilenet_v3_large', 0.75, 4.0),
+        ('mobilenet_v3_large_minimalistic', 1.0, 3.9),
+        ('mobilenet_v3_small', 1.0, 2.5),
+        ('mobilenet_v3_small', 0.75, 2.0),
+        ('mobilenet_v3_small_minimalistic', 1.0, 2.0),
+    ],
+)
+def test_parameter_counts_of_the_paper(name, depth_multiplier, millions):
+    options = registry.Options(depth_multiplier=depth_multiplier)
+    count = golden.count_parameters(name, num_classes=1001, options=options)
+    assert count / 1e6 == pytest.approx(millions, abs=0.09)
+
+
+@pytest.mark.parametrize('size', ['large', 'small'])
+def test_minimalistic_networks_have_small_filters_and_no_gates(size):
+    full = golden.variables_of(golden.build(f'mobilenet_v3_{size}', (32, 32), False).graph)
+    minimal = golden.build(f'mobilenet_v3_{size}_minimalistic', (32, 32), False)
+    assert golden.variables_of(minimal.graph) == {
+        name: ((3, 3, *shape[2:]) if 'depthwise_weights' in name else shape, trainable)
+        for name, (shape, trainable) in full.items()
+        if '/squeeze_excite/' not in name
+    }
+    kinds = {operation.type for operation in minimal.graph.get_operations()}
+    assert 'Relu' in kinds and 'Relu6' not in kinds
+
+
+def test_edgetpu_is_a_classifier_too():
+    built = golden.build('mobilenet_edgetpu_075', (32, 32), True)
+    shapes = {name: value.shape.as_list() for name, value in built.end_points.items()}
+    assert shapes['layer_24'] == [2, 1, 1, 1280] and shapes['layer_23'] == [2, 1, 1, 144]
+    assert shapes[registry.LOGITS] == [2, 11]
+    assert 'layer_3/depthwise_output' not in shapes
+    variables = golden.variables_of(built.graph)
+    assert variables['MobilenetEdgeTPU/expanded_conv_1/expand/weights'] == ((3, 3, 16, 128), True)
+    assert 'MobilenetEdgeTPU/expanded_conv/expand/weights' not in variables
+
+
+def test_segmentation_variants_have_a_narrow_end():
+    """Expanded and output channels of the last layers, as published."""
+    expected = {
+        'LARGE': {13: (672, 112), 14: (336, 80), 15: (480, 80), 16: (480, 80), 17: (None, 480)},
+        'SMALL': {9: (144, 48), 10: (144, 48), 11: (288, 48), 12: (288, 48), 13: (None, 288)},
+    }
+    for name, channels in expected.items():
+        architecture = getattr(mobilenet_v3, f'{name}_SEGMENTATION')
+        with tf.Graph().as_default():
+            end_points = _features(tf.zeros([1, 65, 65, 3]), architecture, output_stride=16)
+            for index, (expanded, output) in channels.items():
+                layer = f'layer_{index}'
+                assert end_points[layer].shape[-1] == output
+                if expanded:
+                    assert end_points[f'{layer}/expansion_output'].shape[-1] == expanded
+            assert end_points[architecture.last_end_point].shape[1:3] == [5, 5]
+
+
+@pytest.mark.parametrize(
+    'architecture',
+    [mobilenet_v3.SMALL_MINIMALISTIC, mobilenet_v3.EDGETPU],
+    ids=['minimalistic', 'edgetpu'],
+)
+def test_atrous_features_hold_the_strided_ones(architecture):
+    golden.check_atrous_features(
+        functools.partial(_features, architecture=architecture, depth_multiplier=0.25),
+        8,
+        architecture.last_end_point,
+    )
+
+
+def test_all_networks_train_at_small_sizes():
+    for name in ('mobilenet_v3_small', 'mobilenet_edgetpu'):
+        built = golden.build(name, (40, 33), True, options=registry.Options(depth_multiplier=0.2))
+        with built.graph.as_default(), tf1.Session() as session:
+            loss = tf.reduce_mean(tf.square(built.end_points[registry.LOGITS]))
+            gradients = tf.gradients(loss, tf1.trainable_variables())
+            assert None not in gradients
+            session.run(tf1.global_variables_initializer())
+            session.run(gradients[0], {built.images: [[[[0.5] * 3] * 33] * 40] * 2})
