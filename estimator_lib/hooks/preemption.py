@@ -13,7 +13,6 @@ import logging
 import os
 import select
 import signal
-import sys
 import threading
 import time
 from typing import Any, Iterator, Optional
@@ -24,12 +23,13 @@ log = logging.getLogger('estimator_lib')
 
 DEADLINE_SECONDS = 30.0
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_STDERR = 2
 
 
 class Preempted(SystemExit):
     """The process was told to end.
 
-    Nobody who catches `Exception` stops it, and where nobody catches it the process ends with its
+    Who catches `Exception` does not stop it, and where nobody catches it the process ends with its
     status.
 
     Args:
@@ -45,41 +45,61 @@ class Preempted(SystemExit):
         super().__init__(self.exit_status)
 
     def __str__(self) -> str:
-        return f'told to end by {signal.Signals(self.signal_number).name}'
+        return f'told to end by {_name(self.signal_number)}'
 
 
 @contextlib.contextmanager
-def preemption_guard(deadline_seconds: float = DEADLINE_SECONDS) -> Iterator[None]:
+def preemption_guard(
+    deadline_seconds: float = DEADLINE_SECONDS, ends_process: bool = False
+) -> Iterator[None]:
     """Handles SIGTERM and SIGINT while it is active.
 
     Inside of another guard, and in other threads than the main one (Python allows no handlers
     there), it does nothing.
 
     Args:
-        deadline_seconds: after this long the process ends whatever it is doing.
+        deadline_seconds: after this long the process ends, whatever it is doing.
+        ends_process: whether the caller ends the process when `Preempted` is raised: the deadline
+            and the handlers then stay until it has.
 
     Raises:
-        Preempted: when a signal comes while no training session is open.
+        Preempted: a signal came while no training session was open, or one that came while a
+            session was open has ended that, and all else inside is done.
     """
-    if _current() is not None or threading.current_thread() is not threading.main_thread():
+    if _Guard.active is not None or threading.current_thread() is not threading.main_thread():
         yield
         return
     guard = _Guard(deadline_seconds)
     guard.install()
     try:
         yield
+        raise_if_requested()
     except Preempted:
-        # The rest of the way out has the same deadline.
-        guard.restore(keep_deadline=True)
+        if ends_process:
+            guard.only_wait()
+        else:
+            guard.restore()
         raise
-    finally:
+    except BaseException:
         guard.restore()
+        raise
+    guard.restore()
 
 
 def requested() -> bool:
     """Whether the process has been told to end."""
-    guard = _current()
+    guard = _Guard.active
     return guard is not None and guard.signal_number is not None
+
+
+def request(signal_number: int = signal.SIGTERM) -> None:
+    """Tells this process to end, as a signal would that comes during training.
+
+    For a task of a cluster of which another task got the signal.
+    """
+    guard = _Guard.active
+    if guard is not None and guard.signal_number is None:
+        guard.signal_number = signal_number
 
 
 def raise_if_requested() -> None:
@@ -88,7 +108,7 @@ def raise_if_requested() -> None:
     Raises:
         Preempted: it has.
     """
-    guard = _current()
+    guard = _Guard.active
     if guard is not None and guard.signal_number is not None:
         raise Preempted(guard.signal_number)
 
@@ -98,18 +118,18 @@ def interruptible() -> Iterator[None]:
     """What runs inside (an evaluation between two training steps) need not end first.
 
     Raises:
-        Preempted: the process has been told to end before or is told so inside.
+        Preempted: the process has been told to end before, or is told so inside.
     """
-    guard = _current()
+    guard = _Guard.active
     if guard is None:
         yield
         return
-    was_training, guard.is_training = guard.is_training, False
+    was_waiting, guard.waits_for_step = guard.waits_for_step, False
     try:
         raise_if_requested()
         yield
     finally:
-        guard.is_training = was_training
+        guard.waits_for_step = was_waiting
 
 
 class PreemptionHook(tf.estimator.SessionRunHook):
@@ -118,90 +138,102 @@ class PreemptionHook(tf.estimator.SessionRunHook):
     def after_create_session(self, session: tf.compat.v1.Session, coord: Any) -> None:
         """From here on a signal waits for the end of a step."""
         del session, coord
-        self._set_training(True)
+        self._set_waiting(True)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Asks for the end of the session, when told to end."""
         del run_values
-        if requested():
+        if requested() and not run_context.stop_requested:
+            log.info('told to end: this was the last step')
             run_context.request_stop()
 
     def end(self, session: tf.compat.v1.Session) -> None:
         """The session has ended: a signal need not wait any more."""
         del session
-        self._set_training(False)
+        self._set_waiting(False)
 
-    def _set_training(self, is_training: bool) -> None:
-        guard = _current()
-        if guard is not None:
-            guard.is_training = is_training
+    def _set_waiting(self, waits: bool) -> None:
+        if _Guard.active is not None:
+            _Guard.active.waits_for_step = waits
 
 
 class _Guard:
-    """The handlers, and the thread that sees signals even while the main thread is in C++."""
+    """The handlers, and a thread that sees signals even while the main thread is in C++.
+
+    Attributes:
+        signal_number: the first signal; None before it.
+        waits_for_step: whether a signal is only noted, because a hook will see it.
+    """
 
     active: Optional[_Guard] = None
 
     def __init__(self, deadline_seconds: float):
         self.signal_number: Optional[int] = None
-        self.is_training = False
+        self.waits_for_step = False
         self._deadline_seconds = deadline_seconds
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._writer, False)
         self._thread = threading.Thread(target=self._watch, name='preemption', daemon=True)
 
     def install(self) -> None:
-        self._thread.start()
-        self._old_handlers = {number: signal.signal(number, self._handle) for number in _SIGNALS}
-        # The interpreter writes each signal's number there at once, from the C handler.
-        self._old_wakeup = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
         _Guard.active = self
+        self._thread.start()
+        # The interpreter's C handler writes each signal's number there at once.
+        self._old_wakeup = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        self._old_handlers = {number: signal.signal(number, self._handle) for number in _SIGNALS}
 
-    def restore(self, keep_deadline: bool = False) -> None:
-        """Gives the signals back to who had them."""
-        if _Guard.active is not self:
-            return
-        _Guard.active = None
-        signal.set_wakeup_fd(self._old_wakeup)
+    def restore(self) -> None:
+        """Gives the signals back to who had them, and forgets the deadline."""
+        self.waits_for_step = True
         for number, handler in self._old_handlers.items():
             signal.signal(number, handler)
-        if not keep_deadline:
-            os.write(self._writer, b'\0')
-            self._thread.join()
-            os.close(self._reader)
-            os.close(self._writer)
+        signal.set_wakeup_fd(self._old_wakeup)
+        _Guard.active = None
+        os.write(self._writer, b'\0')
+        self._thread.join()
+        os.close(self._reader)
+        os.close(self._writer)
+
+    def only_wait(self) -> None:
+        """Lets no further signal disturb the way out, for as long as the deadline allows."""
+        self.waits_for_step = True
 
     def _handle(self, number: int, frame: Any) -> None:
         """In the main thread, between two bytecodes."""
         del frame
         if self.signal_number is None:
             self.signal_number = number
-        if not self.is_training:
+        if not self.waits_for_step:
             raise Preempted(self.signal_number)
 
     def _watch(self) -> None:
-        """In a thread: starts the deadline at the first signal; a Ctrl-C after it ends at once."""
+        """In a thread: starts the deadline at the first signal; Ctrl-C after it ends at once."""
         first: Optional[int] = None
         deadline = 0.0
         while True:
             timeout = None if first is None else max(0.0, deadline - time.monotonic())
             if not select.select([self._reader], [], [], timeout)[0]:
-                _end_now(first, f'not done {self._deadline_seconds:g} s after')
+                _end_now(first, f'not done after {self._deadline_seconds:g} s')
             for number in os.read(self._reader, 64):
                 if number == 0:
                     return
                 if first is None and number in _SIGNALS:
                     first, deadline = number, time.monotonic() + self._deadline_seconds
-                    log.info('%s: saving and ending', signal.Signals(number).name)
-                elif number == signal.SIGINT:
-                    _end_now(first, 'told twice, the first time by')
-
-
-def _current() -> Optional[_Guard]:
-    return _Guard.active
+                    _say(f'{_name(number)}: saving and ending (Ctrl-C: at once)')
+                elif first is not None and number == signal.SIGINT:
+                    _end_now(first, 'told twice')
 
 
 def _end_now(number: int, why: str) -> None:
-    log.warning('%s %s: ending at once', why, signal.Signals(number).name)
-    sys.stderr.flush()
+    _say(f'{_name(number)}: {why}, ending at once')
     os._exit(128 + number)
+
+
+def _say(line: str) -> None:
+    # Not by `logging`, whose lock the main thread may hold for ever.
+    with contextlib.suppress(OSError):
+        os.write(_STDERR, f'{line}\n'.encode())
+
+
+def _name(number: int) -> str:
+    return signal.Signals(number).name
