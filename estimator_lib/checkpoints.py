@@ -8,45 +8,15 @@ from typing import Any, Dict, Mapping, Optional, Sequence
 import tensorflow as tf
 
 from estimator_lib import errors, restore_report
-
-# What the rest of the engine needs of checkpoint files, it finds here too.
 from estimator_lib.checkpoint_files import (
     checkpoint_shapes,
-    clean_temporary,
-    ensure_writable,
     latest_checkpoint,
-    latest_step,
-    open_checkpoint,
-    refuse_own_checkpoint,
     resolve_checkpoint,
-    step_of,
-    write_atomically,
 )
 from estimator_lib.initial_values import init_feed_dict, load_values
 from estimator_lib.optimization import moving_averages
 from estimator_lib.restore_report import RestoreReport, variable_name
 from protos import train_pb2
-
-__all__ = [
-    'add_scope',
-    'check_model_dir',
-    'checkpoint_shapes',
-    'checkpoint_type',
-    'clean_temporary',
-    'create_saver',
-    'ensure_writable',
-    'fine_tune_report',
-    'fine_tune_start',
-    'latest_checkpoint',
-    'latest_step',
-    'open_checkpoint',
-    'refuse_own_checkpoint',
-    'require_fit',
-    'resolve_checkpoint',
-    'step_of',
-    'strip_scope',
-    'write_atomically',
-]
 
 tf1 = tf.compat.v1
 READER_SCOPE = 'input_reader'  # as `reader_state` names the variables of the reader's position

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 import numpy as np
@@ -79,12 +80,14 @@ class ExamplePictures(tf1.train.SessionRunHook):
             dimension; None where there is nothing to draw.
         folder: of the events.
         count: how many examples are drawn.
+        png_folder: the pictures are written there too, as `export-<number>.png`; '' for nowhere.
     """
 
-    def __init__(self, draw: Draw, folder: str, count: int):
+    def __init__(self, draw: Draw, folder: str, count: int, png_folder: str = ''):
         self._draw = draw
         self._folder = folder
         self._count = count
+        self._png_folder = png_folder
         self._fetches: Any = None
         self._step: Optional[tf.Tensor] = None
         self._pictures: List[np.ndarray] = []
@@ -123,6 +126,11 @@ class ExamplePictures(tf1.train.SessionRunHook):
         step = int(session.run(self._step))
         named = {f'examples/{index}': picture for index, picture in enumerate(self._pictures)}
         write(self._folder, step, {}, named)
+        if self._png_folder:
+            tf.io.gfile.makedirs(self._png_folder)
+            for index, picture in enumerate(self._pictures):
+                path = os.path.join(self._png_folder, f'export-{index}.png')
+                visualization.write_png(path, picture)
 
 
 def _example(batch: Dict[str, np.ndarray], index: int) -> Dict[str, Any]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_lib import checkpoints, errors
+from estimator_lib import checkpoint_files, checkpoints, errors
 from protos import train_pb2
 
 tf1 = tf.compat.v1
@@ -284,7 +284,7 @@ def test_under_an_estimator_and_then_resumed(published, tmp_path):
         linear_model_fn('/deleted/since', model_dir), model_dir, run_config(), params={}
     )
     resumed.train(train_input_fn, steps=1)
-    assert checkpoints.latest_step(model_dir) == 3
+    assert checkpoint_files.latest_step(model_dir) == 3
     np.testing.assert_array_equal(resumed.get_variable_value('Net/conv/weights'), array(2, 2))
 
 
@@ -386,7 +386,7 @@ def test_the_model_alone_is_compared_when_the_rest_is_not_built(graph, model_dir
 
 def test_require_fit(graph, model_dir):
     variables = plain(graph_of(slot=None)[:2])
-    prefix = checkpoints.resolve_checkpoint(model_dir)
+    prefix = checkpoint_files.resolve_checkpoint(model_dir)
     checkpoints.require_fit(prefix, variables)
     with pytest.raises(errors.CheckpointError, match='is not a checkpoint of this model') as caught:
         checkpoints.require_fit(prefix, {**variables, 'new': variable('new', [1])})
@@ -407,7 +407,7 @@ def test_the_saver_keeps_as_many_as_it_should(graph, tmp_path, keep_max, left):
     ] == left
     # Relative, so that the folder can be moved.
     moved = tmp_path.rename(tmp_path.with_name(f'moved-{keep_max}'))
-    assert checkpoints.latest_checkpoint(str(moved)) == str(moved / 'model.ckpt-5')
+    assert checkpoint_files.latest_checkpoint(str(moved)) == str(moved / 'model.ckpt-5')
 
 
 def save_run(folder, readers):

@@ -83,8 +83,10 @@ def test_the_first_examples_of_an_evaluation_are_drawn(tmp_path, with_labels, co
         tf1.train.create_global_step()
         session.run(tf1.global_variables_initializer())
         tf1.train.Saver().save(session, str(tmp_path / 'model.ckpt-0'))
-    hook = summaries.ExamplePictures(draw, str(tmp_path / 'pictures'), count)
+    files = tmp_path / 'files'
+    hook = summaries.ExamplePictures(draw, str(tmp_path / 'pictures'), count, str(files))
     estimator.evaluate(input_fn, hooks=[hook])
     found = events(tmp_path / 'pictures')
     assert [tag for _, tag, _ in found] == [f'examples/{place}' for place in range(len(expected))]
     assert [picture[0, 0, 0] for _, _, picture in found] == expected
+    assert len(list(files.glob('export-*.png'))) == len(expected)
