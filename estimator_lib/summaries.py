@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import visualization
-from estimator_lib.task import Arrays, Features, Labels, Tensors
+from estimator_lib.task import SOURCE_ID, Arrays, Features, Labels, Tensors
 
 tf1 = tf.compat.v1
 
@@ -73,7 +73,7 @@ def offer_examples(features: Features, outputs: Tensors, labels: Optional[Labels
 
 
 class ExamplePictures(tf1.train.SessionRunHook):
-    """Draws the first examples of an evaluation, and writes them as events.
+    """Draws the first examples of an evaluation; writes them as events, and as files when asked.
 
     Args:
         draw: makes the picture of one example from features, outputs and labels without their batch
@@ -95,7 +95,7 @@ class ExamplePictures(tf1.train.SessionRunHook):
 
     def begin(self) -> None:
         """Cuts what is fetched down to what will be drawn."""
-        self._pictures, self._seen = [], 0
+        self._pictures, self._names, self._seen = [], [], 0
         (batches,) = tf1.get_collection(_EXAMPLES)
         # Fetched at each step, so that all steps run the same compiled graph.
         self._fetches = tf.nest.map_structure(lambda batch: batch[: self._count], batches)
@@ -120,6 +120,7 @@ class ExamplePictures(tf1.train.SessionRunHook):
             )
             if picture is not None:
                 self._pictures.append(picture)
+                self._names.append(_file_name(self._seen, features[SOURCE_ID][index]))
 
     def end(self, session: tf1.Session) -> None:
         """Writes the pictures."""
