@@ -14,11 +14,21 @@ run draws what the uninterrupted one would have.
 from __future__ import annotations
 
 import dataclasses
-import math
-import zlib
 from typing import Callable, Optional, Sequence, Tuple, Union
 
 import tensorflow as tf
+
+from model_fns.weights import (  # noqa: F401  A network's file needs this one import.
+    ONES,
+    XAVIER,
+    ZEROS,
+    Initializer,
+    Penalty,
+    l2,
+    seed_of,
+    truncated_normal,
+    variable,
+)
 
 tf1 = tf.compat.v1
 
@@ -26,79 +36,6 @@ Size = Union[int, Tuple[int, int]]
 # 'FIXED' pads (kernel - 1) / 2 on each side whatever the stride, as the ResNets do; 'SAME' pads
 # what TensorFlow's rule for the input's size asks for.
 Padding = str
-
-
-@dataclasses.dataclass(frozen=True)
-class Initializer:
-    """How the first value of a weight is drawn.
-
-    Attributes:
-        kind: `truncated_normal`, `normal`, `uniform` or `constant`.
-        scale: the standard deviation, the half width of the interval, or the constant.
-        mean: centre of the distribution.
-        fan: None, or `in`, `out` or `avg`: scale is then a factor f, and the standard deviation is
-            sqrt(f / n) (1.3 f for the truncated normal, to make up for the cut tails), the half
-            width sqrt(3 f / n), where n counts a weight's inputs, outputs or their mean.
-    """
-
-    kind: str = 'uniform'
-    scale: float = 1.0
-    mean: float = 0.0
-    fan: Optional[str] = 'avg'
-
-    def __call__(self, shape: Sequence[int], seed: Tuple[int, int]) -> tf.Tensor:
-        """A float32 tensor of that shape, a function of the seed."""
-        width = self._width(shape)
-        if self.kind == 'constant':
-            return tf.constant(self.scale, tf.float32, list(shape))
-        draw = {
-            'truncated_normal': tf.raw_ops.StatelessTruncatedNormal,
-            'normal': tf.raw_ops.StatelessRandomNormal,
-            'uniform': tf.raw_ops.StatelessRandomUniform,
-        }[self.kind]
-        value = draw(shape=list(shape), seed=list(seed))
-        if self.kind == 'uniform':
-            return value * (2.0 * width) + (self.mean - width)
-        return value * width + self.mean if self.mean else value * width
-
-    def _width(self, shape: Sequence[int]) -> float:
-        if self.fan is None:
-            return self.scale
-        receptive = math.prod(shape[:-2])
-        fan_in = receptive * (shape[-2] if len(shape) > 1 else shape[-1])
-        fan_out = receptive * shape[-1]
-        n = {'in': fan_in, 'out': fan_out, 'avg': (fan_in + fan_out) / 2.0}[self.fan]
-        factor = {'truncated_normal': 1.3, 'normal': 1.0, 'uniform': 3.0}[self.kind]
-        return math.sqrt(factor * self.scale / max(1.0, n))
-
-
-XAVIER = Initializer('uniform', 1.0, fan='avg')
-ZEROS = Initializer('constant', 0.0, fan=None)
-ONES = Initializer('constant', 1.0, fan=None)
-
-
-def truncated_normal(stddev: float, mean: float = 0.0) -> Initializer:
-    """Normal, redrawn beyond two standard deviations."""
-    return Initializer('truncated_normal', stddev, mean, fan=None)
-
-
-@dataclasses.dataclass(frozen=True)
-class Penalty:
-    """A weight's contribution to the loss: `weight` * sum(w^2) / 2, or `weight` * sum(|w|)."""
-
-    kind: str  # 'l1' or 'l2'
-    weight: float
-
-    def __call__(self, value: tf.Tensor) -> tf.Tensor:
-        """The penalty of one weight tensor, a scalar."""
-        if self.kind == 'l1':
-            return tf.reduce_sum(tf.abs(value)) * self.weight
-        return tf.nn.l2_loss(value) * self.weight
-
-
-def l2(weight: float) -> Optional[Penalty]:
-    """The L2 penalty of that weight; None for 0."""
-    return Penalty('l2', weight) if weight else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,51 +93,6 @@ class LayerStyle:
     def linear(self) -> LayerStyle:
         """The style of logits: no normalisation, no activation, hence biases."""
         return self.but(batch_norm=None, activation=None)
-
-
-def seed_of(name: str) -> Tuple[int, int]:
-    """The seed of what is drawn under that name in the current graph: (graph seed, name hash)."""
-    graph_seed = tf1.get_default_graph().seed or 0
-    return int(graph_seed), zlib.crc32(name.encode()) & 0x7FFFFFFF
-
-
-def variable(
-    name: str,
-    shape: Sequence[int],
-    initializer: Initializer,
-    penalty: Optional[Penalty] = None,
-    trainable: bool = True,
-) -> tf.Variable:
-    """A float32 variable of the model in the current variable scope.
-
-    Args:
-        name: its name in the scope.
-        shape: its static shape.
-        initializer: draws the first value.
-        penalty: added to `REGULARIZATION_LOSSES` when the variable is new, not when it is reused.
-        trainable: else it is a statistic: the replicas of a distribution strategy keep one each,
-            and what is saved is their mean.
-    """
-    scope = tf1.get_variable_scope()
-    seed = seed_of(f'{scope.name}/{name}')
-    known = tf1.get_collection_ref(tf1.GraphKeys.GLOBAL_VARIABLES)
-    before = len(known)
-    statistic = {
-        'synchronization': tf.VariableSynchronization.ON_READ,
-        'aggregation': tf.VariableAggregation.MEAN,
-    }
-    created = tf1.get_variable(
-        name,
-        shape=list(shape),
-        dtype=tf.float32,
-        initializer=lambda shape, dtype=None, partition_info=None: initializer(shape, seed),
-        trainable=trainable,
-        collections=[tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.MODEL_VARIABLES],
-        **({} if trainable else statistic),
-    )
-    if penalty is not None and len(known) > before:
-        tf1.add_to_collection(tf1.GraphKeys.REGULARIZATION_LOSSES, penalty(created))
-    return created
 
 
 def conv2d(

@@ -28,81 +28,7 @@ def _evaluate(build, graph_seed=3):
         return values, session.run({v.op.name: v for v in tf1.global_variables()})
 
 
-class TestInitializer:
-    @pytest.mark.parametrize(
-        'initializer, deviation, limit',
-        [
-            (layers.truncated_normal(0.1), 0.088, 0.2),
-            (layers.Initializer('normal', 0.1, fan=None), 0.1, None),
-            (layers.Initializer('uniform', 0.3, fan=None), 0.3 / 3**0.5, 0.3),
-            # A 3x3 kernel from 20 to 60 channels: 180 inputs, 540 outputs.
-            (layers.XAVIER, (1 / 360) ** 0.5, (3 / 360) ** 0.5),
-            (layers.Initializer('normal', 2.0, fan='in'), (2 / 180) ** 0.5, None),
-            (layers.Initializer('normal', 1.0, fan='out'), (1 / 540) ** 0.5, None),
-            (
-                layers.Initializer('truncated_normal', 2.0, fan='in'),
-                0.88 * (2.6 / 180) ** 0.5,
-                2 * (2.6 / 180) ** 0.5,
-            ),
-        ],
-    )
-    def test_distribution(self, initializer, deviation, limit):
-        with tf.Graph().as_default(), tf1.Session() as session:
-            value = session.run(initializer([3, 3, 20, 60], (1, 2)))
-        assert value.shape == (3, 3, 20, 60) and value.dtype == np.float32
-        assert abs(value.mean()) < 0.05 * deviation
-        assert value.std() == pytest.approx(deviation, rel=0.03)
-        if limit:
-            assert 0.95 * limit < np.abs(value).max() <= limit * 1.0001
-
-    def test_mean_and_constant(self):
-        with tf.Graph().as_default(), tf1.Session() as session:
-            shifted, constant = session.run(
-                [
-                    layers.truncated_normal(0.1, mean=5.0)([100], (1, 2)),
-                    layers.Initializer('constant', 7.0, fan=None)([2, 1], (1, 2)),
-                ]
-            )
-        assert shifted.mean() == pytest.approx(5.0, abs=0.1)
-        np.testing.assert_array_equal(constant, [[7.0], [7.0]])
-
-    def test_first_values_depend_on_name_and_graph_seed_only(self):
-        def two_layers(*names):
-            return lambda: [
-                layers.fully_connected(tf.ones([1, 5]), 5, PLAIN, name) for name in names
-            ]
-
-        _, first = _evaluate(two_layers('a', 'b'))
-        _, second = _evaluate(two_layers('b', 'c', 'a'))
-        _, other_seed = _evaluate(two_layers('a'), graph_seed=4)
-        np.testing.assert_array_equal(first['a/weights'], second['a/weights'])
-        np.testing.assert_array_equal(first['b/weights'], second['b/weights'])
-        assert not np.array_equal(first['a/weights'], first['b/weights'])
-        assert not np.array_equal(first['a/weights'], other_seed['a/weights'])
-
-
 class TestVariables:
-    def test_penalties_by_hand_and_once_when_reused(self):
-        def build():
-            weights = layers.Initializer('constant', 2.0, fan=None)
-            style = PLAIN.but(
-                initializer=weights, penalty=layers.l2(0.5), bias_penalty=layers.Penalty('l1', 0.1)
-            )
-            for _ in range(2):
-                with tf1.variable_scope('same', reuse=tf1.AUTO_REUSE):
-                    layers.fully_connected(
-                        tf.ones([1, 3]),
-                        2,
-                        style,
-                        'x',
-                        bias_initializer=layers.Initializer('constant', -3.0, fan=None),
-                    )
-            return tf1.get_collection(tf1.GraphKeys.REGULARIZATION_LOSSES)
-
-        penalties, _ = _evaluate(build)
-        # Six weights of 2: 0.5 * 24 / 2; two biases of -3: 0.1 * 6.
-        assert penalties == pytest.approx([6.0, 0.6])
-
     def test_depthwise_weights_are_penalised_only_when_asked(self):
         for asked in (False, True):
             with tf.Graph().as_default() as graph:
@@ -401,4 +327,3 @@ def test_linear_style_is_that_of_logits():
     )
     assert set(variables) == {'logits/weights', 'logits/biases'}
     np.testing.assert_allclose(outputs, values @ variables['logits/weights'], rtol=1e-5)
-    assert layers.l2(0.0) is None
