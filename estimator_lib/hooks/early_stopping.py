@@ -143,9 +143,10 @@ class EarlyStopping:
         log.info('%s has not got better in %d evaluations (best: %s)', self._metric, worse, best)
         return True
 
-    def reload(self) -> None:
-        """Reads what another process (the evaluator of a cluster) has written."""
+    def another_says_stop(self, step: int) -> bool:
+        """`should_stop` by what another process, the evaluator of a cluster, has written."""
         self._state = self._load()
+        return self.should_stop(step)
 
     def _after(self, step: int, value: float) -> State:
         state = self._state
