@@ -129,9 +129,14 @@ class ExamplePictures(tf1.train.SessionRunHook):
         write(self._folder, step, {}, named)
         if self._png_folder:
             tf.io.gfile.makedirs(self._png_folder)
-            for index, picture in enumerate(self._pictures):
-                path = os.path.join(self._png_folder, f'export-{index}.png')
-                visualization.write_png(path, picture)
+            for name, picture in zip(self._names, self._pictures):
+                visualization.write_png(os.path.join(self._png_folder, name), picture)
+
+
+def _file_name(number: int, source_id: bytes) -> str:
+    """`003_photo.png` for the third example, `photos/photo.jpg`."""
+    name = os.path.basename(tf.compat.as_str_any(source_id))
+    return f'{number:03d}_{os.path.splitext(name)[0]}.png'
 
 
 def _example(batch: Dict[str, np.ndarray], index: int) -> Dict[str, Any]:
