@@ -25,7 +25,7 @@ _DETECTION = 'detection is not available yet'
 _NO_BOXES = 'it is about boxes, masks or keypoints, and the model has none'
 _READS_BY_ITSELF = 'the input pipeline chooses its own parallelism and buffers'
 _QUEUES = 'there are no queues: the input pipeline feeds the network directly'
-_PICTURES = 'pictures go to TensorBoard'
+_PICTURES = 'what pictures are drawn on is kept as it is needed'
 
 
 def _names(text: str) -> FrozenSet[str]:
@@ -65,7 +65,10 @@ HONOURED: Mapping[str, FrozenSet[str]] = {
         'examples_per_batch cache'
     ),
     'TFRecordInputReader': ALL,
-    'EvalConfig': _names('batch_size num_visualizations num_examples use_moving_averages schedule'),
+    'EvalConfig': _names(
+        'batch_size num_visualizations num_examples visualization_export_dir use_moving_averages '
+        'schedule'
+    ),
     'EvaluationSchedule': ALL,
     'ExportConfig': ALL,
     'BestExport': ALL,
@@ -104,7 +107,7 @@ NO_EFFECT: Mapping[str, Mapping[str, str]] = {
         'load_all_detection_checkpoint_vars': (
             'a classifier takes what it has in common with a checkpoint, which is the backbone'
         ),
-        'retain_original_images': _PICTURES + ', drawn from the network input',
+        'retain_original_images': _PICTURES,
         'run_fine_tune_checkpoint_dummy_computation': (
             'it is for checkpoints of TensorFlow 2; these are restored by variable name'
         ),
@@ -137,9 +140,11 @@ NO_EFFECT: Mapping[str, Mapping[str, str]] = {
         'eval_interval_secs': 'eval_config.schedule says when a run evaluates',
         'max_evals': 'a run evaluates until its training ends',
         'save_graph': 'the graph is always in the events',
-        'keep_image_id_for_visualization_export': _PICTURES,
-        'retain_original_images': _PICTURES + ', drawn from the network input',
-        'retain_original_image_additional_channels': _PICTURES,
+        'keep_image_id_for_visualization_export': (
+            'exported pictures always have the id in their name'
+        ),
+        'retain_original_images': _PICTURES,
+        'retain_original_image_additional_channels': 'images have three channels',
         'include_metrics_per_category': 'the accuracy of each class is always reported',
     },
     'KeypointEdge': _with_reason(_NO_BOXES, 'start end'),
@@ -180,7 +185,6 @@ REFUSED: Mapping[str, Union[str, Mapping[str, str]]] = {
         'expand_labels_hierarchy': 'label hierarchies are not read',
     },
     'EvalConfig': {
-        'visualization_export_dir': _PICTURES,
         'eval_master': 'TF_CONFIG says what a process does in a cluster',
         'metrics_set': 'classification has one set of metrics, which is always reported',
         'parameterized_metric': 'classification has one set of metrics',
