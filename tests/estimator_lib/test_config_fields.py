@@ -1,5 +1,8 @@
 """The table of honoured fields: whole, and obeyed."""
 
+import pathlib
+import re
+
 import pytest
 
 from estimator_lib import config as config_lib
@@ -67,6 +70,35 @@ def test_what_an_honoured_message_holds_is_not_refused_as_a_whole():
                 held = config_schema.short_name(field.message_type)
                 reason = config_fields.REFUSED.get(held)
                 assert not isinstance(reason, str), f'{name}.{field.name} holds {held}'
+
+
+# Their fields are read all at once, by the names that the schema gives them.
+READ_AS_A_WHOLE = (
+    'ExponentialDecayLearningRate',
+    'ExponentialDecayWithWarmupLearningRate',
+    'CosineDecayLearningRate',
+)
+# What decides about these fields is this module's own condition.
+DECIDED_HERE = {'TrainConfig.fine_tune_checkpoint_version', 'ClusterConfig.mode'}
+
+
+def program_text():
+    """The source of everything that may read a config, but the modules that check it."""
+    root = pathlib.Path(config_fields.__file__).resolve().parent.parent
+    paths = [*(root / 'estimator_lib').rglob('*.py'), *(root / 'model_fns').rglob('*.py')]
+    return '\n'.join(path.read_text() for path in paths if not path.name.startswith('config'))
+
+
+def test_each_honoured_field_is_read_somewhere():
+    text = program_text()
+    unread = [
+        f'{message}.{field}'
+        for message, field in FIELDS
+        if config_fields.columns(message, field) == ['HONOURED']
+        and message not in READ_AS_A_WHOLE
+        and not re.search(rf"[.'\"]{field}\b", text)
+    ]
+    assert set(unread) <= DECIDED_HERE
 
 
 def test_set_fields_are_found_in_lists_oneofs_and_maps():
