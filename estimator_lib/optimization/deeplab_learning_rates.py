@@ -14,7 +14,7 @@ import tensorflow as tf
 from estimator_lib.optimization import schedule_parts as parts
 from protos import optimizer_pb2
 
-_LOGGER = logging.getLogger('estimator_lib')
+log = logging.getLogger('estimator_lib')
 _NAME = 'deeplab_learning_rate'
 
 
@@ -208,7 +208,7 @@ def _warn_of_unused(
     common = {'policy', 'slow_start_step', 'slow_start_learning_rate', 'slow_start'}
     unused = sorted({field.name for field, _ in config.ListFields()} - common - set(used))
     if unused:
-        _LOGGER.warning('%s: the policy %s does not use %s.', _NAME, policy, ', '.join(unused))
+        log.warning('%s: the policy %s does not use %s.', _NAME, policy, ', '.join(unused))
 
 
 # The policies, and the fields that each of them uses beside those of the slow start.

@@ -16,9 +16,10 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.optimization import trained_variables
+from estimator_lib.restore_report import variable_name
 from protos import train_pb2
 
-_LOGGER = logging.getLogger('estimator_lib')
+log = logging.getLogger('estimator_lib')
 
 Gradient = Union[tf.Tensor, tf.IndexedSlices]
 Pair = Tuple[Gradient, tf.Variable]
@@ -117,9 +118,7 @@ def compute(
     resources = all(variable.dtype == variable.dtype.base_dtype for variable in variables)
     gate = optimizer.GATE_NONE if resources else optimizer.GATE_OP
     pairs = optimizer.compute_gradients(loss, list(variables), gate_gradients=gate)
-    missing = [
-        trained_variables.name_of(variable) for gradient, variable in pairs if gradient is None
-    ]
+    missing = [variable_name(variable) for gradient, variable in pairs if gradient is None]
     if len(missing) == len(pairs):
         raise errors.ConfigError(
             f'the loss depends on none of the {len(pairs)} trained variables (the first is '
@@ -127,7 +126,7 @@ def compute(
             'and trainable_scopes to leave some that it depends on.'
         )
     if missing:
-        _LOGGER.warning(
+        log.warning(
             '%d of %d trained variables get no gradient from the loss, and stay as they are: %s',
             len(missing),
             len(pairs),
@@ -163,7 +162,7 @@ def multipliers(
         errors.ConfigError: a pattern matches no variable, or a factor for the last layers is given
             and no name contains any of their scopes.
     """
-    factors = {trained_variables.name_of(variable): 1.0 for variable in variables}
+    factors = {variable_name(variable): 1.0 for variable in variables}
     for pattern, factor in pattern_multipliers:
         matched = trained_variables.matching(pattern, factors)
         if not matched:
@@ -172,7 +171,7 @@ def multipliers(
     if bias_multiplier != 1.0:
         biases = [name for name in factors if _BIASES.match(name)]
         if not biases:
-            _LOGGER.warning('bias_grad_multiplier: no trained variable is named .../biases.')
+            log.warning('bias_grad_multiplier: no trained variable is named .../biases.')
         _scale(factors, biases, bias_multiplier)
     if last_layer_multiplier != 1.0:
         last = [name for name in factors if any(scope in name for scope in last_layer_scopes)]
@@ -199,10 +198,7 @@ def multiply(pairs: Iterable[Pair], factors: Mapping[str, float]) -> List[Pair]:
             return gradient
         return _map_values(gradient, lambda values: values * factors[name])
 
-    return [
-        (scaled(gradient, trained_variables.name_of(variable)), variable)
-        for gradient, variable in pairs
-    ]
+    return [(scaled(gradient, variable_name(variable)), variable) for gradient, variable in pairs]
 
 
 def sum_over_replicas(pairs: Sequence[Pair]) -> List[Pair]:
@@ -247,7 +243,7 @@ def clip_each(pairs: Iterable[Pair], bound: float) -> List[Pair]:
 def norms(pairs: Iterable[Pair]) -> Dict[str, tf.Tensor]:
     """The Euclidean norm of each gradient: float32 scalars by variable name."""
     return {
-        trained_variables.name_of(variable): tf.norm(
+        variable_name(variable): tf.norm(
             gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
         )
         for gradient, variable in pairs

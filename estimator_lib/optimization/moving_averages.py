@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Collection, Dict, Optional, Sequence
 
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.optimization import trained_variables
+from estimator_lib.restore_report import MOVING_AVERAGE, variable_name
 from protos import optimizer_pb2
 
-# As `tf.train.ExponentialMovingAverage` names them, so that published checkpoints fit.
-_SUFFIX = 'ExponentialMovingAverage'
+log = logging.getLogger('estimator_lib')
 
 
 def decay_from_config(config: optimizer_pb2.Optimizer) -> Optional[float]:
@@ -32,16 +32,17 @@ def decay_from_config(config: optimizer_pb2.Optimizer) -> Optional[float]:
 
 def average_name(variable: tf.Variable) -> str:
     """The name of a variable's average, in graphs and checkpoints."""
-    return f'{_full_name(variable)}/{_SUFFIX}'
+    return f'{_full_name(variable)}/{MOVING_AVERAGE}'
 
 
 def update(variables: Sequence[tf.Variable], decay: float) -> tf.Operation:
     """Creates the averages, and the op that moves them.
 
-    At each run `average -= (1 - decay) * (average - variable)`. An average begins as its variable
-    does, so variables that `tf.compat.v1.train.init_from_checkpoint` sets must have been given to
-    it before. (`tf.train.ExponentialMovingAverage` computes the same; its conditional on whether a
-    variable is initialised takes longer to build than the rest of the optimizer.)
+    At each run `average -= (1 - decay) * (average - variable)`. An average begins with its
+    variable's initial value; who sets variables from a checkpoint by other means than their initial
+    value has to set the averages too, as `checkpoints.fine_tune_start` does.
+    (`tf.train.ExponentialMovingAverage` computes the same; its conditional on whether a variable is
+    initialised takes longer to build than the rest of the optimizer.)
 
     Args:
         variables: what is averaged.
@@ -70,19 +71,14 @@ def variables_to_restore(
 
     Returns:
         Variables by their name in the checkpoint: the average's where there is one, else (batch
-        norm's statistics, frozen variables, the global step) their own.
-
-    Raises:
-        errors.CheckpointError: the checkpoint has no averages at all.
+        norm's statistics, frozen variables, the global step) their own. A checkpoint without any
+        (published ones have the averages in the variables' place) is read by the plain names, and
+        a warning says so.
     """
     names = set(checkpoint_names)
     averaged = {average_name(variable) for variable in variables} & names
     if not averaged:
-        raise errors.CheckpointError(
-            f'the checkpoint holds no moving averages of the {len(variables)} variables of the '
-            'model; expected one that was trained with optimizer.use_moving_average: true, or '
-            'eval_config.use_moving_averages: false.'
-        )
+        log.warning('the checkpoint holds no moving averages: the variables themselves are used')
     restore = {}
     for variable in variables:
         name = average_name(variable)
@@ -96,7 +92,7 @@ def _create_average(variable: tf.Variable) -> tf.Variable:
         average = tf.compat.v1.Variable(
             variable.initial_value,
             trainable=False,
-            name=f'{trained_variables.name_of(variable)}/{_SUFFIX}',
+            name=f'{variable_name(variable)}/{MOVING_AVERAGE}',
             aggregation=tf.VariableAggregation.MEAN,
         )
     part = _part(variable)
@@ -104,7 +100,10 @@ def _create_average(variable: tf.Variable) -> tf.Variable:
         # A part of a partitioned variable: saved as that part of the whole's average.
         average._set_save_slice_info(
             tf.Variable.SaveSliceInfo(
-                f'{part.full_name}/{_SUFFIX}', part.full_shape, part.var_offset, part.var_shape
+                f'{part.full_name}/{MOVING_AVERAGE}',
+                part.full_shape,
+                part.var_offset,
+                part.var_shape,
             )
         )
     return average
@@ -112,7 +111,7 @@ def _create_average(variable: tf.Variable) -> tf.Variable:
 
 def _full_name(variable: tf.Variable) -> str:
     part = _part(variable)
-    return part.full_name if part is not None else trained_variables.name_of(variable)
+    return part.full_name if part is not None else variable_name(variable)
 
 
 def _part(variable: tf.Variable) -> Optional[tf.Variable.SaveSliceInfo]:

@@ -9,6 +9,7 @@ import tensorflow as tf
 from estimator_lib.optimization import gradients as gradients_lib
 from estimator_lib.optimization import moving_averages, trained_variables
 from estimator_lib.optimization.gradients import GradientPolicy
+from estimator_lib.restore_report import variable_name
 
 
 def optimize_loss(
@@ -50,7 +51,7 @@ def optimize_loss(
         # the replicas once more.
         pairs = gradients_lib.sum_over_replicas(pairs)
         pairs = process_gradients(pairs, policy, summarize=summarize_gradients)
-        shares = {trained_variables.name_of(v): 1.0 / replicas for _, v in pairs}
+        shares = {variable_name(v): 1.0 / replicas for _, v in pairs}
         pairs = gradients_lib.multiply(pairs, shares)
     else:
         pairs = process_gradients(pairs, policy, summarize=summarize_gradients)
@@ -148,7 +149,7 @@ def _summarize(
     summary = tf.compat.v1.summary
     for gradient, variable in before:
         values = gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
-        summary.histogram(f'gradients/{trained_variables.name_of(variable)}', values)
+        summary.histogram(f'gradients/{variable_name(variable)}', values)
     for name, value in gradients_lib.norms(before).items():
         summary.scalar(f'gradient_norm/{name}', value)
     summary.scalar('global_norm/gradient_norm', norm)

@@ -10,16 +10,9 @@ from typing import Iterable, List, Sequence, Tuple
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.restore_report import variable_name
 
-_LOGGER = logging.getLogger('estimator_lib')
-
-
-def name_of(variable: tf.Variable) -> str:
-    """A variable's name without the output number.
-
-    The name of its op would be another on each device, when a strategy mirrors it.
-    """
-    return variable.name.rsplit(':', 1)[0]
+log = logging.getLogger('estimator_lib')
 
 
 def select(
@@ -44,7 +37,7 @@ def select(
     Raises:
         errors.ConfigError: a pattern or scope matches no variable, or is no regular expression.
     """
-    names = [name_of(variable) for variable in variables]
+    names = [variable_name(variable) for variable in variables]
     scopes = [
         (f'trainable_scopes {scope!r}', _beginning(scope, names)) for scope in trainable_scopes
     ]
@@ -55,7 +48,7 @@ def select(
         if rows:
             trained &= {name for _, matched in rows for name in matched}
     trained -= {name for _, matched in freezes for name in matched}
-    selected = [variable for variable in variables if name_of(variable) in trained]
+    selected = [variable for variable in variables if variable_name(variable) in trained]
     if scopes or updates or freezes:
         _log_selection([*scopes, *updates, *freezes], variables, selected)
     return selected
@@ -125,16 +118,16 @@ def _log_selection(
     selected: Sequence[tf.Variable],
 ) -> None:
     """A table of how many variables and parameters each pattern matched, and the totals."""
-    sizes = {name_of(variable): variable.shape.num_elements() for variable in variables}
+    sizes = {variable_name(variable): variable.shape.num_elements() for variable in variables}
     totals = [
         ('all', list(sizes)),
-        ('trained', [name_of(variable) for variable in selected]),
+        ('trained', [variable_name(variable) for variable in selected]),
     ]
     width = max(len(label) for label, _ in [*rows, *totals])
     lines = [f'{"Which variables are trained":{width}}  variables      parameters']
     for label, names in [*rows, *totals]:
         parameters = sum(sizes[name] for name in names)
         lines.append(f'{label:{width}}  {len(names):9,}  {parameters:14,}')
-    _LOGGER.info('%s', '\n'.join(lines))
+    log.info('%s', '\n'.join(lines))
     if not selected:
-        _LOGGER.warning('No variable is trained: only batch-norm statistics will change.')
+        log.warning('No variable is trained: only batch-norm statistics will change.')

@@ -116,11 +116,12 @@ def test_evaluation_restores_averages_and_the_rest_by_name(tmp_path, partitioner
         assert session.run(b) == 3.0
 
 
-def test_a_checkpoint_without_averages_is_refused():
+def test_a_checkpoint_without_averages_is_read_by_the_plain_names(caplog):
     with tf.Graph().as_default():
         a = tf.compat.v1.get_variable('a', [4])
-        with pytest.raises(errors.CheckpointError, match='use_moving_average'):
-            moving_averages.variables_to_restore([a], ['a', 'b/ExponentialMovingAverage'])
+        restore = moving_averages.variables_to_restore([a], ['a', 'b/ExponentialMovingAverage'])
+    assert restore == {'a': a}
+    assert 'no moving averages' in caplog.text
 
 
 def test_few_ops_a_variable():
