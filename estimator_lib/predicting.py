@@ -12,7 +12,7 @@ import tensorflow as tf
 import tqdm
 
 from estimator_lib import config as config_lib
-from estimator_lib import errors, exporting, visualization
+from estimator_lib import errors, exported_model, image_decoding, visualization
 from estimator_lib.task import IMAGE, Task
 from protos import pipeline_pb2
 
@@ -45,7 +45,7 @@ def predict_images(
     paths = sorted(tf.io.gfile.glob(images))
     if not paths:
         raise errors.DataError(f'--images: no file matches {images!r}.')
-    predictor = exporting.Predictor(saved_model_dir)
+    predictor = exported_model.Predictor(saved_model_dir)
     task = _task_of(predictor, build_task)
     tf.io.gfile.makedirs(output_dir)
     predictions: Dict[str, Dict[str, Any]] = {}
@@ -71,7 +71,7 @@ class _Decoder:
     def __init__(self) -> None:
         with tf.Graph().as_default():
             self._encoded = tf1.placeholder(tf.string, [])
-            self._image = tf.io.decode_image(self._encoded, channels=3, expand_animations=False)
+            self._image = image_decoding.decode_image(self._encoded)
             self._session = tf1.Session()
 
     def __call__(self, path: str) -> np.ndarray:
@@ -84,7 +84,7 @@ class _Decoder:
 
 
 def _task_of(
-    predictor: exporting.Predictor,
+    predictor: exported_model.Predictor,
     build_task: Callable[[pipeline_pb2.TrainEvalPipelineConfig], Task],
 ) -> Any:
     """The task that the model was exported from; None for a model of another program."""

@@ -66,7 +66,7 @@ def load_config(flags: Any) -> pipeline_pb2.TrainEvalPipelineConfig:
 def _train_and_evaluate(flags: Any) -> None:
     _need(flags, 'model_dir')
     config = load_config(flags)
-    config_lib.validate(config)
+    config_lib.validate(config, flags.mode)
     task = build_task(config)
     metrics = training.train_and_evaluate(
         task,
@@ -81,7 +81,7 @@ def _train_and_evaluate(flags: Any) -> None:
 def _evaluate(flags: Any) -> None:
     _need(flags, 'model_dir')
     config = load_config(flags)
-    config_lib.validate(config)
+    config_lib.validate(config, flags.mode)
     metrics = training.evaluate(
         build_task(config),
         config,
@@ -95,7 +95,7 @@ def _evaluate(flags: Any) -> None:
 def _watch_checkpoints(flags: Any) -> None:
     _need(flags, 'model_dir')
     config = load_config(flags)
-    config_lib.validate(config)
+    config_lib.validate(config, flags.mode)
     if flags.eval_training_data:
         # As the published front end does: the training examples instead of the others.
         del config.eval_input_reader[:]
@@ -114,7 +114,7 @@ def _export(flags: Any) -> None:
     if not flags.model_dir and not flags.pipeline_config_path:
         raise errors.UserError('--mode=export needs --model_dir (or --pipeline_config_path).')
     config = load_config(flags)
-    config_lib.validate(config)
+    config_lib.validate(config, flags.mode)
     _need(flags, 'export_dir')
     checkpoint = checkpoint_files.resolve_checkpoint(flags.checkpoint_path or flags.model_dir)
     if flags.input_type:
