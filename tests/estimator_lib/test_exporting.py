@@ -11,6 +11,7 @@ import tensorflow as tf
 import tiny_task
 from tensorflow.core.protobuf import saved_model_pb2
 
+from estimator_lib import config as config_lib
 from estimator_lib import (
     errors,
     exported_model,
@@ -18,7 +19,6 @@ from estimator_lib import (
     serving,
     visualization,
 )
-from estimator_lib import config as config_lib
 from protos import export_pb2, pipeline_pb2
 
 tf1 = tf.compat.v1
