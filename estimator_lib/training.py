@@ -17,7 +17,7 @@ from estimator_lib import (
     model_fn,
 )
 from estimator_lib import config as config_lib
-from estimator_lib.hooks import early_stopping, preemption
+from estimator_lib.hooks import early_stopping, preemption, progress
 from estimator_lib.task import Task
 from protos import input_reader_pb2, pipeline_pb2
 
@@ -288,7 +288,7 @@ def _train(
             )
         )
     input_fn = train_input_fn(task, config)
-    with evaluation.explained(input_fn):
+    with evaluation.explained(input_fn), progress.closing_bar():
         estimator.train(
             input_fn,
             max_steps=config.train_config.num_steps or None,

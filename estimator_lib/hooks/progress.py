@@ -38,6 +38,16 @@ def paused() -> Iterator[None]:
         _Pauses.total += time.monotonic() - started
 
 
+@contextlib.contextmanager
+def closing_bar() -> Iterator[None]:
+    """Leaves the terminal in order when training ends by an error, which no hook is told of."""
+    try:
+        yield
+    finally:
+        if _Bar.shown is not None:
+            _Bar.shown.close()
+
+
 @dataclasses.dataclass(frozen=True)
 class Progress:
     """What one line says.
@@ -229,6 +239,8 @@ class ProgressHook(tf.estimator.SessionRunHook):
 class _Bar:
     """A bar at the bottom of the terminal; log lines go above it."""
 
+    shown: Optional[_Bar] = None
+
     def __init__(self, num_steps: int):
         import tqdm
         from tqdm.contrib import logging as tqdm_logging
@@ -249,6 +261,7 @@ class _Bar:
                 leave=False,
             )
         )
+        _Bar.shown = self
 
     def move(self, step: int) -> None:
         self._bar.update(step - self._bar.n)
@@ -259,6 +272,7 @@ class _Bar:
 
     def close(self) -> None:
         self._exit.close()
+        _Bar.shown = None
 
 
 def _is_console(handler: logging.Handler) -> bool:

@@ -220,6 +220,21 @@ def test_a_terminal_gets_a_bar_and_lines_above_it(clock, monkeypatch):
     assert logger.handlers == [handler]
 
 
+def test_an_error_closes_the_bar(clock, monkeypatch):
+    def fail():
+        raise KeyError
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, 'stderr', terminal)
+    handler = logging.StreamHandler(terminal)
+    logger = logging.getLogger('estimator_lib')
+    monkeypatch.setattr(logger, 'handlers', [handler])
+    with pytest.raises(KeyError), progress.closing_bar():
+        run(clock, 3, num_steps=10, during=fail)
+    assert logger.handlers == [handler]
+    assert terminal.getvalue().endswith('\r')
+
+
 def test_no_terminal_no_bar(clock, monkeypatch):
     stream = io.StringIO()
     monkeypatch.setattr(sys, 'stderr', stream)
