@@ -250,7 +250,8 @@ def test_sigterm_in_training_saves_and_ends_with_143(processes):
     assert status == 143, err
     assert 'SIGTERM: saving and ending' in err
     assert 'Traceback' not in err and 'went on' not in out
-    assert seconds < 20
+    # It got to the end by itself, not by the deadline.
+    assert 'ending at once' not in err and seconds < preemption.DEADLINE_SECONDS
     saved = int(tf.train.latest_checkpoint(model_dir).rsplit('-', 1)[1])
     assert saved >= 2
 
