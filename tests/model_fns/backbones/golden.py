@@ -28,9 +28,9 @@ from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import shared_folder
 
 from model_fns.backbones import registry
+from tests.conftest import shared_folder
 
 tf1 = tf.compat.v1
 
@@ -208,7 +208,7 @@ def check_atrous_features(build_features: Builder, output_stride: int, end_point
             with tf1.variable_scope('net', reuse=tf1.AUTO_REUSE):
                 end_points = build_features(tf.constant(images), output_stride=stride)
             maps.append(end_points[end_point])
-        _set_lively_weights(session)
+        _set_variables(session, _lively_value)
         strided, atrous = session.run(maps)
     step = 32 // output_stride
     assert strided.shape[1:3] == (3, 4)
@@ -244,24 +244,26 @@ def normalized_input(case: Dict[str, np.ndarray]) -> np.ndarray:
 
 def set_weights(session: tf1.Session) -> None:
     """Gives every global variable of the session's graph its value by the rule of the cases."""
-    rule = weights_rule()
+    _set_variables(session, weights_rule().init)
+
+
+def _lively_value(name: str, shape: Sequence[int]) -> np.ndarray:
+    """Weights that keep the size of what passes through, so that deep features are not all zero."""
+    if len(shape) == 4:
+        inputs = math.prod(shape[:2] if 'depthwise' in name else shape[:3])
+        return np.random.RandomState(len(name)).normal(0.0, (2.0 / inputs) ** 0.5, shape)
+    return np.ones(shape) if name.endswith(('gamma', 'moving_variance')) else np.zeros(shape)
+
+
+def _set_variables(
+    session: tf1.Session, value_of: Callable[[str, Sequence[int]], np.ndarray]
+) -> None:
     variables = session.graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
     values = {
-        variable.initializer.inputs[1]: rule.init(variable.op.name, variable.shape.as_list())
+        variable.initializer.inputs[1]: value_of(variable.op.name, variable.shape.as_list())
         for variable in variables
     }
     session.run([variable.initializer for variable in variables], values)
-
-
-def _set_lively_weights(session: tf1.Session) -> None:
-    """Weights that keep the size of what passes through, so that deep features are not all zero."""
-    session.run(tf1.global_variables_initializer())
-    random = np.random.RandomState(1)
-    for variable in tf1.trainable_variables():
-        shape = variable.shape.as_list()
-        if len(shape) == 4:
-            inputs = math.prod(shape[:3] if 'depthwise' not in variable.op.name else shape[:2])
-            variable.load(random.normal(0.0, (2.0 / inputs) ** 0.5, shape), session)
 
 
 @functools.cache
@@ -344,8 +346,9 @@ def _check_training(
         fetches['gradient_norms'] = [tf.norm(gradient) for gradient in gradients]
         updates = tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)
         set_weights(session)
-        values = session.run(fetches, {built.images: images})
-        end_points = session.run([built.end_points, *updates], {built.images: images})[0]
+        values, end_points, _ = session.run(
+            [fetches, built.end_points, updates], {built.images: images}
+        )
         _check_moving_statistics(case, session)
     for key in ('cross_entropy', 'aux_cross_entropy', 'regularization_loss', 'total_loss'):
         if f'train/{key}' in case:

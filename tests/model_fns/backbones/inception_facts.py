@@ -7,9 +7,9 @@ import json
 from typing import Dict, Optional, Sequence, Tuple
 
 import pytest
-from conftest import shared_folder
 
 from model_fns.backbones import inception_parts
+from tests.conftest import shared_folder
 
 
 def detector_variables(

@@ -57,10 +57,8 @@ def test_features_of_a_detection_model():
 @pytest.mark.parametrize(
     'name, millions',
     [
-        ('mobilenet_v1', 4.2),
         ('mobilenet_v1_075', 2.6),
         ('mobilenet_v1_050', 1.3),
-        ('mobilenet_v1_025', 0.5),
     ],
 )
 def test_parameter_counts_of_the_paper(name, millions):
