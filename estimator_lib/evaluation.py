@@ -12,7 +12,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
 
 import tensorflow as tf
 
-from estimator_lib import checkpoint_files, exporting, inputs, model_fn, summaries
+from estimator_lib import checkpoint_files, export_policies, inputs, model_fn, summaries
 from estimator_lib.hooks import early_stopping, preemption, progress
 from estimator_lib.task import Task
 from protos import eval_pb2
@@ -54,7 +54,7 @@ class Evaluator:
         eval_config: eval_pb2.EvalConfig,
         estimator: tf.estimator.Estimator,
         sets: Sequence[EvaluationSet],
-        exporters: Sequence[exporting.Exporter] = (),
+        exporters: Sequence[export_policies.Exporter] = (),
         stopping: Optional[early_stopping.EarlyStopping] = None,
     ):
         self._task = task

@@ -8,7 +8,7 @@ model loads in about the same time, from one file.
 from __future__ import annotations
 
 import collections
-from typing import Dict, List, Mapping, Optional, Sequence
+from typing import Dict, List, Mapping, Optional, Sequence, Set
 
 import numpy as np
 import tensorflow as tf
@@ -48,15 +48,17 @@ def fold_batch_norms(graph_def: tf1.GraphDef, outputs: Sequence[tf.Tensor]) -> t
     Returns:
         The graph with `BiasAdd` in the places of the batch norms.
     """
-    graph = _Graph(graph_def, [output.op.name for output in outputs])
+    names = [output.op.name for output in outputs]
+    graph = _Graph(graph_def, names)
     replaced: Dict[str, List[tf1.NodeDef]] = {}
     for node in graph_def.node:
         convolution = graph.foldable_convolution(node)
         if convolution is not None:
             replaced.update(_folded(graph, node, convolution))
     result = tf1.GraphDef(versions=graph_def.versions, library=graph_def.library)
-    for node in graph_def.node:
-        result.node.extend(replaced.get(node.name, [node]))
+    nodes = [new for node in graph_def.node for new in replaced.get(node.name, [node])]
+    needed = _needed(nodes, names)
+    result.node.extend(node for node in nodes if node.name in needed)
     return result
 
 
@@ -135,6 +137,19 @@ def _folded(
         convolution.name: [filter_node, new_convolution],
         batch_norm.name: [bias_node, addition],
     }
+
+
+def _needed(nodes: Sequence[tf1.NodeDef], names: Sequence[str]) -> Set[str]:
+    """The names of the nodes that some nodes depend on, and theirs."""
+    inputs = {node.name: [_node_name(name) for name in node.input] for node in nodes}
+    needed: Set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in needed:
+            needed.add(name)
+            waiting.extend(inputs[name])
+    return needed
 
 
 def _constant(name: str, value: np.ndarray, dtype: np.dtype) -> tf1.NodeDef:

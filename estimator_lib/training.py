@@ -12,7 +12,7 @@ from estimator_lib import (
     cluster,
     errors,
     evaluation,
-    exporting,
+    export_policies,
     inputs,
     model_fn,
 )
@@ -267,7 +267,7 @@ def create_evaluator(
         stopping = early_stopping.EarlyStopping.from_config(
             config.train_config.early_stopping, estimator.eval_dir(sets[0].name)
         )
-    exporters = exporting.create_exporters(task, config, estimator.model_dir)
+    exporters = export_policies.create_exporters(task, config, estimator.model_dir)
     return evaluation.Evaluator(task, config.eval_config, estimator, sets, exporters, stopping)
 
 
@@ -308,8 +308,8 @@ def _finish(
     if evaluator is not None:
         evaluator.evaluate(checkpoint, is_final=True)
         return evaluator.last_metrics
-    for exporter in exporting.create_exporters(task, config, estimator.model_dir):
-        if isinstance(exporter, exporting.FinalExporter):
+    for exporter in export_policies.create_exporters(task, config, estimator.model_dir):
+        if isinstance(exporter, export_policies.FinalExporter):
             exporter.export(checkpoint_files.step_of(checkpoint), checkpoint, {}, is_final=True)
     return {}
 
