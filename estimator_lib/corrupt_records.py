@@ -266,7 +266,9 @@ def _damaged_index(file: records.RecordFile, offset: Optional[int]) -> Optional[
     try:
         for frame in records.walk_frames(file):
             frames.append(frame)
-            at_offset = frame.offset == offset and not file.compression
+            # The message has the place of the header, or that of the payload behind it.
+            places = (frame.offset, frame.offset + records.HEADER_BYTES)
+            at_offset = offset in places and not file.compression
             if at_offset and not records.payload_is_sound(file, frame):
                 return frame.index
     except records.FrameError as error:

@@ -190,9 +190,9 @@ class RecordInput:
             names = [f'worker_{number}' for number in range(count)]
         return names, index
 
-    def _watch(self, position: np.ndarray) -> None:
+    def _watch(self, tags: np.ndarray) -> None:
         with self._lock:
-            self._recent.append(position)
+            self._recent.append(tags)
 
 
 def _trainers(config: Optional[tf.estimator.RunConfig]) -> Tuple[Optional[List[str]], int]:

@@ -112,7 +112,9 @@ def advance_position(state: ReaderState) -> tf.Operation:
             state.position.shape[0] - 1,
             aggregation=tf.VariableAggregation.SUM,
         )
-        updates.append(variable.assign(tf.where(counts, state.position, tf.zeros_like(state.position))))
+        updates.append(
+            variable.assign(tf.where(counts, state.position, tf.zeros_like(state.position)))
+        )
     return tf.group(updates)
 
 
@@ -179,7 +181,7 @@ def with_state(
         sources: what is read.
         rows: how many sources there are.
         start: int64 [rows + 1, 3]: where the stream began.
-        watch: called with each position.
+        watch: called with the tags that each batch starts from: int64 [rows].
 
     Returns:
         Elements (features, labels), the features with `READER`.
@@ -191,6 +193,8 @@ def with_state(
     def advance(state: Tuple[tf.Tensor, ...], batch: Any) -> Any:
         (row, tag, ordinal), features, labels = batch
         tags, ordinals, drawn = state
+        if watch is not None:
+            tags = _shown(tags, watch)
         # Both only grow, so a source that the batch has nothing of keeps its own.
         tags = tf.maximum(tags, tf.math.unsorted_segment_max(tag + 1, row, rows))
         ordinals = tf.maximum(ordinals, tf.math.unsorted_segment_max(ordinal + 1, row, rows))
@@ -199,20 +203,18 @@ def with_state(
         totals = tf.stack([start[-1, 0] + drawn, skipped, 0])
         position = tf.stack([tags // INDEX_SPAN, tags % INDEX_SPAN, prints], axis=1)
         position = tf.concat([position, totals[tf.newaxis]], axis=0)
-        if watch is not None:
-            position = _shown(position, watch)
         reader = {'position': position, 'skipped': skipped}
         return (tags, ordinals, drawn), ({**features, READER: reader}, labels)
 
     return batches.scan(state, unconverted(advance))
 
 
-def _shown(position: tf.Tensor, watch: Callable[[np.ndarray], Any]) -> tf.Tensor:
+def _shown(value: tf.Tensor, watch: Callable[[np.ndarray], Any]) -> tf.Tensor:
     def show(value: np.ndarray) -> np.ndarray:
         watch(value)
         return value
 
-    return tf.ensure_shape(tf.numpy_function(show, [position], tf.int64), position.shape)
+    return tf.ensure_shape(tf.numpy_function(show, [value], value.dtype), value.shape)
 
 
 def _fingerprints(sources: Sequence[Source], rows: int) -> List[int]:

@@ -145,7 +145,7 @@ def create_batches(
     Args:
         reading: what is read and how.
         start: int64 [rows + 1, 3], see `reader_state`.
-        watch: called with the position behind each batch when the batch is made.
+        watch: called with the tags, int64 [rows], that each batch starts from when it is made.
 
     Returns:
         Elements (features, labels); the features have `READER`: `position`, `skipped`.

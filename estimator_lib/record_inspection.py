@@ -8,7 +8,7 @@ from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import corrupt_records, errors, reader_state, record_streams, records
+from estimator_lib import corrupt_records, errors, record_streams, records
 from estimator_lib.corrupt_records import RecordProblem, RecordTester
 from estimator_lib.reading import Reading, plan_reading
 from estimator_lib.record_sources import Source, input_files
@@ -106,8 +106,8 @@ def find_failure(
     Args:
         reading: what was read and how.
         error: of the session.
-        recent: positions behind the last batches that were made, oldest first; empty when none
-            was, or it is not known.
+        recent: tags, int64 [rows], that the last batches which were made started from, oldest
+            first; empty when none was, or it is not known.
 
     Returns:
         The first record that fails; None when none does, or the error came from elsewhere.
@@ -117,43 +117,43 @@ def find_failure(
     if isinstance(error, tf.errors.DataLossError):
         files = [file for source in reading.sources for file in source.files]
         return corrupt_records.find_damage(files, error)
-    start = np.zeros([reading.rows + 1, reader_state.COLUMNS], np.int64)
-    limit = None
     if recent:
-        start = recent[0]
+        # The failed batch is none of them; a few that follow it may be.
         limit = (len(recent) + 2) * reading.batch_size
-    for source in reading.sources:
-        problem = _first_failure(reading, source, start[source.row, :2], limit)
+        problem = _first_failure(reading, recent[0], limit)
         if problem is not None:
             return problem
-    return None
+    return _first_failure(reading, np.zeros([reading.rows], np.int64), limit=None)
 
 
 def _first_failure(
-    reading: Reading, source: Source, start: np.ndarray, limit: Optional[int]
+    reading: Reading, tags: np.ndarray, limit: Optional[int]
 ) -> Optional[RecordProblem]:
-    tester = RecordTester(reading.task, reading.mode, reading.seed_of(source))
-    try:
-        for tag, origin, record in _records_from(reading, source, start, limit):
-            problem = tester.failure(record, tag)
-            if problem is not None:
-                return RecordProblem(*record_streams.locate(source, origin), problem)
-    except tf.errors.DataLossError as damage:
-        return corrupt_records.find_damage(source.files, damage)
-    finally:
-        tester.close()
+    """The first record that fails, of so many from each source, or of one epoch."""
+    for source in reading.sources:
+        tester = RecordTester(reading.task, reading.mode, reading.seed_of(source))
+        try:
+            for tag, origin, record in _records_from(reading, source, int(tags[source.row]), limit):
+                problem = tester.failure(record, tag)
+                if problem is not None:
+                    return RecordProblem(*record_streams.locate(source, origin), problem)
+        except tf.errors.DataLossError as damage:
+            return corrupt_records.find_damage(source.files, damage)
+        finally:
+            tester.close()
     return None
 
 
 def _records_from(
-    reading: Reading, source: Source, start: np.ndarray, limit: Optional[int]
+    reading: Reading, source: Source, first_tag: int, limit: Optional[int]
 ) -> Iterator[Tuple[int, int, bytes]]:
     """(tag, origin, record) in order; without a limit, of one epoch."""
     order = reading.order_of(source)
+    start = divmod(first_tag, record_streams.INDEX_SPAN)
     if limit is None:
-        order = dataclasses.replace(order, num_epochs=int(start[0]) + 1)
+        order = dataclasses.replace(order, num_epochs=start[0] + 1)
     with tf.Graph().as_default():
-        stream = record_streams.create_stream(source, order, tf.constant(start))
+        stream = record_streams.create_stream(source, order, tf.constant(start, tf.int64))
         stream = stream.take(-1 if limit is None else limit)
         for _, (tag, (origin, record)) in _run_through(stream):
             yield tag, origin, record

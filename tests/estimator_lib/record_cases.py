@@ -1,4 +1,4 @@
-"""Tiny TFRecords, a task that reads them, and ways to run an input: shared by the tests of inputs."""
+"""Tiny TFRecords, a task that reads them, and ways to read: for the tests of inputs."""
 
 from __future__ import annotations
 
@@ -110,63 +110,67 @@ def reader_of(*patterns: str, **fields) -> input_reader_pb2.InputReader:
     return reader
 
 
-class Run:
-    """One session that reads batches.
+class Read:
+    """What was read.
 
     Attributes:
         ids: of each batch, a list.
         noise: what augmentation drew for each example.
         positions: behind each batch.
         skipped: corrupt records, behind each batch.
-        waits: seconds, of each batch.
         ended: whether the input ended.
     """
 
-    def __init__(
-        self,
-        reader,
-        mode: str = TRAIN,
-        batch_size: int = 4,
-        batches: Optional[int] = None,
-        seed: int = 1,
-        start=None,
-        **options,
-    ):
-        self.input_fn = inputs.create_input_fn(IdTask(), reader, mode, batch_size, seed, **options)
+    def __init__(self):
         self.ids: List[List[int]] = []
         self.noise: List[List[int]] = []
         self.positions: List[np.ndarray] = []
         self.skipped: List[int] = []
-        self.waits: List[float] = []
         self.ended = False
-        with tf.Graph().as_default():
-            features, _ = self.input_fn()
-            features, state = inputs.pop_reader_state(features)
-            fetches = [features[IMAGE], features['noise'], state, features[SOURCE_ID]]
-            variables = tf1.global_variables()
-            with tf1.Session() as session:
-                session.run(tf1.global_variables_initializer())
-                if start is not None:
-                    variables[0].load(start, session)
-                session.run(tf1.tables_initializer())
-                self._run(session, fetches, batches)
-
-    def _run(self, session, fetches, batches):
-        while batches is None or len(self.ids) < batches:
-            try:
-                ids, noise, state, _ = session.run(fetches)
-            except tf.errors.OutOfRangeError:
-                self.ended = True
-                return
-            self.ids.append(list(ids))
-            self.noise.append(list(noise))
-            self.positions.append(state.position)
-            self.skipped.append(int(state.skipped))
-            self.waits.append(float(state.wait_seconds))
 
     @property
     def all_ids(self) -> List[int]:
         return [number for batch in self.ids for number in batch]
+
+
+class Input:
+    """A graph with an input, that can be read several times."""
+
+    def __init__(self, reader, mode: str = TRAIN, batch_size: int = 4, seed: int = 1, **options):
+        self.input_fn = inputs.create_input_fn(IdTask(), reader, mode, batch_size, seed, **options)
+        with tf.Graph().as_default() as graph:
+            features, _ = self.input_fn()
+            features, state = inputs.pop_reader_state(features)
+            self._fetches = [features[IMAGE], features['noise'], state.position, state.skipped]
+            self._start = tf1.placeholder(tf.int64)
+            variables = tf1.global_variables()
+            self._assign = variables[0].assign(self._start) if variables else None
+            self._initialize = [tf1.global_variables_initializer(), tf1.tables_initializer()]
+        self._session = tf1.Session(graph=graph)
+
+    def read(self, batches: Optional[int] = None, start: Optional[np.ndarray] = None) -> Read:
+        """So many batches, or all, from a position."""
+        self._session.run(self._initialize[0])
+        if start is not None:
+            self._session.run(self._assign, {self._start: start})
+        self._session.run(self._initialize[1])
+        found = Read()
+        while batches is None or len(found.ids) < batches:
+            try:
+                ids, noise, position, skipped = self._session.run(self._fetches)
+            except tf.errors.OutOfRangeError:
+                found.ended = True
+                break
+            found.ids.append(list(ids))
+            found.noise.append(list(noise))
+            found.positions.append(position)
+            found.skipped.append(int(skipped))
+        return found
+
+
+def run(reader, mode: str = TRAIN, batches: Optional[int] = None, start=None, **options) -> Read:
+    """Reads so many batches, or all; options are those of `Input`."""
+    return Input(reader, mode, **options).read(batches, start)
 
 
 def raw_ids(source, order, start=(0, 0), count: int = -1) -> List[int]:
