@@ -87,34 +87,50 @@ def test_the_signature(exported, kind, dtype, name, shape):
     assert not any('Var' in op for op in ops)
 
 
+def sent_to(kind):
+    """The images in the form in which a model takes them."""
+    if kind == export_pb2.IMAGE_TENSOR:
+        return IMAGES
+    encoded = [visualization.encode_png(image) for image in IMAGES]
+    if kind == export_pb2.ENCODED_IMAGE_STRING_TENSOR:
+        return encoded
+    return [exported_model._example(one) for one in encoded]
+
+
 @pytest.mark.parametrize('kind', KINDS)
 def test_exports_load_in_tensorflow_2(exported, kind):
     loaded = tf.saved_model.load(exported[kind])
-    sent = {
-        KINDS[0]: IMAGES,
-        KINDS[1]: [visualization.encode_png(image) for image in IMAGES],
-        KINDS[2]: [exported_model._example(visualization.encode_png(one)) for one in IMAGES],
-    }[kind]
-    logits = loaded.signatures['serving_default'](inputs=tf.constant(sent))['logits']
+    logits = loaded.signatures['serving_default'](inputs=tf.constant(sent_to(kind)))['logits']
     expected = tiny_task.expected_logits(IMAGES, tiny_task.values())
     np.testing.assert_allclose(logits, expected, rtol=1e-5, atol=1e-6)
 
 
+# `saved_model_cli run` on several models, importing TensorFlow once.
+_COMMAND_LINE_TOOL = """
+import sys
+from absl import flags
+from tensorflow.python.tools import saved_model_cli
+for model, folder in zip(sys.argv[1::2], sys.argv[2::2]):
+    flags.FLAGS([
+        'saved_model_cli', '--dir', model, '--tag_set', 'serve', '--outdir', folder,
+        '--signature_def', 'serving_default', '--inputs', f'inputs={folder}/sent.npy',
+    ])
+    saved_model_cli.run()
+"""
+
+
 def test_exports_answer_through_the_command_line_tool(exported, tmp_path):
-    np.save(tmp_path / 'images.npy', IMAGES)
-    command = os.path.join(os.path.dirname(sys.executable), 'saved_model_cli')
-    done = subprocess.run(
-        [
-            *(command, 'run', '--dir', exported[KINDS[0]], '--tag_set', 'serve'),
-            *('--signature_def', 'serving_default', '--outdir', str(tmp_path)),
-            *('--inputs', f'inputs={tmp_path}/images.npy'),
-        ],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    arguments = []
+    for kind in KINDS:
+        folder = tmp_path / str(kind)
+        folder.mkdir()
+        np.save(folder / 'sent.npy', np.array(sent_to(kind)))
+        arguments += [exported[kind], str(folder)]
+    subprocess.run([sys.executable, '-c', _COMMAND_LINE_TOOL, *arguments], check=True)
     expected = tiny_task.expected_logits(IMAGES, tiny_task.values())
-    np.testing.assert_allclose(np.load(tmp_path / 'logits.npy'), expected, rtol=1e-5, atol=1e-6)
+    for kind in KINDS:
+        logits = np.load(tmp_path / str(kind) / 'logits.npy')
+        np.testing.assert_allclose(logits, expected, rtol=1e-5, atol=1e-6)
 
 
 def encode(op, image, **options):
