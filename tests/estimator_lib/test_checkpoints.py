@@ -455,3 +455,39 @@ def test_what_a_saver_needs_and_lacks_is_still_an_error(graph, tmp_path):
     saver.build()
     with tf1.Session() as session, pytest.raises(tf.errors.OpError):
         saver.restore(session, prefix)
+
+
+@pytest.mark.parametrize('step', [None, 30])
+def test_inference_reads_the_model_and_the_step_where_there_is_one(graph, tmp_path, step):
+    values = {'conv/weights': array(2, 2), 'unused': array(3)}
+    if step:
+        values['global_step'] = np.int64(step)
+    prefix = save(tmp_path / 'model.ckpt', values)
+    collections = [tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.MODEL_VARIABLES]
+    weights = variable('conv/weights', [2, 2], collections=collections)
+    global_step = tf1.train.create_global_step()
+    saver = checkpoints.create_inference_saver()
+    saver.build()
+    graph.finalize()
+    with tf1.Session() as session:
+        saver.restore(session, prefix)
+        np.testing.assert_array_equal(session.run(weights), array(2, 2))
+        assert session.run(global_step) == (step or 0)
+
+
+def test_inference_on_moving_averages(graph, tmp_path):
+    average = 'conv/weights/ExponentialMovingAverage'
+    prefix = save(tmp_path / 'm', {'conv/weights': array(2), average: array(2, start=8)})
+    collections = [tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.MODEL_VARIABLES]
+    weights = variable('conv/weights', [2], collections=collections)
+    with tf1.Session() as session:
+        checkpoints.create_inference_saver(use_moving_averages=True).restore(session, prefix)
+        np.testing.assert_array_equal(session.run(weights), [8, 9])
+
+
+def test_inference_refuses_another_model(graph, tmp_path):
+    prefix = save(tmp_path / 'm', {'conv/weights': array(2)})
+    collections = [tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.MODEL_VARIABLES]
+    variable('conv/weights', [3], collections=collections)
+    with tf1.Session() as session, pytest.raises(errors.CheckpointError, match='not a checkpoint'):
+        checkpoints.create_inference_saver().restore(session, prefix)
