@@ -150,9 +150,9 @@ class SsdModel:
         of_classes = rules.classification(logits, assigned.class_targets, assigned.class_weights)
         of_boxes = self._localization(predictions, assigned)
         classification, localization = rules.reduction.reduce(
-            mining.AnchorLosses(of_classes, of_boxes, logits),
+            mining.AnchorLosses(of_classes, of_boxes),
             assigned,
-            self._decoded(predictions),
+            lambda: self._decoded(predictions),
         )
         normalizer = tf.constant(1.0)
         if rules.by_matches:
@@ -192,8 +192,7 @@ class SsdModel:
         return self._post_processor.apply(
             self._decoded(predictions)[:, :, tf.newaxis, :],
             predictions[fields.CLASS_LOGITS],
-            windows=windows,
-            background_column=self.class_columns > self.num_classes,
+            windows,
         )
 
 
@@ -240,7 +239,10 @@ def build_ssd(config: ssd_pb2.Ssd) -> SsdModel:
         ),
         box_coder=coder,
         post_processor=post_processing.build_post_processing(
-            config.post_processing, 'model.ssd.post_processing'
+            config.post_processing,
+            'model.ssd.post_processing',
+            config.num_classes,
+            background_column,
         ),
         loss_rules=_loss_rules(config),
         background_column=background_column,

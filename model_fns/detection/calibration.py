@@ -1,0 +1,201 @@
+"""Calibration: makes scores the probabilities that they look like.
+
+Functions are by column of the class predictions: where the first column is background, a class has
+the number of its label map item.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Callable, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib import errors
+from protos import post_processing_pb2
+
+# Points (x, y) of a piecewise linear function, by growing x.
+Points = Sequence[Tuple[float, float]]
+
+# Scores are kept off 0 and 1, whose logits are infinite.
+_LEAST, _MOST = 1e-30, 1.0 - 2.0**-24
+
+
+@dataclasses.dataclass(frozen=True)
+class Calibration:
+    """What is done to logits before, and to scores after, they are converted.
+
+    Attributes:
+        temperature: logits are divided by it.
+        of_scores: float32 [B, A, columns] -> the same shape; None: scores stay.
+    """
+
+    temperature: float = 1.0
+    of_scores: Optional[Callable[[tf.Tensor], tf.Tensor]] = None
+
+
+def piecewise_linear(scores: tf.Tensor, points: Points) -> tf.Tensor:
+    """The same piecewise linear function of all scores; constant beyond its ends.
+
+    Args:
+        scores: float32, of any shape.
+        points: of the function.
+    """
+    flat = tf.reshape(scores, [1, -1])
+    return tf.reshape(_interpolated(flat, [points]), tf.shape(scores))
+
+
+def piecewise_linear_by_column(scores: tf.Tensor, points: Mapping[int, Points]) -> tf.Tensor:
+    """A piecewise linear function for each column of [B, A, columns]; others stay."""
+    columns = scores.shape[2]
+    identity = ((0.0, 0.0), (1.0, 1.0))
+    by_column = tf.transpose(scores, [2, 0, 1])
+    calibrated = _interpolated(
+        tf.reshape(by_column, [columns, -1]), [points.get(k, identity) for k in range(columns)]
+    )
+    calibrated = tf.transpose(tf.reshape(calibrated, tf.shape(by_column)), [1, 2, 0])
+    return tf.where(_has_function(points, columns), calibrated, scores)
+
+
+def sigmoid(scores: tf.Tensor, a: float, b: float) -> tf.Tensor:
+    """1 / (1 + exp(a logit(score) + b)) (Platt 1999); a = -1 and b = 0 leave scores as they are."""
+    scores = tf.clip_by_value(scores, _LEAST, _MOST)
+    logits = tf.math.log(scores) - tf.math.log1p(-scores)
+    return tf.sigmoid(-(a * logits + b))
+
+
+def sigmoid_by_column(
+    scores: tf.Tensor, parameters: Mapping[int, Tuple[float, float]]
+) -> tf.Tensor:
+    """`sigmoid` with (a, b) for each column of [B, A, columns]; others stay."""
+    columns = scores.shape[2]
+    a, b = np.transpose([parameters.get(k, (-1.0, 0.0)) for k in range(columns)])
+    calibrated = sigmoid(scores, tf.constant(a, tf.float32), tf.constant(b, tf.float32))
+    return tf.where(_has_function(parameters, columns), calibrated, scores)
+
+
+def build_calibration(
+    config: post_processing_pb2.CalibrationConfig, where: str, columns: int
+) -> Calibration:
+    """The calibration that a config describes.
+
+    Args:
+        config: at most one of its functions is set.
+        where: its path, for error messages.
+        columns: of the class predictions.
+
+    Raises:
+        errors.ConfigError: it describes none, or one that is no function.
+    """
+    kind = config.WhichOneof('calibrator')
+    if kind is None:
+        raise errors.ConfigError(
+            f'{where}: empty; expected function_approximation, class_id_function_approximations, '
+            'sigmoid_calibration, class_id_sigmoid_calibrations or '
+            'temperature_scaling_calibration.'
+        )
+    where = f'{where}.{kind}'
+    chosen = getattr(config, kind)
+    if kind == 'temperature_scaling_calibration':
+        if not chosen.scaler > 0:
+            raise errors.ConfigError(f'{where}.scaler: {chosen.scaler:g}; expected more than 0.')
+        return Calibration(temperature=chosen.scaler)
+    return Calibration(of_scores=_FUNCTIONS[kind](chosen, where, columns))
+
+
+ScoreFunction = Callable[[tf.Tensor], tf.Tensor]
+
+
+def _build_points(
+    config: post_processing_pb2.FunctionApproximation, where: str, columns: int
+) -> ScoreFunction:
+    del columns
+    points = _points(config.x_y_pairs, f'{where}.x_y_pairs')
+    return lambda scores: piecewise_linear(scores, points)
+
+
+def _build_points_by_column(
+    config: post_processing_pb2.ClassIdFunctionApproximations, where: str, columns: int
+) -> ScoreFunction:
+    where = f'{where}.class_id_xy_pairs_map'
+    _check_columns(config.class_id_xy_pairs_map, where, columns)
+    points = {
+        column: _points(pairs, f'{where}.{column}')
+        for column, pairs in sorted(config.class_id_xy_pairs_map.items())
+    }
+    return lambda scores: piecewise_linear_by_column(scores, points)
+
+
+def _build_sigmoid(
+    config: post_processing_pb2.SigmoidCalibration, where: str, columns: int
+) -> ScoreFunction:
+    del where, columns
+    parameters = config.sigmoid_parameters
+    return lambda scores: sigmoid(scores, parameters.a, parameters.b)
+
+
+def _build_sigmoid_by_column(
+    config: post_processing_pb2.ClassIdSigmoidCalibrations, where: str, columns: int
+) -> ScoreFunction:
+    by_column = config.class_id_sigmoid_parameters_map
+    _check_columns(by_column, f'{where}.class_id_sigmoid_parameters_map', columns)
+    parameters = {column: (one.a, one.b) for column, one in sorted(by_column.items())}
+    return lambda scores: sigmoid_by_column(scores, parameters)
+
+
+_FUNCTIONS = {
+    'function_approximation': _build_points,
+    'class_id_function_approximations': _build_points_by_column,
+    'sigmoid_calibration': _build_sigmoid,
+    'class_id_sigmoid_calibrations': _build_sigmoid_by_column,
+}
+
+
+def _points(config: post_processing_pb2.XYPairs, where: str) -> Points:
+    points = [(pair.x, pair.y) for pair in config.x_y_pair]
+    if not points:
+        raise errors.ConfigError(f'{where}: empty; expected at least one x_y_pair.')
+    for index, (before, after) in enumerate(zip(points, points[1:]), start=1):
+        if not after[0] >= before[0]:
+            raise errors.ConfigError(
+                f'{where}.x_y_pair.{index}.x: {after[0]:g} after {before[0]:g}; expected points by '
+                'growing x.'
+            )
+    return points
+
+
+def _check_columns(columns: Mapping[int, object], where: str, num_columns: int) -> None:
+    if not columns:
+        raise errors.ConfigError(f'{where}: empty; expected at least one class.')
+    for column in sorted(columns):
+        if not 0 <= column < num_columns:
+            raise errors.ConfigError(
+                f'{where}: class {column}; the model has {num_columns} columns of class '
+                f'predictions, so expected 0 to {num_columns - 1}.'
+            )
+
+
+def _has_function(functions: Mapping[int, object], columns: int) -> tf.Tensor:
+    return tf.constant([column in functions for column in range(columns)])
+
+
+def _interpolated(values: tf.Tensor, functions: Sequence[Points]) -> tf.Tensor:
+    """One piecewise linear function for each row.
+
+    Args:
+        values: float32 [rows, n].
+        functions: the points of each.
+    """
+    most = max(2, *(len(points) for points in functions))
+    # Rows of the same length: the last point is repeated.
+    padded = [[*points, *[points[-1]] * (most - len(points))] for points in functions]
+    x, y = (tf.constant(part) for part in np.moveaxis(np.array(padded, np.float32), 2, 0))
+    inside = tf.clip_by_value(values, x[:, :1], x[:, -1:])
+    after = tf.searchsorted(x, inside, side='right')
+    after = tf.clip_by_value(after, 1, most - 1)
+    x0, x1, y0, y1 = (
+        tf.gather(knots, rows, batch_dims=1)
+        for knots, rows in ((x, after - 1), (x, after), (y, after - 1), (y, after))
+    )
+    return y0 + (y1 - y0) * tf.math.divide_no_nan(inside - x0, x1 - x0)
