@@ -19,7 +19,9 @@ from typing import Callable, Optional, Sequence, Tuple, Union
 import tensorflow as tf
 
 from model_fns.weights import (  # noqa: F401  A network's file needs this one import.
+    HE_NORMAL,
     ONES,
+    TRUNCATED_STDDEV,
     XAVIER,
     ZEROS,
     Initializer,

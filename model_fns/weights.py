@@ -65,9 +65,21 @@ ZEROS = Initializer('constant', 0.0, fan=None)
 ONES = Initializer('constant', 1.0, fan=None)
 
 
+# What cutting the tails off beyond two standard deviations leaves of a standard deviation of 1.
+TRUNCATED_STDDEV = 0.87962566103423978
+
+
 def truncated_normal(stddev: float, mean: float = 0.0) -> Initializer:
     """Normal, redrawn beyond two standard deviations."""
     return Initializer('truncated_normal', stddev, mean, fan=None)
+
+
+def scaled_normal(factor: float, fan: str) -> Initializer:
+    """Truncated normal of a standard deviation of exactly sqrt(factor / n), see `Initializer`."""
+    return Initializer('truncated_normal', factor / (1.3 * TRUNCATED_STDDEV**2), fan=fan)
+
+
+HE_NORMAL = scaled_normal(2.0, 'in')  # He et al. 2015.
 
 
 @dataclasses.dataclass(frozen=True)

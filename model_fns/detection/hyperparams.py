@@ -7,7 +7,7 @@ from typing import Callable, Optional
 import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns import layers
+from model_fns import layers, weights
 from protos import hyperparams_pb2
 
 _Hyperparams = hyperparams_pb2.Hyperparams
@@ -102,11 +102,11 @@ def _named_initializer(name: str, where: str) -> layers.Initializer:
     # sqrt(3 f / n), which gives Glorot's sqrt(6 / (in + out)) with f = 1 and the mean of the two.
     known = {
         'glorot_uniform': layers.Initializer('uniform', 1.0, fan='avg'),
-        'glorot_normal': layers.Initializer('truncated_normal', 1.0, fan='avg'),
+        'glorot_normal': weights.scaled_normal(1.0, 'avg'),
         'he_uniform': layers.Initializer('uniform', 2.0, fan='in'),
-        'he_normal': layers.Initializer('truncated_normal', 2.0, fan='in'),
+        'he_normal': layers.HE_NORMAL,
         'lecun_uniform': layers.Initializer('uniform', 1.0, fan='in'),
-        'lecun_normal': layers.Initializer('truncated_normal', 1.0, fan='in'),
+        'lecun_normal': weights.scaled_normal(1.0, 'in'),
         'zeros': layers.ZEROS,
         'ones': layers.ONES,
     }

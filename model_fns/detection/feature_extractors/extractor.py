@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import importlib
-from typing import Callable, Dict, List, Optional, Tuple
+from typing import Callable, List, Optional, Tuple
 
 import tensorflow as tf
 
@@ -19,6 +19,9 @@ from protos import ssd_pb2
 tf1 = tf.compat.v1
 
 SCOPE = 'FeatureExtractor'
+
+# Where the config of a feature extractor is, for error messages.
+WHERE = 'model.ssd.feature_extractor'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,24 +47,29 @@ class Settings:
         style: of the layers that are added to the backbone; of the backbone too where
             `override_base` is set.
         override_base: whether the backbone has `style` instead of its published one.
+        train_batch_norm: whether the backbone's batch norm, in its published style, uses and
+            updates batch statistics in training.
+        inplace_update: see `layers.BatchNorm.inplace_update`; for the same batch norm.
         depth_multiplier: factor on channel counts.
         min_depth: least channel count that the factor leaves.
         pad_to_multiple: images are padded to a multiple of it, at the bottom and right.
         padding: of convolutions: `SAME`, or `FIXED` for explicit padding.
         use_depthwise: separable convolutions in the added layers.
         num_layers: feature maps, for the networks without a pyramid.
-        pyramid: levels, for the networks with one.
+        pyramid: levels, for the networks with one; None: the network's own.
     """
 
     style: layers.LayerStyle
     override_base: bool = False
+    train_batch_norm: bool = True
+    inplace_update: bool = False
     depth_multiplier: float = 1.0
     min_depth: int = 16
     pad_to_multiple: int = 1
     padding: layers.Padding = 'SAME'
     use_depthwise: bool = False
     num_layers: int = 6
-    pyramid: Pyramid = Pyramid()
+    pyramid: Optional[Pyramid] = None
 
     def depth(self, channels: float) -> int:
         """Channels after the factor."""
@@ -70,26 +78,37 @@ class Settings:
     def base_style(
         self,
         published: Callable[[bool, backbones.Options], layers.LayerStyle],
+        options: Optional[backbones.Options] = None,
         **changes: object,
     ) -> layers.LayerStyle:
         """The backbone's style.
 
         Args:
             published: its style in its paper's implementation.
+            options: of that style; None: the published ones.
             **changes: how detection differs from that.
         """
         if self.override_base:
             return self.style
-        style = published(self.style.is_training, backbones.Options()).but(**changes)
-        ours = self.style.batch_norm
-        if style.batch_norm is None or ours is None:
-            return style
-        # Whether statistics are frozen is the model's decision, not the backbone's.
-        return style.but(
-            batch_norm=dataclasses.replace(
-                style.batch_norm, train=ours.train, inplace_update=ours.inplace_update
-            )
+        style = published(self.style.is_training, options or backbones.Options())
+        return self.with_statistics(style.but(**changes))
+
+    def with_statistics(self, style: layers.LayerStyle) -> layers.LayerStyle:
+        """A style of the network's own, with batch norm following the batch as the model says."""
+        norm = dataclasses.replace(
+            style.batch_norm,
+            train=self.train_batch_norm,
+            inplace_update=self.inplace_update,
         )
+        return style.but(batch_norm=norm)
+
+
+# The config's fields that have another name than the settings they become.
+_FIELD_NAMES = {
+    'padding': 'use_explicit_padding',
+    'override_base': 'override_base_feature_extractor_hyperparams',
+    'pyramid': 'fpn',
+}
 
 
 class FeatureExtractor(abc.ABC):
@@ -99,12 +118,27 @@ class FeatureExtractor(abc.ABC):
         settings: from the config.
 
     Attributes:
+        backbone_scope: the scope of the backbone in the extractor's: what classification
+            checkpoints have at the top.
         min_size: smallest input height and width, in pixels.
+        unsupported: settings that the network has no place for, and why; they must be left out.
+
+    Raises:
+        errors.ConfigError: a setting that is not supported.
     """
 
+    backbone_scope: str
     min_size = 1
+    unsupported: Tuple[Tuple[str, str], ...] = ()
 
     def __init__(self, settings: Settings):
+        for name, reason in self.unsupported:
+            # Class attributes of a dataclass are the defaults of its fields.
+            if getattr(settings, name) != getattr(Settings, name):
+                field = _FIELD_NAMES.get(name, name)
+                raise errors.ConfigError(
+                    f'{WHERE}.{field}: not honoured by this type of feature extractor: {reason}.'
+                )
         self.settings = settings
 
     def preprocess(self, images: tf.Tensor) -> tf.Tensor:
@@ -142,9 +176,18 @@ class FeatureExtractor(abc.ABC):
 EXTRACTORS: Registry[Callable[[Settings], FeatureExtractor]] = Registry('feature extractor')
 
 # One line a family: the module that registers its types when it is imported.
-_FAMILIES = ('mobilenet_v1',)
+_FAMILIES = (
+    'mobilenet_v1',
+    'mobilenet_v2',
+    'mobilenet_v3',
+    'mobiledet',
+    'inception',
+    'resnet_v1',
+)
 
-# Types of the TF2 configs, and the network of ours that is the same.
+# Types of the TF2 configs, and the network of ours that computes the same. (Their ResNets stride in
+# the first unit of a block, ours subsample between the blocks of a pyramid: the same for 1x1
+# convolutions.) Names of variables differ, so their checkpoints do not restore here.
 _SAME_NETWORKS = {
     'ssd_mobilenet_v1_keras': 'ssd_mobilenet_v1',
     'ssd_mobilenet_v1_fpn_keras': 'ssd_mobilenet_v1_fpn',
@@ -173,27 +216,30 @@ def build_feature_extractor(
     Raises:
         errors.ConfigError: an unknown type, or a field that is not honoured.
     """
-    where = 'model.ssd.feature_extractor'
-    _refuse(config, where)
+    _refuse(config)
     style = hyperparams.build_layer_style(
-        config.conv_hyperparams, is_training, f'{where}.conv_hyperparams', inplace_batch_norm_update
+        config.conv_hyperparams, is_training, f'{WHERE}.conv_hyperparams', inplace_batch_norm_update
     )
     if freeze_batch_norm and style.batch_norm is not None:
         style = style.but(batch_norm=dataclasses.replace(style.batch_norm, train=False))
+    pyramid = None
+    if config.HasField('fpn'):
+        fpn = config.fpn
+        pyramid = Pyramid(fpn.min_level, fpn.max_level, fpn.additional_layer_depth)
     settings = Settings(
         style=style,
         override_base=config.override_base_feature_extractor_hyperparams,
+        train_batch_norm=not freeze_batch_norm,
+        inplace_update=inplace_batch_norm_update,
         depth_multiplier=config.depth_multiplier,
         min_depth=config.min_depth,
         pad_to_multiple=config.pad_to_multiple,
         padding='FIXED' if config.use_explicit_padding else 'SAME',
         use_depthwise=config.use_depthwise,
         num_layers=config.num_layers,
-        pyramid=Pyramid(
-            config.fpn.min_level, config.fpn.max_level, config.fpn.additional_layer_depth
-        ),
+        pyramid=pyramid,
     )
-    return get_extractor(config.type, f'{where}.type')(settings)
+    return get_extractor(config.type, f'{WHERE}.type')(settings)
 
 
 def get_extractor(name: str, where: str = '') -> Callable[[Settings], FeatureExtractor]:
@@ -207,13 +253,13 @@ def get_extractor(name: str, where: str = '') -> Callable[[Settings], FeatureExt
     return EXTRACTORS.get(_SAME_NETWORKS.get(name, name), where)
 
 
-def _refuse(config: ssd_pb2.SsdFeatureExtractor, where: str) -> None:
+def _refuse(config: ssd_pb2.SsdFeatureExtractor) -> None:
     for field in ('bifpn', 'spaghettinet_arch_name'):
         if config.HasField(field):
-            raise errors.ConfigError(f'{where}.{field}: there is no network that has it.')
+            raise errors.ConfigError(f'{WHERE}.{field}: no type of feature extractor has it here.')
     if config.replace_preprocessor_with_placeholder:
         raise errors.ConfigError(
-            f'{where}.replace_preprocessor_with_placeholder: not honoured; images are always '
+            f'{WHERE}.replace_preprocessor_with_placeholder: not honoured; images are always '
             'preprocessed as the network was trained.'
         )
 
@@ -231,60 +277,3 @@ def pad_to_multiple(images: tf.Tensor, multiple: int) -> tf.Tensor:
     padded = tf.pad(images, [[0, 0], [0, extra[0]], [0, extra[1]], [0, 0]])
     padded.set_shape([images.shape[0], *static, images.shape[3]])
     return padded
-
-
-@dataclasses.dataclass(frozen=True)
-class MapLayout:
-    """One feature map of a detector without a pyramid.
-
-    Attributes:
-        tap: the backbone's end point that it is; None: convolutions on the map before it.
-        depth: its channels, before the factor, where it is convolutions.
-        kernel_size: of those.
-    """
-
-    tap: Optional[str] = None
-    depth: int = 0
-    kernel_size: int = 3
-
-
-def stacked_maps(
-    end_points: Dict[str, tf.Tensor], layout: Tuple[MapLayout, ...], settings: Settings
-) -> List[tf.Tensor]:
-    """Feature maps tapped from a backbone, and smaller ones stacked on the last of them.
-
-    A stacked map is a 1x1 convolution to half its channels, then a 3x3 one with stride 2 (Liu et
-    al. 2016, figure 2). Its layers are named after the last tap.
-
-    Args:
-        end_points: of the backbone.
-        layout: of all maps; the first `settings.num_layers` are made.
-        settings: style, padding and channel rule.
-    """
-    maps: List[tf.Tensor] = []
-    base = ''
-    for index, one in enumerate(layout[: settings.num_layers]):
-        if one.tap is not None:
-            base = one.tap.replace('/', '_')
-            maps.append(end_points[one.tap])
-        else:
-            maps.append(_stacked_map(maps[-1], f'{base}_', index, one, settings))
-    return maps
-
-
-def _stacked_map(
-    features: tf.Tensor, prefix: str, index: int, layout: MapLayout, settings: Settings
-) -> tf.Tensor:
-    half, depth = settings.depth(layout.depth / 2), settings.depth(layout.depth)
-    size = layout.kernel_size
-    features = layers.conv2d(
-        features, half, 1, settings.style, f'{prefix}1_Conv2d_{index}_1x1_{half}'
-    )
-    scope = f'{prefix}2_Conv2d_{index}_{size}x{size}_s2_{depth}'
-    stride_2 = {'stride': 2, 'padding': settings.padding}
-    if not settings.use_depthwise:
-        return layers.conv2d(features, depth, size, settings.style, scope, **stride_2)
-    features = layers.depthwise_conv2d(
-        features, size, settings.style, f'{scope}_depthwise', **stride_2
-    )
-    return layers.conv2d(features, depth, 1, settings.style, scope)

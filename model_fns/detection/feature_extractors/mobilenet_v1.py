@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional
+from typing import Dict, List, Tuple
 
 import tensorflow as tf
 
@@ -11,12 +11,20 @@ from model_fns.detection.feature_extractors import pyramids
 from model_fns.detection.feature_extractors.extractor import (
     EXTRACTORS,
     FeatureExtractor,
+    Settings,
+)
+from model_fns.detection.feature_extractors.stacks import (
     MapLayout,
-    stacked_maps,
+    StackedExtractor,
+    layout_of,
+    pooled_maps,
 )
 
 tf1 = tf.compat.v1
 
+_LAST_CHANNELS = (1024, 1024)
+# Narrower, for the pyramid with separable convolutions.
+_LITE_LAST_CHANNELS = (512, 256)
 
 # The backbone's end point at each level of a pyramid.
 _PYRAMID_TAPS = {
@@ -27,48 +35,37 @@ _PYRAMID_TAPS = {
 }
 
 
-class _MobileNetV1Extractor(FeatureExtractor):
-    """What the variants share: the backbone."""
+def _end_points(
+    images: tf.Tensor,
+    settings: Settings,
+    penalize_depthwise: bool = True,
+    last_channels: Tuple[int, int] = _LAST_CHANNELS,
+) -> Dict[str, tf.Tensor]:
+    """The backbone's feature maps by name, in the current scope.
 
-    min_size = 33
-    # As published for detection, unlike for classification.
-    penalize_depthwise = True
-
-    def end_points(
-        self, images: tf.Tensor, final_endpoint: Optional[str] = None
-    ) -> Dict[str, tf.Tensor]:
-        """The backbone's feature maps by name, in the current scope."""
-        settings = self.settings
-        return mobilenet_v1.mobilenet_v1_features(
-            images,
-            settings.base_style(
-                mobilenet_v1.mobilenet_v1_style, penalize_depthwise=self.penalize_depthwise
-            ),
-            depth_multiplier=settings.depth_multiplier,
-            min_depth=settings.min_depth,
-            padding=settings.padding,
-            final_endpoint=final_endpoint or mobilenet_v1.LAST_END_POINT,
-        )
+    For detection it is published with penalties on depthwise weights, unlike for classification.
+    """
+    return mobilenet_v1.mobilenet_v1_features(
+        images,
+        settings.base_style(mobilenet_v1.mobilenet_v1_style, penalize_depthwise=penalize_depthwise),
+        depth_multiplier=settings.depth_multiplier,
+        min_depth=settings.min_depth,
+        last_channels=last_channels,
+        padding=settings.padding,
+    )
 
 
 @EXTRACTORS.register('ssd_mobilenet_v1')
-class SsdMobileNetV1(_MobileNetV1Extractor):
+class SsdMobileNetV1(StackedExtractor):
     """Two taps, and four maps stacked on them (Huang et al. 2017)."""
 
-    layout = (
-        MapLayout('Conv2d_11_pointwise'),
-        MapLayout('Conv2d_13_pointwise'),
-        MapLayout(depth=512),
-        MapLayout(depth=256),
-        MapLayout(depth=256),
-        MapLayout(depth=128),
-    )
+    backbone_scope = mobilenet_v1.SCOPE
+    penalize_depthwise = True
+    layout = layout_of(['Conv2d_11_pointwise', 'Conv2d_13_pointwise'])
 
-    def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
-        """See `FeatureExtractor`."""
-        end_points = self.end_points(images)
-        with tf1.variable_scope(mobilenet_v1.SCOPE):
-            return stacked_maps(end_points, self.layout, self.settings)
+    def end_points(self, images: tf.Tensor) -> Dict[str, tf.Tensor]:
+        """See `StackedExtractor`."""
+        return _end_points(images, self.settings, self.penalize_depthwise)
 
 
 @EXTRACTORS.register('embedded_ssd_mobilenet_v1')
@@ -76,42 +73,41 @@ class EmbeddedSsdMobileNetV1(SsdMobileNetV1):
     """Five maps; the last convolution is 2x2, for a 256x256 image's 2x2 map."""
 
     penalize_depthwise = False
-    layout = (
-        MapLayout('Conv2d_11_pointwise'),
-        MapLayout('Conv2d_13_pointwise'),
-        MapLayout(depth=512),
-        MapLayout(depth=256),
-        MapLayout(depth=256, kernel_size=2),
-    )
+    layout = (*SsdMobileNetV1.layout[:4], MapLayout(depth=256, kernel_size=2))
 
 
 @EXTRACTORS.register('ssd_mobilenet_v1_fpn')
-class SsdMobileNetV1Fpn(_MobileNetV1Extractor):
-    """Levels 3 to 7 of a feature pyramid."""
+class SsdMobileNetV1Fpn(FeatureExtractor):
+    """Levels 3 to 7, unless told otherwise, of a feature pyramid."""
+
+    backbone_scope = mobilenet_v1.SCOPE
+    min_size = 33
+    unsupported = (('num_layers', pyramids.LEVELS_ARE_THOSE_OF_FPN),)
 
     def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
         """See `FeatureExtractor`."""
-        end_points = self.end_points(images)
-        pyramid = self.settings.pyramid
-        tapped = range(pyramid.min_level, min(pyramid.max_level, 5) + 1)
-        coarser = range(14, 14 + max(0, pyramid.max_level - 5))
-        with tf1.variable_scope(mobilenet_v1.SCOPE):
-            return pyramids.feature_pyramid(
-                [end_points[_PYRAMID_TAPS[level]] for level in tapped],
-                self.settings,
-                self.settings.depth(pyramid.depth),
-                [f'bottom_up_Conv2d_{number}' for number in coarser],
+        lite = self.settings.use_depthwise
+        last_channels = _LITE_LAST_CHANNELS if lite else _LAST_CHANNELS
+        end_points = _end_points(images, self.settings, last_channels=last_channels)
+        with tf1.variable_scope(self.backbone_scope):
+            return pyramids.tapped_pyramid(
+                end_points, _PYRAMID_TAPS, self.settings, 'bottom_up_Conv2d_{}', first_coarse=14
             )
 
 
 @EXTRACTORS.register('ssd_mobilenet_v1_ppn')
-class SsdMobileNetV1Ppn(_MobileNetV1Extractor):
+class SsdMobileNetV1Ppn(FeatureExtractor):
     """One tap, pooled again and again (Jin et al. 2018)."""
+
+    backbone_scope = mobilenet_v1.SCOPE
+    min_size = 33
+    unsupported = (
+        ('pyramid', 'its pyramid is made by pooling'),
+        ('use_depthwise', 'it adds no convolutions to the backbone'),
+    )
 
     def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
         """See `FeatureExtractor`."""
         # The layers above the tap have variables in published checkpoints, and no other use.
-        maps = [self.end_points(images)['Conv2d_11_pointwise']]
-        for _ in range(5):
-            maps.append(tf.nn.max_pool2d(maps[-1], 2, 2, padding='SAME'))
-        return maps
+        tap = _end_points(images, self.settings)['Conv2d_11_pointwise']
+        return pooled_maps(tap, self.settings.num_layers)
