@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import abc
+import collections
+import contextlib
 import dataclasses
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, ContextManager, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -92,8 +94,11 @@ class ConvolutionalBoxPredictor(BoxPredictor):
         """See `BoxPredictor`."""
         codes, logits = [], []
         for index, (features, count) in enumerate(zip(feature_maps, anchors_per_location)):
-            scope = 'BoxPredictor' if len(feature_maps) == 1 else f'BoxPredictor_{index}'
-            with tf1.variable_scope(scope):
+            # A single map's head is published without a scope of its own.
+            scope: ContextManager = contextlib.nullcontext()
+            if len(feature_maps) > 1:
+                scope = tf1.variable_scope(f'BoxPredictor_{index}')
+            with scope:
                 features = self._before_heads(features)
                 for head, predictions in zip(self._heads, (codes, logits)):
                     predictions.append(self._head(features, head, count))
@@ -133,6 +138,9 @@ class ConvolutionalBoxPredictor(BoxPredictor):
 class WeightSharedBoxPredictor(BoxPredictor):
     """One head for all feature maps, behind towers whose batch norms alone differ (RetinaNet).
 
+    Maps that differ in their channels are projected first, each by a layer of its own, to the
+    channels that most of them have.
+
     Args:
         box_head: predicts codes.
         class_head: predicts logits.
@@ -142,7 +150,7 @@ class WeightSharedBoxPredictor(BoxPredictor):
         kernel_size: of towers and heads.
         share_tower: one tower for both heads.
         use_depthwise: separable convolutions throughout.
-        score_activation: applied to the class logits; None for none.
+        sigmoid_scores: scores come out as probabilities.
     """
 
     def __init__(
@@ -173,16 +181,25 @@ class WeightSharedBoxPredictor(BoxPredictor):
         """See `BoxPredictor`.
 
         Raises:
-            ValueError: feature maps differ in their number of anchors or channels.
+            ValueError: feature maps differ in their number of anchors.
         """
         if len(set(anchors_per_location)) != 1:
             raise ValueError(
                 'a weight-shared head needs the same number of anchors on every feature map; they '
                 f'are {list(anchors_per_location)}'
             )
+        projected_depth = _common_depth(feature_maps)
         codes, logits = [], []
         for level, (features, count) in enumerate(zip(feature_maps, anchors_per_location)):
             with tf1.variable_scope('WeightSharedConvolutionalBoxPredictor', reuse=tf1.AUTO_REUSE):
+                if projected_depth is not None:
+                    features = layers.conv2d(
+                        features,
+                        projected_depth,
+                        1,
+                        self._style.but(activation=None),
+                        f'ProjectionLayer/conv2d_{level}',
+                    )
                 box_features, class_features = self._towers(features, level)
                 codes.append(self._head(box_features, self._box_head, count))
                 logits.append(self._head(class_features, self._class_head, count))
@@ -209,7 +226,7 @@ class WeightSharedBoxPredictor(BoxPredictor):
                     self._kernel_size,
                     bare,
                     f'conv2d_{index}',
-                    use_bias=style.batch_norm is None,
+                    use_bias=style.force_bias or style.batch_norm is None,
                 )
                 if style.batch_norm is not None:
                     features = layers.batch_norm(
@@ -268,10 +285,15 @@ def build_box_predictor(
             f'model.ssd.box_predictor: {kind or "empty"}; expected {" or ".join(builders)}.'
         )
     message = getattr(config, kind)
+    where = f'model.ssd.box_predictor.{kind}'
+    if message.HasField('box_code_size') and message.box_code_size != code_size:
+        raise errors.ConfigError(
+            f'{where}.box_code_size: got {message.box_code_size}; the box coder has {code_size}.'
+        )
     style = hyperparams.build_layer_style(
         message.conv_hyperparams,
         is_training,
-        f'model.ssd.box_predictor.{kind}.conv_hyperparams',
+        f'{where}.conv_hyperparams',
         inplace_batch_norm_update,
     )
     if freeze_batch_norm and style.batch_norm is not None:
@@ -320,7 +342,8 @@ def _build_weight_shared(
         kernel_size=config.kernel_size,
         share_tower=config.share_prediction_tower,
         use_depthwise=config.use_depthwise,
-        sigmoid_scores=config.score_converter == config.SIGMOID,
+        # In training the losses take logits, and convert them themselves.
+        sigmoid_scores=config.score_converter == config.SIGMOID and not style.is_training,
     )
 
 
@@ -328,6 +351,12 @@ def _clip_range(config: Any) -> Optional[Tuple[float, float]]:
     if not config.HasField('box_encodings_clip_range'):
         return None
     return config.box_encodings_clip_range.min, config.box_encodings_clip_range.max
+
+
+def _common_depth(feature_maps: Sequence[tf.Tensor]) -> Optional[int]:
+    """The number of channels that most maps have, the first of several; None: all have it."""
+    counts = collections.Counter(features.shape[-1] for features in feature_maps)
+    return None if len(counts) == 1 else counts.most_common(1)[0][0]
 
 
 def _constant(value: float) -> layers.Initializer:
