@@ -1,0 +1,231 @@
+"""The embedded demo: a data set that is drawn, not downloaded, and pipelines that train on it.
+
+Two subsets of TFRecords, each with the keys of every task: `classification` has one shape a
+picture, `scenes` has up to six. They are written once into a cache folder.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import pathlib
+import shutil
+import tempfile
+import zlib
+from typing import Iterator, Mapping, Optional, Tuple
+
+import numpy as np
+import tqdm
+
+from estimator_lib import errors
+from model_fns import images, label_map
+from model_fns.datasets import codecs, records, scenes, shapes
+
+# A change of what is drawn or written changes this number, and so the folder.
+VERSION = 1
+# The environment variable that names another cache folder.
+CACHE_VARIABLE = 'DEMO_CACHE_DIR'
+
+_SEED = 20
+_SPLITS = ('train', 'val')
+
+
+@dataclasses.dataclass(frozen=True)
+class Subset:
+    """Pictures of one kind.
+
+    Args:
+        size: height and width in pixels.
+        most_shapes: in a picture; there is at least one.
+        scale: least and largest side of a shape as a share of the picture's.
+        num_examples: by split.
+        num_shards: by split.
+    """
+
+    size: int
+    most_shapes: int
+    scale: Tuple[float, float]
+    num_examples: Mapping[str, int]
+    num_shards: Mapping[str, int]
+
+
+SUBSETS: Mapping[str, Subset] = {
+    'classification': Subset(
+        64, 1, (0.3, 0.6), {'train': 2400, 'val': 400}, {'train': 2, 'val': 1}
+    ),
+    'scenes': Subset(128, 6, (0.16, 0.38), {'train': 600, 'val': 100}, {'train': 2, 'val': 1}),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class DemoDataset:
+    """Where the demo set is.
+
+    Args:
+        folder: that holds it.
+    """
+
+    folder: pathlib.Path
+
+    @property
+    def label_map(self) -> str:
+        """The path of the label map."""
+        return str(self.folder / 'label_map.pbtxt')
+
+    def prefix(self, subset: str, split: str) -> str:
+        """What the paths of the shards begin with."""
+        return str(self.folder / subset / split)
+
+    def pattern(self, subset: str, split: str) -> str:
+        """The glob of the shards of `classification` or `scenes`, `train` or `val`."""
+        return records.shard_pattern(self.prefix(subset, split))
+
+
+def demo_dataset(cache_dir: Optional[str] = None) -> DemoDataset:
+    """The demo set; the first call for a cache folder draws and writes it (some seconds).
+
+    Args:
+        cache_dir: the cache folder. None: the environment variable `DEMO_CACHE_DIR`, else
+            `run_train_eval` in the user's cache folder.
+
+    Raises:
+        errors.DataError: the folder cannot be written to.
+    """
+    cache = pathlib.Path(cache_dir or os.environ.get(CACHE_VARIABLE) or _user_cache())
+    dataset = DemoDataset(cache / f'demo-v{VERSION}')
+    if not dataset.folder.is_dir():
+        try:
+            _create(dataset)
+        except OSError as error:
+            raise errors.DataError(
+                f'{cache}: the demo data cannot be written there ({error.strerror}); set the '
+                f'environment variable {CACHE_VARIABLE} to a folder that can be written to.'
+            ) from error
+    return dataset
+
+
+def _user_cache() -> pathlib.Path:
+    base = os.environ.get('XDG_CACHE_HOME') or os.path.join(os.path.expanduser('~'), '.cache')
+    return pathlib.Path(base) / 'run_train_eval'
+
+
+def _create(dataset: DemoDataset) -> None:
+    """Writes everything beside the folder and renames it: it is complete or not there."""
+    dataset.folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = pathlib.Path(
+        tempfile.mkdtemp(prefix=f'.{dataset.folder.name}-', dir=dataset.folder.parent)
+    )
+    try:
+        write(DemoDataset(temporary), SUBSETS)
+        try:
+            temporary.rename(dataset.folder)
+        except OSError:
+            if not dataset.folder.is_dir():  # another process may have been faster
+                raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def write(dataset: DemoDataset, subsets: Mapping[str, Subset]) -> None:
+    """Draws subsets and writes their records and the label map.
+
+    Args:
+        dataset: where to.
+        subsets: what to draw, by name.
+    """
+    classes = label_map.LabelMap.from_names(shapes.NAMES)
+    classes.write(dataset.label_map)
+    total = sum(sum(subset.num_examples.values()) for subset in subsets.values())
+    with (
+        codecs.ImageCodec() as codec,
+        tqdm.tqdm(total=total, desc='drawing the demo data', unit='picture', disable=None) as bar,
+    ):
+        for name, subset in subsets.items():
+            for split in _SPLITS:
+                prefix = dataset.prefix(name, split)
+                with records.ShardWriter(prefix, subset.num_shards[split]) as writer:
+                    for index, scene in enumerate(draw(name, subset, split)):
+                        source_id = f'{name}/{split}/{index:05d}'
+                        writer.write(records.serialize(_features(scene, classes, codec, source_id)))
+                        bar.update()
+
+
+def draw(name: str, subset: Subset, split: str) -> Iterator[scenes.Scene]:
+    """The pictures of a split, the same ones each time.
+
+    The shapes that pictures of the classification subset show are equally frequent.
+    """
+    part = zlib.crc32(f'{name}/{split}'.encode())
+    for index in range(subset.num_examples[split]):
+        random = np.random.default_rng([_SEED, part, index])
+        first = shapes.NAMES[index % len(shapes.NAMES)]
+        others = random.integers(len(shapes.NAMES), size=random.integers(subset.most_shapes))
+        wanted = [first, *(shapes.NAMES[other] for other in others)]
+        yield scenes.draw_scene(random, subset.size, wanted, subset.scale)
+
+
+def _features(
+    scene: scenes.Scene, classes: label_map.LabelMap, codec: codecs.ImageCodec, source_id: str
+) -> records.Features:
+    encoded = codec.encode_jpeg(scene.image)
+    filename = source_id.replace('/', '_') + '.jpg'
+    main = scene.main_object.name
+    return {
+        **records.image_features(encoded, images.image_header(encoded), filename, source_id),
+        'image/class/label': classes.id_of_name(main),
+        'image/class/text': main,
+        **_object_features(scene, classes),
+        **_segmentation_features(scene, classes),
+    }
+
+
+def _object_features(scene: scenes.Scene, classes: label_map.LabelMap) -> records.Features:
+    size = scene.image.shape[0]
+    names = [item.name for item in scene.objects]
+    boxes = np.array([item.box for item in scene.objects], np.float32) / size
+    areas = np.array([item.mask.sum() for item in scene.objects], np.float32)
+    none = np.zeros(len(names), np.int64)
+    features: records.Features = {
+        'image/object/class/label': np.array([classes.id_of_name(name) for name in names]),
+        'image/object/class/text': names,
+        'image/object/difficult': none,
+        'image/object/is_crowd': none,
+        'image/object/group_of': none,
+        'image/object/area': areas,
+        'image/object/weight': np.ones(len(names), np.float32),
+        'image/object/mask': [
+            codecs.encode_png(item.mask.astype(np.uint8)) for item in scene.objects
+        ],
+    }
+    for side, values in zip(('ymin', 'xmin', 'ymax', 'xmax'), boxes.T):
+        features[f'image/object/bbox/{side}'] = values
+    return {**features, **_rotated_box_features(scene)}
+
+
+def _rotated_box_features(scene: scenes.Scene) -> records.Features:
+    size = scene.image.shape[0]
+    places = [item.placement for item in scene.objects]
+    # A box turned by half a circle is the same box.
+    angles = (np.array([place.angle for place in places]) + math.pi / 2) % math.pi - math.pi / 2
+    values = {
+        'cy': [place.center_y / size for place in places],
+        'cx': [place.center_x / size for place in places],
+        'h': [place.height / size for place in places],
+        'w': [place.width / size for place in places],
+        'ang': angles,
+    }
+    return {f'image/object/rbbox/{key}': np.array(v, np.float32) for key, v in values.items()}
+
+
+def _segmentation_features(scene: scenes.Scene, classes: label_map.LabelMap) -> records.Features:
+    class_ids = np.zeros(scene.image.shape[:2], np.uint8)
+    instance_ids = np.zeros(scene.image.shape[:2], np.uint16)
+    for instance, item in enumerate(scene.objects, 1):
+        class_ids[item.mask] = classes.id_of_name(item.name)
+        instance_ids[item.mask] = instance
+    return {
+        'image/segmentation/class/encoded': codecs.encode_png(class_ids),
+        'image/segmentation/class/format': 'png',
+        'image/segmentation/instance/encoded': codecs.encode_png(instance_ids),
+    }

@@ -1,0 +1,72 @@
+"""`--from=folders`: one folder a class, as people sort photographs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import List, Sequence
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from model_fns import images
+from model_fns.datasets import records, sources
+from model_fns.datasets.sources import Item, Source
+from model_fns.label_map import LabelMap
+
+
+class Folders(Source):
+    """Images in `DIR/<class>/`.
+
+    Args:
+        folder: that holds the classes' folders.
+    """
+
+    def __init__(self, folder: str):
+        self._folder = folder
+
+    def items(self) -> List[Item]:
+        """See `Source`; an item's annotation is its class name."""
+        if not tf.io.gfile.isdir(self._folder):
+            raise errors.DataError(f'--images: there is no folder {self._folder}.')
+        names = sorted(name.rstrip('/') for name in tf.io.gfile.listdir(self._folder))
+        names = [
+            name
+            for name in names
+            if not name.startswith('.') and tf.io.gfile.isdir(os.path.join(self._folder, name))
+        ]
+        if not names:
+            raise errors.DataError(
+                f'--images: {self._folder} has no folders in it; expected one for each class.'
+            )
+        items = [item for name in names for item in self._of_class(name)]
+        return items
+
+    def _of_class(self, name: str) -> List[Item]:
+        folder = os.path.join(self._folder, name)
+        stems = sources.by_stem(sources.images_in(folder))
+        if not stems:
+            raise errors.DataError(f'{folder}: there are no images in this folder.')
+        return [
+            Item(stem, path, f'{name}/{os.path.basename(path)}', name)
+            for stem, path in stems.items()
+        ]
+
+    def class_names(self, items: Sequence[Item]) -> List[str]:
+        """See `Source`: the folders' names, sorted."""
+        return sorted({str(item.annotation) for item in items})
+
+    def features(
+        self, item: Item, header: images.ImageHeader, classes: LabelMap
+    ) -> records.Features:
+        """See `Source`."""
+        name = str(item.annotation)
+        return {
+            'image/class/label': sources.class_id(classes, name),
+            'image/class/text': name,
+        }
+
+
+@sources.SOURCES.register('folders')
+def _from_arguments(arguments: argparse.Namespace) -> Source:
+    return Folders(arguments.images)

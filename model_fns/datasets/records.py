@@ -1,0 +1,134 @@
+"""TFRecord files of `tf.train.Example`: the keys that every task shares, and shards on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import Dict, List, Mapping, Union
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib import errors
+from model_fns import images
+
+Value = Union[bytes, str, int, float, np.ndarray, List[bytes], List[str]]
+Features = Dict[str, Value]
+
+
+def image_features(
+    encoded: bytes, header: images.ImageHeader, filename: str, source_id: str
+) -> Features:
+    """What every record says of its image.
+
+    Args:
+        encoded: the bytes of the image file.
+        header: its format and size.
+        filename: what people know it by.
+        source_id: what names it in messages and results; one for each image of a data set.
+    """
+    return {
+        'image/encoded': encoded,
+        'image/format': header.format,
+        'image/height': header.height,
+        'image/width': header.width,
+        'image/filename': filename,
+        'image/source_id': source_id,
+        'image/key/sha256': hashlib.sha256(encoded).hexdigest(),
+    }
+
+
+def serialize(features: Mapping[str, Value]) -> bytes:
+    """A serialized `tf.train.Example`.
+
+    Args:
+        features: values by key: one value, a list of bytes or text, or an array of one dimension of
+            integers or floats. The type of an empty array counts, an empty list has none.
+    """
+    feature = {key: _feature(key, value) for key, value in features.items()}
+    example = tf.train.Example(features=tf.train.Features(feature=feature))
+    # Equal examples are equal bytes, whatever the order of the keys in memory.
+    return example.SerializeToString(deterministic=True)
+
+
+def _feature(key: str, value: Value) -> tf.train.Feature:
+    if isinstance(value, (bytes, str)):
+        value = [value]
+    if isinstance(value, list):
+        encoded = [item.encode() if isinstance(item, str) else item for item in value]
+        return tf.train.Feature(bytes_list=tf.train.BytesList(value=encoded) if value else None)
+    numbers = np.atleast_1d(value)
+    if numbers.dtype.kind in 'iub':
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=numbers.tolist()))
+    if numbers.dtype.kind == 'f':
+        return tf.train.Feature(float_list=tf.train.FloatList(value=numbers.tolist()))
+    raise ValueError(f'{key}: a value of type {numbers.dtype} cannot be part of an example.')
+
+
+class ShardWriter:
+    """Writes examples to shards in turn; the files appear under their names when all are complete.
+
+    A context manager. Shard i of n of `DIR/train` is `DIR/train-0000i-of-0000n.tfrecord`.
+
+    Args:
+        prefix: folder and beginning of the file names; missing folders are made.
+        num_shards: how many files.
+
+    Raises:
+        errors.DataError: there are shards of the same prefix in another number, which the same
+            pattern would read together with the new ones; or the folder cannot be written to.
+    """
+
+    def __init__(self, prefix: str, num_shards: int):
+        if num_shards < 1:
+            raise ValueError(f'num_shards must be at least 1, got {num_shards}.')
+        self._paths = [shard_path(prefix, shard, num_shards) for shard in range(num_shards)]
+        self._prefix = prefix
+        self._writers: List[tf.io.TFRecordWriter] = []
+        self.num_written = 0
+
+    def __enter__(self) -> ShardWriter:
+        others = sorted(set(tf.io.gfile.glob(shard_pattern(self._prefix))) - set(self._paths))
+        if others:
+            raise errors.DataError(
+                f'{others[0]}: this shard of an earlier conversion would be read together with the '
+                f'{len(self._paths)} new ones; remove the {len(others)} old files or choose '
+                f'another prefix.'
+            )
+        try:
+            tf.io.gfile.makedirs(os.path.dirname(self._prefix) or '.')
+            self._writers = [tf.io.TFRecordWriter(self._temporary(p)) for p in self._paths]
+        except tf.errors.OpError as error:
+            raise errors.DataError(
+                f'{self._prefix}: the records cannot be written there: {error.message}.'
+            ) from error
+        return self
+
+    def write(self, serialized: bytes) -> None:
+        """Appends an example to the shard whose turn it is."""
+        self._writers[self.num_written % len(self._writers)].write(serialized)
+        self.num_written += 1
+
+    def __exit__(self, error_type, error, traceback) -> None:
+        for writer in self._writers:
+            writer.close()
+        for path in self._paths:
+            if error_type is None:
+                tf.io.gfile.rename(self._temporary(path), path, overwrite=True)
+            elif tf.io.gfile.exists(self._temporary(path)):
+                tf.io.gfile.remove(self._temporary(path))
+
+    @staticmethod
+    def _temporary(path: str) -> str:
+        folder, name = os.path.split(path)
+        return os.path.join(folder, f'.{name}.{os.getpid()}')
+
+
+def shard_path(prefix: str, shard: int, num_shards: int) -> str:
+    """The file of a shard, counted from 0."""
+    return f'{prefix}-{shard:05d}-of-{num_shards:05d}.tfrecord'
+
+
+def shard_pattern(prefix: str) -> str:
+    """The glob that finds the shards of a prefix, whatever their number."""
+    return f'{prefix}-?????-of-?????.tfrecord'
