@@ -1,4 +1,4 @@
-"""Encoded images: what their headers say, decoding in the graph, and resizing as the field does it.
+"""Encoded images: what their headers say, and resizing as the field does it.
 
 The published networks were trained with pictures resized without half-pixel centres: output pixel i
 reads the input at i * (input size / output size). That is not what `tf.image.resize` does, so the
@@ -13,6 +13,7 @@ from typing import NamedTuple, Tuple
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.image_decoding import decode_image as decode_image
 
 _RESIZE_KERNELS = {
     'bilinear': tf.raw_ops.ResizeBilinear,
@@ -22,7 +23,7 @@ _RESIZE_KERNELS = {
 }
 RESIZE_METHODS = tuple(_RESIZE_KERNELS)
 
-_PNG_SIGNATURE = b'\x89PNG\r\n\x1a\n'
+PNG_SIGNATURE = b'\x89PNG\r\n\x1a\n'
 # A JPEG segment of one of these types starts with the precision, the height and the width; the
 # three types left out of the range are tables (ITU-T T.81, table B.1).
 _JPEG_FRAME_TYPES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
@@ -41,53 +42,6 @@ class ImageHeader(NamedTuple):
     format: str
     height: int
     width: int
-
-
-def decode_image(encoded: tf.Tensor, channels: int = 3) -> tf.Tensor:
-    """Decodes a JPEG, PNG, GIF (its first frame) or BMP image.
-
-    Transparency is dropped, palettes are looked up and 16 bits become 8.
-
-    Args:
-        encoded: string scalar.
-        channels: 3, or 1 for the luminance.
-
-    Returns:
-        uint8 [height, width, channels]. Running it fails with `tf.errors.InvalidArgumentError` and
-        the reason where the bytes are empty, of another format, or damaged.
-    """
-    if channels not in (1, 3):
-        raise ValueError(f'channels must be 1 or 3, got {channels}.')
-    # The common kernel misreads BMP files with a palette, and does not convert between numbers of
-    # channels in others.
-    is_bmp = tf.equal(tf.strings.substr(encoded, 0, 2), b'BM')
-    image = tf.cond(
-        is_bmp,
-        lambda: _decode_bmp(encoded, channels),
-        lambda: tf.io.decode_image(encoded, channels=channels, expand_animations=False),
-    )
-    image.set_shape([None, None, channels])
-    return image
-
-
-def _decode_bmp(encoded: tf.Tensor, channels: int) -> tf.Tensor:
-    pixels = tf.io.decode_bmp(encoded)
-    image = tf.cond(
-        tf.equal(tf.shape(pixels)[2], 1),
-        lambda: tf.gather(_bmp_palette(encoded), tf.cast(pixels[:, :, 0], tf.int32)),
-        lambda: pixels[:, :, :3],
-    )
-    image.set_shape([None, None, 3])
-    return tf.image.rgb_to_grayscale(image) if channels == 1 else image
-
-
-def _bmp_palette(encoded: tf.Tensor) -> tf.Tensor:
-    """The colours of a BMP file of 8 bits a pixel: uint8 [256, 3], in the order of the indices."""
-    file_header_size = 14
-    header_size = tf.io.decode_raw(tf.strings.substr(encoded, file_header_size, 4), tf.int32)[0]
-    colors = tf.strings.substr(encoded, file_header_size + header_size, 256 * 4)
-    blue_green_red = tf.reshape(tf.io.decode_raw(colors, tf.uint8, fixed_length=1024), [256, 4])
-    return tf.reverse(blue_green_red[:, :3], [1])
 
 
 def resize(
@@ -194,7 +148,7 @@ def image_header(encoded: bytes) -> ImageHeader:
 def _format_and_size(encoded: bytes) -> Tuple[str, Tuple[int, int]]:
     if encoded.startswith(b'\xff\xd8'):
         return 'jpeg', _jpeg_size(encoded)
-    if encoded.startswith(_PNG_SIGNATURE):
+    if encoded.startswith(PNG_SIGNATURE):
         width, height = struct.unpack_from('>II', encoded, 16)
         return 'png', (height, width)
     if encoded.startswith((b'GIF87a', b'GIF89a')):
