@@ -217,10 +217,8 @@ def prepare_model_dir(
 ) -> None:
     """Makes `model_dir` ready: there, writable, without leftovers of killed saves.
 
-    The config that the run goes by is saved in it.
-
     Args:
-        config: saved as `model_dir/pipeline.config`.
+        config: its `fine_tune_checkpoint` must not be in the folder.
         model_dir: the folder.
         writes: whether this process is the one that writes to it.
     """
@@ -228,7 +226,20 @@ def prepare_model_dir(
     if writes:
         checkpoint_files.ensure_writable(model_dir)
         checkpoint_files.clean_temporary(model_dir)
-        config_lib.save_pipeline_config(config, model_dir)
+
+
+class _ConfigSaver(tf.estimator.SessionRunHook):
+    """Saves the as-run config once the graph is built.
+
+    The folder of another model has been refused by then, and keeps its own.
+    """
+
+    def __init__(self, config: pipeline_pb2.TrainEvalPipelineConfig, model_dir: str):
+        self._config = config
+        self._model_dir = model_dir
+
+    def begin(self) -> None:
+        config_lib.save_pipeline_config(self._config, self._model_dir)
 
 
 def check_metric_names(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
@@ -291,6 +302,7 @@ def _train(
     with evaluation.explained(input_fn), progress.closing_bar():
         estimator.train(
             input_fn,
+            hooks=[_ConfigSaver(config, estimator.model_dir)],
             max_steps=config.train_config.num_steps or None,
             saving_listeners=listeners,
         )

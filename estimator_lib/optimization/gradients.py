@@ -32,7 +32,7 @@ _BIASES = re.compile('.*/biases')
 class GradientPolicy:
     """Which variables are trained, and what their gradients go through, in this order.
 
-    Patterns are regular expressions that match from the start of a variable's name.
+    Patterns are regular expressions that are found anywhere in a variable's name.
 
     Attributes:
         update_patterns: only variables that match one of these are trained; empty: all.

@@ -26,7 +26,7 @@ def select(
 
     Args:
         variables: the trainable variables.
-        update_patterns: regular expressions, matched from the start of names: only what matches one
+        update_patterns: regular expressions, found anywhere in names: only what matches one
             is trained; empty: all.
         freeze_patterns: regular expressions likewise; what matches one is not trained.
         trainable_scopes: beginnings of names; only what has one is trained; empty: all.
@@ -55,7 +55,7 @@ def select(
 
 
 def matching(pattern: str, names: Iterable[str]) -> List[str]:
-    """The names that a regular expression matches from their start.
+    """The names in which a regular expression is found, as the published systems look for it.
 
     Raises:
         errors.ConfigError: it is no regular expression.
@@ -66,7 +66,7 @@ def matching(pattern: str, names: Iterable[str]) -> List[str]:
         raise errors.ConfigError(
             f'the variable pattern {pattern!r} is no regular expression: {error}.'
         ) from None
-    return [name for name in names if compiled.match(name)]
+    return [name for name in names if compiled.search(name)]
 
 
 def matches_nothing(field: str, pattern: str, names: Iterable[str]) -> errors.ConfigError:
@@ -78,16 +78,9 @@ def matches_nothing(field: str, pattern: str, names: Iterable[str]) -> errors.Co
         names: the names of the variables.
     """
     names = list(names)
-    inside = [name for name in names if re.search(pattern, name)]
-    if inside:
-        hint = (
-            f"; it occurs inside of {len(inside)} names ({inside[0]!r}): expected '.*' before it "
-            'or the beginning of the name'
-        )
-    else:
-        near = difflib.get_close_matches(pattern, names, n=3, cutoff=0.3)
-        near = near or sorted({name.split('/')[0] for name in names})[:8]
-        hint = '; the nearest names are ' + ', '.join(repr(name) for name in near)
+    near = difflib.get_close_matches(pattern, names, n=3, cutoff=0.3)
+    near = near or sorted({name.split('/')[0] for name in names})[:8]
+    hint = '; the nearest names are ' + ', '.join(repr(name) for name in near)
     return errors.ConfigError(
         f'train_config.{field}: {pattern!r} matches none of {len(names)} variables{hint}.'
     )

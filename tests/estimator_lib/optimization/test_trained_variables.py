@@ -85,9 +85,11 @@ def test_a_pattern_that_matches_nothing_names_the_nearest(variables):
     assert "'Net/conv1/weights'" in message
 
 
-def test_a_pattern_that_matches_inside_of_names_is_told_so(variables):
-    with pytest.raises(errors.ConfigError, match=r"inside of 2 names.*expected '\.\*' before it"):
-        trained_variables.select(variables, update_patterns=['conv1'])
+def test_a_pattern_is_found_anywhere_in_a_name(variables):
+    trained = trained_variables.select(variables, update_patterns=['conv1'])
+    assert len(trained) == 2
+    assert all('conv1' in variable.name for variable in trained)
+    assert not any(variable.name.startswith('conv1') for variable in trained)
 
 
 def test_a_pattern_far_from_every_name_lists_where_names_begin(variables):

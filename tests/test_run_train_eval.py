@@ -1,0 +1,289 @@
+"""Classification through the front door: trained, resumed, evaluated, exported, served, checked."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import run_train_eval
+from tests import tiny_data
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def front_door(*flags):
+    """Exit status of the front door, run in this process."""
+    try:
+        run_train_eval.main(['run_train_eval.py', *map(str, flags)])
+    except SystemExit as ending:
+        return ending.code
+    return 0
+
+
+@pytest.fixture(scope='module')
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('data')
+    tiny_data.write_all(folder)
+    return folder
+
+
+@pytest.fixture(scope='module')
+def trained(data, tmp_path_factory):
+    """A model_dir after a run of the front door, as a process of its own."""
+    model_dir = tmp_path_factory.mktemp('run')
+    run = subprocess.run(
+        [
+            sys.executable,
+            ROOT / 'run_train_eval.py',
+            f'--model_dir={model_dir}',
+            f'--pipeline_config_path={data / "pipeline.config"}',
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stderr
+    return model_dir, run
+
+
+def latest(folder):
+    return max(path for path in folder.iterdir() if path.is_dir())
+
+
+def test_it_reports_from_step_1_and_says_where_things_are(trained):
+    model_dir, run = trained
+    assert 'step 1/50' in run.stderr and 'step 50/50' in run.stderr
+    assert f'checkpoints, events and pipeline.config: {model_dir}' in run.stdout
+    assert 'Traceback' not in run.stderr
+
+
+def test_it_learns(trained):
+    metrics = json.loads((trained[0] / 'metrics.json').read_text())
+    assert metrics['global_step'] == 50
+    assert metrics['0']['accuracy'] > 0.6
+
+
+def test_what_comes_out(trained):
+    model_dir, _ = trained
+    for name in ('checkpoint', 'pipeline.config', 'model.ckpt-50.index'):
+        assert (model_dir / name).exists()
+    for kind in ('best', 'latest', 'final'):
+        assert (latest(model_dir / 'export' / kind) / 'saved_model.pb').exists(), kind
+    tags = set()
+    for path in (model_dir / 'eval_0').glob('events*'):
+        for event in tf.compat.v1.train.summary_iterator(str(path)):
+            tags |= {value.tag for value in event.summary.value}
+    assert {'accuracy', 'accuracy_class_0', 'confusion_matrix', 'examples/0'} <= tags
+
+
+def test_evaluate_gives_the_same_numbers_again(trained):
+    model_dir, _ = trained
+    before = json.loads((model_dir / 'metrics.json').read_text())
+    assert front_door('--mode=evaluate', f'--model_dir={model_dir}') == 0
+    after = json.loads((model_dir / 'metrics.json').read_text())
+    assert after['0'] == pytest.approx(before['0'])
+
+
+def estimator_predictions(model_dir, images):
+    from estimator_lib import config as config_lib
+    from estimator_lib import training
+    from model_fns import build_task
+
+    config = config_lib.load_pipeline_config(str(model_dir / 'pipeline.config'))
+    task = build_task(config)
+    estimator = training.create_estimator(task, config, str(model_dir))
+    return next(
+        estimator.predict(
+            lambda: task.serving_features(tf.constant(images)), yield_single_examples=False
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    'input_type', ['image_tensor', 'encoded_image_string_tensor', 'tf_example']
+)
+def test_exports_predict_what_the_estimator_does(trained, tmp_path, input_type):
+    model_dir, _ = trained
+    status = front_door(
+        '--mode=export',
+        f'--model_dir={model_dir}',
+        f'--export_dir={tmp_path}',
+        f'--input_type={input_type}',
+    )
+    assert status == 0
+    images = np.stack([image for _, image in tiny_data.colored_images(4, seed=5)])
+    expected = estimator_predictions(model_dir, images)
+    sent = {'image_tensor': images}.get(input_type)
+    if sent is None:
+        encoded = [tiny_data.png(image) for image in images]
+        if input_type == 'tf_example':
+            encoded = [tiny_data.example(1, content, '') for content in encoded]
+        sent = encoded
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        loaded = tf.compat.v1.saved_model.load(session, ['serve'], str(latest(tmp_path)))
+        signature = loaded.signature_def['serving_default']
+        assert list(signature.inputs) == ['inputs']
+        outputs = {name: info.name for name, info in signature.outputs.items()}
+        got = session.run(outputs, {signature.inputs['inputs'].name: sent})
+    assert sorted(got) == ['classes', 'logits', 'probabilities']
+    for name, value in got.items():
+        np.testing.assert_allclose(value, expected[name], rtol=1e-5, atol=1e-5)
+    assert got['classes'].dtype == np.int64 and set(got['classes']) <= {1, 2, 3}
+
+
+def test_predict_writes_numbers_and_pictures(trained, tmp_path):
+    model_dir, _ = trained
+    for index, (_, image) in enumerate(tiny_data.colored_images(2, seed=7)):
+        (tmp_path / f'{index}.png').write_bytes(tiny_data.png(image))
+    status = front_door(
+        '--mode=predict',
+        f'--saved_model_dir={model_dir / "export" / "final"}',
+        f'--images={tmp_path}/*.png',
+        f'--output_dir={tmp_path / "out"}',
+    )
+    assert status == 0
+    predictions = json.loads((tmp_path / 'out' / 'predictions.json').read_text())
+    assert len(predictions) == 2
+    assert all(sum(one['probabilities']) == pytest.approx(1) for one in predictions.values())
+    assert sorted(path.name for path in (tmp_path / 'out').glob('*.png')) == ['0.png', '1.png']
+
+
+def test_check_says_what_a_run_would_do(data, capsys):
+    assert front_door('--mode=check', f'--pipeline_config_path={data / "pipeline.config"}') == 0
+    said = capsys.readouterr().out
+    for expected in ('24 examples', '12 examples', 'steps: 50', 'parameters:', 'memory: about'):
+        assert expected in said
+
+
+def test_a_checkpoint_with_other_classes_restores_all_but_the_logits(data, trained, tmp_path):
+    model_dir, _ = trained
+    run = subprocess.run(
+        [
+            sys.executable,
+            ROOT / 'run_train_eval.py',
+            f'--model_dir={tmp_path}',
+            f'--pipeline_config_path={data / "pipeline.config"}',
+            '--mode=train',
+            '--num_train_steps=1',
+            '--set=model.classification.num_classes=4',
+            f'--set=train_config.fine_tune_checkpoint={model_dir / "model.ckpt-50"}',
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stderr
+    assert 'MobilenetV1/Logits/Conv2d_1c_1x1/weights' in run.stderr  # named as of another shape
+    assert 'another shape' in run.stderr
+
+
+BAD = {
+    'missing config': (['--pipeline_config_path={folder}/pipelin.config'], 'pipeline.config'),
+    'unknown backbone': (['--set=model.classification.backbone.name=mobilenet_v9'], 'mobilenet_v'),
+    'empty glob': (
+        ['--set=train_input_reader.tf_record_input_reader.input_path=["{folder}/none-*"]'],
+        'none-*',
+    ),
+    'label outside the range': (
+        ['--set=train_input_reader.tf_record_input_reader.input_path=["{folder}/labels.tfrecord"]'],
+        'labels.tfrecord',
+    ),
+    'undecodable image': (
+        ['--set=train_input_reader.tf_record_input_reader.input_path=["{folder}/image.tfrecord"]'],
+        'image.tfrecord',
+    ),
+    'truncated record': (
+        ['--set=train_input_reader.tf_record_input_reader.input_path=["{folder}/short.tfrecord"]'],
+        'short.tfrecord',
+    ),
+    'unknown metric for best export': (
+        ['--set=export_config.best.metric=acuracy'],
+        "did you mean 'accuracy'?",
+    ),
+    'model_dir of another model': (
+        [
+            '--model_dir={trained}',
+            '--num_train_steps=60',
+            '--set=model.classification.backbone.name=mobilenet_v2',
+        ],
+        'belongs to another model',
+    ),
+    'unwritable model_dir': (['--model_dir=/proc/nowhere'], '/proc/nowhere'),
+    'unknown flag': (['--modle_dir=x'], 'model_dir'),
+    'unknown flag value': (['--mode=trian'], 'train_and_evaluate'),
+    'flag of another type': (['--num_train_steps=many'], 'num_train_steps'),
+    'no flag at all': (['train'], "'train' is not a flag"),
+    'field that is not there': (['--set=train_config.batchsize=3'], 'batch_size'),
+    'image too small': (
+        ['--set=model.classification.backbone.name=inception_v3'],
+        'at least 75 x 75',
+    ),
+    'option that the network lacks': (
+        [
+            '--set=model.classification.backbone.name=lenet',
+            '--set=model.classification.backbone.depth_multiplier=0.5',
+        ],
+        'lenet has no such option',
+    ),
+}
+
+
+@pytest.fixture(scope='module')
+def damaged(data):
+    """Files of the data folder that are not as they should be."""
+    tiny_data.write_records(data / 'labels.tfrecord', 9, labels=[1, 2, 3, 7])
+    good = (data / 'val.tfrecord').read_bytes()
+    (data / 'short.tfrecord').write_bytes(good[: len(good) - 10])
+    with tf.io.TFRecordWriter(str(data / 'image.tfrecord')) as writer:
+        for _ in range(6):
+            writer.write(tiny_data.example(1, b'not an image', 'broken.png'))
+    return data
+
+
+@pytest.mark.parametrize('case', sorted(BAD))
+def test_bad_input_gets_one_sentence_and_status_2(case, damaged, trained, tmp_path, capsys):
+    flags, expected = BAD[case]
+    flags = [flag.format(folder=damaged, trained=trained[0]) for flag in flags]
+    before = [f'--model_dir={tmp_path / "run"}', '--mode=train']
+    before.append(f'--pipeline_config_path={damaged / "pipeline.config"}')
+    assert front_door(*before, *flags) == 2
+    said = capsys.readouterr().err
+    assert expected in said
+    assert 'Traceback' not in said
+
+
+def test_the_folder_of_another_model_keeps_its_config(data, trained):
+    before = (trained[0] / 'pipeline.config').read_text()
+    assert (
+        front_door(
+            f'--model_dir={trained[0]}',
+            '--mode=train',
+            '--num_train_steps=60',
+            f'--pipeline_config_path={data / "pipeline.config"}',
+            '--set=model.classification.backbone.name=mobilenet_v2',
+        )
+        == 2
+    )
+    assert (trained[0] / 'pipeline.config').read_text() == before
+
+
+def test_a_corrupt_record_is_named_by_file_and_number(damaged, tmp_path, capsys):
+    status = front_door(
+        f'--model_dir={tmp_path}',
+        '--mode=train',
+        f'--pipeline_config_path={damaged / "pipeline.config"}',
+        '--set=train_input_reader.tf_record_input_reader.input_path='
+        f'["{damaged / "labels.tfrecord"}"]',
+    )
+    said = capsys.readouterr().err
+    assert status == 2
+    assert 'labels.tfrecord' in said and 'record 3' in said and '7' in said
+
+
+def test_help_is_complete_and_quick(capsys):
+    assert front_door('--help') == 0
+    said = capsys.readouterr().out
+    for name in run_train_eval.define_flags():
+        assert f'--{name}' in said or f'--[no]{name}' in said
