@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model_fns import layers
@@ -185,6 +185,7 @@ def test_separable_convolution_is_depthwise_then_pointwise():
     np.testing.assert_allclose(outputs, expected, rtol=1e-4, atol=1e-5)
 
 
+@settings(deadline=None, max_examples=30)
 @given(size=st.integers(1, 40), kernel=st.integers(1, 7), stride=st.integers(1, 4), data=st.data())
 def test_same_and_fixed_padding_keep_size_over_stride(size, kernel, stride, data):
     padding = data.draw(st.sampled_from(['SAME', 'FIXED']))
@@ -310,6 +311,7 @@ def test_divisible_channels_by_hand(channels, divisor, at_least, expected):
     assert layers.divisible_channels(channels, divisor, at_least) == expected
 
 
+@settings(deadline=None)
 @given(channels=st.floats(1.0, 5000.0), divisor=st.integers(1, 32))
 def test_divisible_channels_loses_at_most_a_tenth(channels, divisor):
     rounded = layers.divisible_channels(channels, divisor)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from estimator_lib import errors
@@ -16,6 +16,7 @@ def test_by_hand():
     assert atrous_strides([2, 2, 1, 2, 1], 2) == ((2, 1), (1, 1), (1, 2), (1, 2), (1, 4))
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from([1, 1, 2]), min_size=1, max_size=12), st.data())
 def test_what_strides_lose_rates_gain(strides, data):
     total = math.prod(strides)
