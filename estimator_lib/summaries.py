@@ -80,7 +80,7 @@ class ExamplePictures(tf1.train.SessionRunHook):
             dimension; None where there is nothing to draw.
         folder: of the events.
         count: how many examples are drawn.
-        png_folder: the pictures are written there too, as `export-<number>.png`; '' for nowhere.
+        png_folder: the pictures are written there too, as `<number>_<source>.png`; '' for nowhere.
     """
 
     def __init__(self, draw: Draw, folder: str, count: int, png_folder: str = ''):
@@ -91,6 +91,7 @@ class ExamplePictures(tf1.train.SessionRunHook):
         self._fetches: Any = None
         self._step: Optional[tf.Tensor] = None
         self._pictures: List[np.ndarray] = []
+        self._names: List[str] = []
         self._seen = 0
 
     def begin(self) -> None:

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import summaries
+from estimator_lib.task import SOURCE_ID
 
 tf1 = tf.compat.v1
 
@@ -54,7 +55,7 @@ def draw(features, outputs, labels):
     """A picture whose one pixel tells which example it is of; none of example 2."""
     if outputs['class'] == 2:
         return None
-    assert features['id'] == b'%d' % outputs['class']
+    assert features[SOURCE_ID] == b'photos/%d.jpg' % outputs['class']
     assert labels is None or labels['label'] == outputs['class']
     return np.full([1, 1, 3], outputs['class'], np.uint8)
 
@@ -67,7 +68,7 @@ def test_the_first_examples_of_an_evaluation_are_drawn(tmp_path, with_labels, co
     def model_fn(features, labels, mode):
         number = features['number']
         summaries.offer_examples(
-            {'id': tf.strings.as_string(number)},
+            {SOURCE_ID: tf.strings.join(['photos/', tf.strings.as_string(number), '.jpg'])},
             {'class': number},
             {'label': number} if with_labels else None,
         )
@@ -89,4 +90,5 @@ def test_the_first_examples_of_an_evaluation_are_drawn(tmp_path, with_labels, co
     found = events(tmp_path / 'pictures')
     assert [tag for _, tag, _ in found] == [f'examples/{place}' for place in range(len(expected))]
     assert [picture[0, 0, 0] for _, _, picture in found] == expected
-    assert len(list(files.glob('export-*.png'))) == len(expected)
+    names = sorted(path.name for path in files.iterdir())
+    assert names == [f'{number + 1:03d}_{number}.png' for number in expected]
