@@ -61,10 +61,16 @@ def decode(
         index = tf.identity(index)
     source_id = parsed['image/source_id']
     return {
-        IMAGE: images.decode_image(parsed['image/encoded'], channels),
+        IMAGE: _decode_image(parsed['image/encoded'], channels),
         LABEL: index,
         SOURCE_ID: tf.where(tf.equal(source_id, ''), parsed['image/filename'], source_id),
     }
+
+
+def _decode_image(encoded: tf.Tensor, channels: int) -> tf.Tensor:
+    # Gray by the formula that serving has to use, not by the JPEG's own luminance.
+    image = images.decode_image(encoded)
+    return tf.image.rgb_to_grayscale(image) if channels == 1 else image
 
 
 def split(example: Example) -> Tuple[Features, Labels]:
