@@ -15,13 +15,14 @@ from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Mapping, Tupl
 from google.protobuf import message as message_lib
 
 from estimator_lib import config_schema
-from protos import cluster_pb2, train_pb2
+from protos import cluster_pb2, pipeline_pb2, train_pb2
 
 # In a column: every field of the message.
 ALL = frozenset({'*'})
 
 _CLUSTER = 'training over several devices or machines is not available yet'
-_DETECTION = 'detection is not available yet'
+_TWO_STAGES = 'two-stage detection is not available yet'
+_KEYPOINTS = 'keypoint-based detection is not available'
 _NO_BOXES = 'it is about boxes, masks or keypoints, and the model has none'
 _READS_BY_ITSELF = 'the input pipeline chooses its own parallelism and buffers'
 _QUEUES = 'there are no queues: the input pipeline feeds the network directly'
@@ -40,7 +41,7 @@ HONOURED: Mapping[str, FrozenSet[str]] = {
     'TrainEvalPipelineConfig': _names(
         'model train_config train_input_reader eval_config eval_input_reader export_config'
     ),
-    'DetectionModel': _names('classification'),
+    'DetectionModel': _names('classification ssd'),
     'Classification': ALL,
     'Backbone': ALL,
     'TrainConfig': _names(
@@ -50,7 +51,8 @@ HONOURED: Mapping[str, FrozenSet[str]] = {
         'freeze_variables add_regularization_loss use_bfloat16 summarize_gradients checkpoints '
         'progress non_finite_loss_policy gradient_multipliers last_layer_gradient_multiplier '
         'random_seed early_stopping cluster checkpoint_exclude_scopes trainable_scopes '
-        'ignore_missing_variables initialize_last_layer gradient_clipping'
+        'ignore_missing_variables initialize_last_layer gradient_clipping '
+        'data_augmentation_options load_all_detection_checkpoint_vars max_number_of_boxes'
     ),
     'CheckpointConfig': ALL,
     'ProgressConfig': ALL,
@@ -62,12 +64,16 @@ HONOURED: Mapping[str, FrozenSet[str]] = {
         'sample_1_of_n_examples num_readers read_block_length num_parallel_batches '
         'num_prefetch_batches drop_remainder '
         'tf_record_input_reader sample_from_datasets_weights corrupt_record_policy '
-        'examples_per_batch cache'
+        'examples_per_batch cache load_instance_masks mask_type max_number_of_boxes '
+        'num_keypoints use_display_name'
     ),
     'TFRecordInputReader': ALL,
     'EvalConfig': _names(
         'batch_size num_visualizations num_examples visualization_export_dir use_moving_averages '
-        'schedule'
+        'schedule metrics_set include_metrics_per_category all_metrics_per_category '
+        'super_categories recall_lower_bound recall_upper_bound min_score_threshold '
+        'max_num_boxes_to_visualize skip_scores skip_labels visualize_groundtruth_boxes '
+        'groundtruth_box_visualization_color skip_predictions_for_unlabeled_class'
     ),
     'EvaluationSchedule': ALL,
     'ExportConfig': ALL,
@@ -91,6 +97,64 @@ HONOURED: Mapping[str, FrozenSet[str]] = {
     'CosineDecayLearningRate': ALL,
     'PolynomialDecayLearningRate': ALL,
     'DeepLabLearningRate': ALL,
+    # Single-shot detection and its parts; what a part does not honour it refuses itself.
+    **dict.fromkeys(
+        (
+            'Ssd SsdFeatureExtractor ImageResizer KeepAspectRatioResizer FixedShapeResizer '
+            'ConditionalShapeResizer PadToMultipleResizer FeaturePyramidNetworks '
+            'AnchorGenerator GridAnchorGenerator SsdAnchorGenerator MultiscaleAnchorGenerator '
+            'FlexibleGridAnchorGenerator AnchorGrid BoxCoder FasterRcnnBoxCoder MeanStddevBoxCoder '
+            'SquareBoxCoder KeypointBoxCoder Matcher ArgMaxMatcher BipartiteMatcher '
+            'RegionSimilarityCalculator ThresholdedIouSimilarity '
+            'Hyperparams Regularizer L1Regularizer L2Regularizer Initializer '
+            'TruncatedNormalInitializer VarianceScalingInitializer RandomNormalInitializer '
+            'BatchNorm BoxPredictor ConvolutionalBoxPredictor '
+            'ConvolutionalBoxPredictor.BoxEncodingsClipRange '
+            'WeightSharedConvolutionalBoxPredictor '
+            'WeightSharedConvolutionalBoxPredictor.BoxEncodingsClipRange '
+            'Loss Loss.EqualizationLoss LocalizationLoss WeightedL2LocalizationLoss '
+            'WeightedSmoothL1LocalizationLoss ClassificationLoss WeightedSigmoidClassificationLoss '
+            'SigmoidFocalClassificationLoss WeightedSoftmaxClassificationLoss '
+            'WeightedSoftmaxClassificationAgainstLogitsLoss BootstrappedSigmoidClassificationLoss '
+            'HardExampleMiner RandomExampleSampler PostProcessing BatchNonMaxSuppression '
+            'CalibrationConfig FunctionApproximation ClassIdFunctionApproximations '
+            'SigmoidCalibration ClassIdSigmoidCalibrations TemperatureScalingCalibration XYPairs '
+            'XYPairs.XYPair SigmoidParameters'
+        ).split(),
+        ALL,
+    ),
+    **dict.fromkeys(
+        (
+            'PreprocessingStep NormalizeImage RandomHorizontalFlip RandomVerticalFlip '
+            'RandomRotation90 RandomPixelValueScale RandomImageScale RandomRGBtoGray '
+            'RandomAdjustBrightness RandomAdjustContrast RandomAdjustHue RandomAdjustSaturation '
+            'RandomDistortColor RandomJitterBoxes RandomCropImage RandomPadImage '
+            'RandomAbsolutePadImage RandomCropPadImage RandomCropToAspectRatio RandomBlackPatches '
+            'RandomResizeMethod ResizeImage SubtractChannelMean SSDRandomCrop '
+            'SSDRandomCropOperation SSDRandomCropPad SSDRandomCropPadOperation '
+            'SSDRandomCropFixedAspectRatio SSDRandomCropFixedAspectRatioOperation '
+            'SSDRandomCropPadFixedAspectRatio SSDRandomCropPadFixedAspectRatioOperation '
+            'ConvertClassLogitsToSoftmax RandomSelfConcatImage AutoAugmentImage '
+            'DropLabelProbabilistically RemapLabels RandomJpegQuality '
+            'RandomDownscaleToTargetPixels RandomPatchGaussian RandomSquareCropByScale '
+            'RandomScaleCropAndPadToSquare AdjustGamma'
+        ).split(),
+        ALL,
+    ),
+}
+
+# Honoured fields that one kind of model alone reads: a warning in the config of another.
+ONLY_OF_DETECTION: Mapping[str, FrozenSet[str]] = {
+    'TrainConfig': _names('max_number_of_boxes load_all_detection_checkpoint_vars'),
+    'InputReader': _names(
+        'load_instance_masks mask_type max_number_of_boxes num_keypoints use_display_name'
+    ),
+    'EvalConfig': _names(
+        'include_metrics_per_category all_metrics_per_category super_categories '
+        'recall_lower_bound recall_upper_bound min_score_threshold max_num_boxes_to_visualize '
+        'skip_scores skip_labels visualize_groundtruth_boxes groundtruth_box_visualization_color '
+        'skip_predictions_for_unlabeled_class'
+    ),
 }
 
 # Reasons by message and field.
@@ -99,14 +163,7 @@ NO_EFFECT: Mapping[str, Mapping[str, str]] = {
         **_with_reason(
             _QUEUES, 'batch_queue_capacity num_batch_queue_threads prefetch_queue_capacity'
         ),
-        **_with_reason(
-            _NO_BOXES,
-            'max_number_of_boxes unpad_groundtruth_tensors merge_multiple_label_boxes '
-            'use_multiclass_scores',
-        ),
-        'load_all_detection_checkpoint_vars': (
-            'a classifier takes what it has in common with a checkpoint, which is the backbone'
-        ),
+        'unpad_groundtruth_tensors': 'padding never counts, and is cut off where that is faster',
         'retain_original_images': _PICTURES,
         'run_fine_tune_checkpoint_dummy_computation': (
             'it is for checkpoints of TensorFlow 2; these are restored by variable name'
@@ -120,23 +177,14 @@ NO_EFFECT: Mapping[str, Mapping[str, str]] = {
         ),
         **_with_reason(_QUEUES, 'queue_capacity min_after_dequeue'),
         **_with_reason(
-            _NO_BOXES,
-            'num_keypoints keypoint_type_weight max_number_of_boxes load_multiclass_scores '
-            'load_instance_masks mask_type load_dense_pose load_track_id '
-            'load_keypoint_depth_features use_keypoint_label_map',
+            _KEYPOINTS,
+            'keypoint_type_weight use_keypoint_label_map',
         ),
         'include_source_id': 'examples always carry their id',
-        'use_display_name': 'pictures show the display name of a class where it has one',
     },
     'EvalConfig': {
-        **_with_reason(
-            _NO_BOXES,
-            'eval_instance_masks min_score_threshold max_num_boxes_to_visualize skip_scores '
-            'skip_labels visualize_groundtruth_boxes groundtruth_box_visualization_color '
-            'recall_lower_bound recall_upper_bound keypoint_edge '
-            'skip_predictions_for_unlabeled_class image_classes_field_map_empty_to_ones '
-            'all_metrics_per_category',
-        ),
+        'keypoint_edge': _KEYPOINTS,
+        'image_classes_field_map_empty_to_ones': 'an image without verified classes counts whole',
         'eval_interval_secs': 'eval_config.schedule says when a run evaluates',
         'max_evals': 'a run evaluates until its training ends',
         'save_graph': 'the graph is always in the events',
@@ -145,9 +193,8 @@ NO_EFFECT: Mapping[str, Mapping[str, str]] = {
         ),
         'retain_original_images': _PICTURES,
         'retain_original_image_additional_channels': 'images have three channels',
-        'include_metrics_per_category': 'the accuracy of each class is always reported',
     },
-    'KeypointEdge': _with_reason(_NO_BOXES, 'start end'),
+    'KeypointEdge': _with_reason(_KEYPOINTS, 'start end'),
 }
 
 # Reasons by message, or by message and field.
@@ -156,19 +203,16 @@ REFUSED: Mapping[str, Union[str, Mapping[str, str]]] = {
     'GraphRewriter': 'quantisation is not available',
     'Quantization': 'quantisation is not available',
     'DetectionModel': {
-        'faster_rcnn': _DETECTION,
-        'ssd': _DETECTION,
-        'center_net': 'keypoint-based detection is not available',
+        'faster_rcnn': _TWO_STAGES,
+        'center_net': _KEYPOINTS,
         'experimental_model': 'experimental models are made in code; there are none here',
         'segmentation': 'segmentation is not available yet',
     },
     'ExperimentalModel': 'experimental models are made in code; there are none here',
     'Segmentation': 'segmentation is not available yet',
     'TrainConfig': {
-        'data_augmentation_options': (
-            'classification varies images by its preprocessing family '
-            '(model.classification.preprocessing)'
-        ),
+        'merge_multiple_label_boxes': 'each box has one class',
+        'use_multiclass_scores': 'the classes of boxes are their labels',
         'sync_replicas': _CLUSTER,
         'replicas_to_aggregate': _CLUSTER,
     },
@@ -177,8 +221,10 @@ REFUSED: Mapping[str, Union[str, Mapping[str, str]]] = {
     ),
     'InputReader': {
         'num_additional_channels': 'images have three channels',
-        'load_context_features': _DETECTION,
-        'load_context_image_ids': _DETECTION,
+        'load_context_features': _TWO_STAGES,
+        'load_context_image_ids': _TWO_STAGES,
+        'load_multiclass_scores': 'the classes of boxes are their labels',
+        **_with_reason(_KEYPOINTS, 'load_dense_pose load_track_id load_keypoint_depth_features'),
         'input_type': 'records are tf.train.Example; sequences are not read',
         'frame_index': 'records are tf.train.Example; sequences are not read',
         'external_input_reader': 'records are read from TFRecord files: tf_record_input_reader',
@@ -186,72 +232,30 @@ REFUSED: Mapping[str, Union[str, Mapping[str, str]]] = {
     },
     'EvalConfig': {
         'eval_master': 'TF_CONFIG says what a process does in a cluster',
-        'metrics_set': 'classification has one set of metrics, which is always reported',
-        'parameterized_metric': 'classification has one set of metrics',
+        'parameterized_metric': _KEYPOINTS,
+        'eval_instance_masks': _TWO_STAGES,
         'export_path': 'metrics are written to model_dir/metrics.json',
         'ignore_groundtruth': 'an evaluation needs the labels of its examples',
-        'super_categories': 'metrics over groups of classes are not available',
         'force_no_resize': 'networks are evaluated at the size that they are trained at',
         'use_dummy_loss_in_eval': 'evaluation always reports the loss',
     },
-    'ParameterizedMetric': _DETECTION,
-    'CocoKeypointMetrics': _DETECTION,
-    # The models of detection and their parts.
+    'ParameterizedMetric': _KEYPOINTS,
+    'CocoKeypointMetrics': _KEYPOINTS,
     **_with_reason(
-        _DETECTION,
-        'FasterRcnn FasterRcnnFeatureExtractor Context Ssd SsdFeatureExtractor Ssd.MaskHead '
+        _TWO_STAGES,
+        'FasterRcnn FasterRcnnFeatureExtractor Context MaskRCNNBoxPredictor RfcnBoxPredictor '
+        'Ssd.MaskHead',
+    ),
+    **_with_reason(
+        _KEYPOINTS,
         'CenterNet CenterNetFeatureExtractor CenterNet.ObjectDetection '
         'CenterNet.ObjectCenterParams CenterNet.KeypointEstimation CenterNet.MaskEstimation '
         'CenterNet.DensePoseEstimation CenterNet.TrackEstimation '
         'CenterNet.TemporalOffsetEstimation CenterNet.DeepMACMaskEstimation '
-        'CenterNet.PredictionHeadParams '
-        'ImageResizer KeepAspectRatioResizer FixedShapeResizer ConditionalShapeResizer '
-        'PadToMultipleResizer FeaturePyramidNetworks BidirectionalFeaturePyramidNetworks',
+        'CenterNet.PredictionHeadParams PenaltyReducedLogisticFocalLoss '
+        'WeightedDiceClassificationLoss',
     ),
-    **_with_reason(
-        _DETECTION,
-        'AnchorGenerator GridAnchorGenerator SsdAnchorGenerator MultiscaleAnchorGenerator '
-        'FlexibleGridAnchorGenerator AnchorGrid BoxCoder FasterRcnnBoxCoder MeanStddevBoxCoder '
-        'SquareBoxCoder KeypointBoxCoder Matcher ArgMaxMatcher BipartiteMatcher '
-        'RegionSimilarityCalculator ThresholdedIouSimilarity',
-    ),
-    **_with_reason(
-        _DETECTION,
-        'Hyperparams Regularizer L1Regularizer L2Regularizer Initializer '
-        'TruncatedNormalInitializer VarianceScalingInitializer RandomNormalInitializer BatchNorm '
-        'BoxPredictor ConvolutionalBoxPredictor ConvolutionalBoxPredictor.BoxEncodingsClipRange '
-        'WeightSharedConvolutionalBoxPredictor '
-        'WeightSharedConvolutionalBoxPredictor.BoxEncodingsClipRange MaskRCNNBoxPredictor '
-        'RfcnBoxPredictor',
-    ),
-    **_with_reason(
-        _DETECTION,
-        'Loss Loss.EqualizationLoss LocalizationLoss WeightedL2LocalizationLoss '
-        'WeightedSmoothL1LocalizationLoss ClassificationLoss WeightedSigmoidClassificationLoss '
-        'SigmoidFocalClassificationLoss WeightedSoftmaxClassificationLoss '
-        'WeightedSoftmaxClassificationAgainstLogitsLoss BootstrappedSigmoidClassificationLoss '
-        'PenaltyReducedLogisticFocalLoss WeightedDiceClassificationLoss HardExampleMiner '
-        'RandomExampleSampler PostProcessing BatchNonMaxSuppression CalibrationConfig '
-        'FunctionApproximation ClassIdFunctionApproximations SigmoidCalibration '
-        'ClassIdSigmoidCalibrations TemperatureScalingCalibration XYPairs XYPairs.XYPair '
-        'SigmoidParameters',
-    ),
-    # Augmentations of detection examples.
-    **_with_reason(
-        _DETECTION,
-        'PreprocessingStep NormalizeImage RandomHorizontalFlip RandomVerticalFlip '
-        'RandomRotation90 RandomPixelValueScale RandomImageScale RandomRGBtoGray '
-        'RandomAdjustBrightness RandomAdjustContrast RandomAdjustHue RandomAdjustSaturation '
-        'RandomDistortColor RandomJitterBoxes RandomCropImage RandomPadImage '
-        'RandomAbsolutePadImage RandomCropPadImage RandomCropToAspectRatio RandomBlackPatches '
-        'RandomResizeMethod ResizeImage SubtractChannelMean SSDRandomCrop SSDRandomCropOperation '
-        'SSDRandomCropPad SSDRandomCropPadOperation SSDRandomCropFixedAspectRatio '
-        'SSDRandomCropFixedAspectRatioOperation SSDRandomCropPadFixedAspectRatio '
-        'SSDRandomCropPadFixedAspectRatioOperation ConvertClassLogitsToSoftmax '
-        'RandomSelfConcatImage AutoAugmentImage DropLabelProbabilistically RemapLabels '
-        'RandomJpegQuality RandomDownscaleToTargetPixels RandomPatchGaussian '
-        'RandomSquareCropByScale RandomScaleCropAndPadToSquare AdjustGamma',
-    ),
+    'BidirectionalFeaturePyramidNetworks': 'there is no network that has it',
 }
 
 
@@ -286,6 +290,15 @@ class Condition:
 
 # Conditions on honoured fields, by `Message.field`.
 CONDITIONS: Mapping[str, Condition] = {
+    'TrainConfig.data_augmentation_options': Condition(
+        lambda value, config: not config.model.HasField('classification'),
+        'classification varies images by its preprocessing family '
+        '(model.classification.preprocessing)',
+    ),
+    'EvalConfig.metrics_set': Condition(
+        lambda value, config: not config.model.HasField('classification'),
+        'classification has one set of metrics, which is always reported',
+    ),
     'ClusterConfig.mode': Condition(
         lambda value, config: value == cluster_pb2.ClusterConfig.AUTO, _CLUSTER
     ),
@@ -364,8 +377,14 @@ def refused(config: message_lib.Message) -> List[Problem]:
 
 def without_effect(config: message_lib.Message) -> List[str]:
     """A sentence about each set field of a config that changes nothing."""
-    return [
-        f'{path} has no effect: {NO_EFFECT[message][field.name]}.'
-        for path, message, field, _ in set_fields(config)
-        if field.name in NO_EFFECT.get(message, ())
-    ]
+    detects = isinstance(config, pipeline_pb2.TrainEvalPipelineConfig) and config.model.HasField(
+        'ssd'
+    )
+    sentences = []
+    for path, message, field, _ in set_fields(config):
+        reason = NO_EFFECT.get(message, {}).get(field.name)
+        if not detects and field.name in ONLY_OF_DETECTION.get(message, ()):
+            reason = _NO_BOXES
+        if reason:
+            sentences.append(f'{path} has no effect: {reason}.')
+    return sentences

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 # imported when a config asks for it.
 _TASKS = {
     'classification': ('model_fns.classification.task', 'ClassificationTask'),
+    'ssd': ('model_fns.detection.task', 'DetectionTask'),
 }
 
 
