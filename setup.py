@@ -29,7 +29,13 @@ setup(
         'tqdm>=4.62',
     ],
     extras_require={
-        'test': ['pytest>=7', 'hypothesis>=6', 'ruff>=0.4', 'grpcio-tools==1.62.3'],
+        'test': [
+            'pytest>=7',
+            'hypothesis>=6',
+            'ruff>=0.4',
+            'grpcio-tools==1.62.3',
+            'pycocotools>=2.0.6',
+        ],
     },
     entry_points={'console_scripts': ['run-train-eval=run_train_eval:main']},
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from typing import Any, Dict, List, Mapping, Sequence, Set
 
@@ -83,11 +84,12 @@ class _Collected:
     """The images of one evaluation."""
 
     def __init__(self, evaluators: Sequence[Evaluator], class_id_offset: int):
-        self._evaluators = evaluators
+        # Each evaluation has its own: a task remembers nothing.
+        self._evaluators = [copy.copy(evaluator) for evaluator in evaluators]
         self._offset = class_id_offset
         self._seen: Set[str] = set()
         self._duplicates: List[str] = []
-        for evaluator in evaluators:
+        for evaluator in self._evaluators:
             evaluator.clear()
 
     def add_batch(self, batch: Mapping[str, np.ndarray]) -> None:
@@ -122,11 +124,12 @@ class _Collected:
         real = slice(int(one[fields.NUM_BOXES]))
         return Groundtruth(
             boxes=_in_pixels(one[fields.BOXES][real], one),
-            classes=one[fields.CLASSES][real].argmax(axis=-1) + self._offset,
+            classes=one[fields.CLASSES][real] + self._offset,
             is_crowd=one[fields.IS_CROWD][real],
             difficult=one[fields.DIFFICULT][real],
             group_of=one[fields.GROUP_OF][real],
             areas=one[fields.AREA][real],
+            image_classes=np.flatnonzero(one.get(fields.IMAGE_CLASSES, ())) + self._offset,
         )
 
     def _detections(self, one: Mapping[str, np.ndarray]) -> Detections:
@@ -144,8 +147,11 @@ def _fetched(outputs: Tensors, features: Features, labels: Labels) -> tuple:
     size = tf.cast(tf.shape(features[fields.IMAGE])[1:3], tf.float32)
     share = tf.tile(true_size / size, [1, 2])[:, tf.newaxis, :]
     tensors = {name: labels[name] for name in _LABELS}
+    tensors[fields.CLASSES] = tf.argmax(labels[fields.CLASSES], axis=-1)
     # Groundtruth is given as shares of the padded input.
     tensors[fields.BOXES] = tensors[fields.BOXES] / share
+    if fields.IMAGE_CLASSES in labels:
+        tensors[fields.IMAGE_CLASSES] = labels[fields.IMAGE_CLASSES]
     tensors.update({name: outputs[name] for name in _OUTPUTS})
     tensors[fields.SOURCE_ID] = features[fields.SOURCE_ID]
     tensors[fields.ORIGINAL_SHAPE] = features[fields.ORIGINAL_SHAPE]

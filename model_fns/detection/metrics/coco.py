@@ -2,46 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
+from model_fns.detection.metrics import coco_matching
+from model_fns.detection.metrics.coco_matching import ClassResult, Matches
 from model_fns.detection.metrics.evaluator import Detections, Evaluator, Groundtruth
 
 PREFIX = 'DetectionBoxes_'
 
-# The twelve numbers of a COCO summary, in its order.
-_SUMMARY = (
-    'Precision/mAP',
-    'Precision/mAP@.50IOU',
-    'Precision/mAP@.75IOU',
-    'Precision/mAP (small)',
-    'Precision/mAP (medium)',
-    'Precision/mAP (large)',
-    'Recall/AR@1',
-    'Recall/AR@10',
-    'Recall/AR@100',
-    'Recall/AR@100 (small)',
-    'Recall/AR@100 (medium)',
-    'Recall/AR@100 (large)',
+_CATEGORY_MAP = 'PerformanceByCategory/mAP'
+_SUPER_CATEGORY_MAP = 'PerformanceBySuperCategory'
+
+
+class _Number(NamedTuple):
+    """One of the numbers of a COCO summary: a mean over some of the results of each class.
+
+    Attributes:
+        name: what it is called.
+        table: `precision` or `recall`.
+        place: what of the table is meant: thresholds, ranges and, of recall, limits.
+    """
+
+    name: str
+    table: str
+    place: Tuple
+
+
+_ALL = slice(None)
+# The twelve numbers of a summary, in its order.
+_NUMBERS = (
+    _Number('Precision/mAP', 'precision', (_ALL, 0)),
+    _Number('Precision/mAP@.50IOU', 'precision', (0, 0)),
+    _Number('Precision/mAP@.75IOU', 'precision', (5, 0)),
+    _Number('Precision/mAP (small)', 'precision', (_ALL, 1)),
+    _Number('Precision/mAP (medium)', 'precision', (_ALL, 2)),
+    _Number('Precision/mAP (large)', 'precision', (_ALL, 3)),
+    _Number('Recall/AR@1', 'recall', (_ALL, 0, 0)),
+    _Number('Recall/AR@10', 'recall', (_ALL, 0, 1)),
+    _Number('Recall/AR@100', 'recall', (_ALL, 0, 2)),
+    _Number('Recall/AR@100 (small)', 'recall', (_ALL, 1, 2)),
+    _Number('Recall/AR@100 (medium)', 'recall', (_ALL, 2, 2)),
+    _Number('Recall/AR@100 (large)', 'recall', (_ALL, 3, 2)),
 )
-# (name, IoU index or None for all, area index, of recall, index of the detection limit).
-_ALL_IOUS = None
-_BY_CATEGORY = (
-    ('Precision/mAP ByCategory', _ALL_IOUS, 0, False, 2),
-    ('Precision mAP@.50IOU ByCategory', 0, 0, False, 2),
-    ('Precision mAP@.75IOU ByCategory', 5, 0, False, 2),
-    ('Precision mAP (small) ByCategory', _ALL_IOUS, 1, False, 2),
-    ('Precision mAP (medium) ByCategory', _ALL_IOUS, 2, False, 2),
-    ('Precision mAP (large) ByCategory', _ALL_IOUS, 3, False, 2),
-    ('Recall AR@1 ByCategory', _ALL_IOUS, 0, True, 0),
-    ('Recall AR@10 ByCategory', _ALL_IOUS, 0, True, 1),
-    ('Recall AR@100 ByCategory', _ALL_IOUS, 0, True, 2),
-    ('Recall AR@100 (small) ByCategory', _ALL_IOUS, 1, True, 2),
-    ('Recall AR@100 (medium) ByCategory', _ALL_IOUS, 2, True, 2),
-    ('Recall AR@100 (large) ByCategory', _ALL_IOUS, 3, True, 2),
-)
-_CATEGORY_MAP = 'PerformanceByCategory/mAP/'
+_MAP = _NUMBERS[0]
+# What COCO reports where there is no groundtruth to tell a number from.
+_UNDEFINED = -1.0
 
 
 class CocoEvaluator(Evaluator):
@@ -51,8 +58,12 @@ class CocoEvaluator(Evaluator):
         class_names: names by id.
         per_category: whether the mAP of each class is reported.
         all_per_category: whether all twelve numbers of each class are.
-        super_categories: names of classes by the name of a group of them; the mean of their mAP is
-            reported.
+        super_categories: ids of classes by the name of a group of them; the mean of their numbers
+            is reported as that of each class is.
+        skip_unlabelled: whether detections count only where somebody looked for their class: those
+            of `Groundtruth.image_classes`, and of the classes that the image has boxes of.
+        empty_to_all: what it means that an image has no `image_classes`: all classes were looked
+            for, or none but those of its boxes.
     """
 
     def __init__(
@@ -60,128 +71,94 @@ class CocoEvaluator(Evaluator):
         class_names: Mapping[int, str],
         per_category: bool = False,
         all_per_category: bool = False,
-        super_categories: Optional[Mapping[str, Sequence[str]]] = None,
+        super_categories: Optional[Mapping[str, Sequence[int]]] = None,
+        skip_unlabelled: bool = False,
+        empty_to_all: bool = True,
     ):
         super().__init__(class_names)
         self._per_category = per_category or all_per_category
-        self._all_per_category = all_per_category
+        self._group_numbers = _NUMBERS if all_per_category else ()
         self._super_categories = dict(super_categories or {})
+        self._skip_unlabelled = skip_unlabelled
+        self._empty_to_all = empty_to_all
         self.clear()
 
     def clear(self) -> None:
         """See `Evaluator`."""
-        self._images: List[Dict[str, Any]] = []
-        self._annotations: List[Dict[str, Any]] = []
-        self._results: List[np.ndarray] = []
+        self._matches: List[Matches] = []
+        # Objects to find, by id and size range; ids up to the largest.
+        sizes = len(coco_matching.AREA_RANGES)
+        self._counts = np.zeros([max(self.class_names) + 1, sizes], np.int64)
 
     def names(self) -> Sequence[str]:
         """See `Evaluator`."""
-        names = [PREFIX + name for name in _SUMMARY]
-        if self._per_category:
-            classes = list(self.class_names.values())
-            names += [PREFIX + _CATEGORY_MAP + name for name in classes]
-            if self._all_per_category:
-                names += [
-                    f'{PREFIX}{group}/{name}' for group, *_ in _BY_CATEGORY for name in classes
-                ]
-        return names + [PREFIX + _CATEGORY_MAP + name for name in self._super_categories]
+        return [PREFIX + number.name for number in _NUMBERS] + [
+            _group_name(group, number) for group, number, _ in self._groups()
+        ]
 
     def add_image(self, image_id: str, groundtruth: Groundtruth, detections: Detections) -> None:
         """See `Evaluator`."""
-        number = len(self._images) + 1
-        self._images.append({'id': number, 'file_name': image_id})
-        for index, box in enumerate(_corner_and_size(groundtruth.boxes)):
-            area = float(groundtruth.areas[index])
-            self._annotations.append(
-                {
-                    'id': len(self._annotations) + 1,
-                    'image_id': number,
-                    'category_id': int(groundtruth.classes[index]),
-                    'bbox': box.tolist(),
-                    'area': area if area > 0 else float(box[2] * box[3]),
-                    'iscrowd': int(groundtruth.is_crowd[index]),
-                }
-            )
-        self._results.append(
-            np.column_stack(
-                [
-                    np.full(len(detections.scores), number, np.float64),
-                    _corner_and_size(detections.boxes),
-                    detections.scores.astype(np.float64),
-                    detections.classes.astype(np.float64),
-                ]
-            )
-        )
+        if self._skip_unlabelled and (len(groundtruth.image_classes) or not self._empty_to_all):
+            looked_for = np.concatenate([groundtruth.image_classes, groundtruth.classes])
+            detections = detections.kept(np.isin(detections.classes, looked_for))
+        counted = ~coco_matching.not_counted(groundtruth)
+        for size, which in enumerate(counted):
+            np.add.at(self._counts[:, size], groundtruth.classes[which], 1)
+        self._matches.append(coco_matching.match(groundtruth, detections))
 
     def evaluate(self) -> Dict[str, float]:
-        """See `Evaluator`."""
-        results = np.concatenate(self._results) if self._results else np.zeros([0, 7])
-        if not len(results) or not self._annotations:
-            return {PREFIX + name: 0.0 if self._annotations else -1.0 for name in _SUMMARY}
-        evaluated = self._run(results)
-        metrics = {PREFIX + name: float(value) for name, value in zip(_SUMMARY, evaluated.stats)}
-        if self._per_category or self._super_categories:
-            metrics.update(self._by_category(evaluated.eval))
+        """See `Evaluator`; a number of the summary that cannot be told is -1."""
+        results = self._results()
+        metrics = {}
+        for number in _NUMBERS:
+            value = _mean(results.values(), number)
+            metrics[PREFIX + number.name] = _UNDEFINED if value is None else value
+        for group, number, ids in self._groups():
+            value = _mean([results[class_id] for class_id in ids if class_id in results], number)
+            if value is not None:
+                metrics[_group_name(group, number)] = value
         return metrics
 
-    def _run(self, results: np.ndarray) -> Any:
-        # Imported here: only an evaluation needs it.
-        import faster_coco_eval
+    def _groups(self) -> Iterator[Tuple[Tuple[str, str], Optional[_Number], Sequence[int]]]:
+        """(kind and name of a group of classes, a number or None for the mAP, ids)."""
+        kinds: List[Tuple[str, Mapping[str, Sequence[int]]]] = [
+            (_SUPER_CATEGORY_MAP, self._super_categories)
+        ]
+        if self._per_category:
+            each = {name: [class_id] for class_id, name in self.class_names.items()}
+            kinds.insert(0, (_CATEGORY_MAP, each))
+        for kind, groups in kinds:
+            for number in (None, *self._group_numbers):
+                for name, ids in groups.items():
+                    yield (kind, name), number, ids
 
-        truth = faster_coco_eval.COCO()
-        truth.dataset = {
-            'images': self._images,
-            'annotations': self._annotations,
-            'categories': [
-                {'id': class_id, 'name': name} for class_id, name in self.class_names.items()
-            ],
-        }
-        truth.createIndex()
-        found = truth.loadRes(results)
-        evaluated = faster_coco_eval.COCOeval_faster(
-            truth, found, iouType='bbox', print_function=lambda *_: None
-        )
-        evaluated.run()
-        return evaluated
-
-    def _by_category(self, evaluated: Mapping[str, Any]) -> Dict[str, float]:
-        """Means over one class each; a class without groundtruth has none."""
-        # [IoU, recall, class, area, limit] and [IoU, class, area, limit], -1 where undefined.
-        precision, recall = evaluated['precision'], evaluated['recall']
-        metrics: Dict[str, float] = {}
-        maps: Dict[str, float] = {}
-        for index, class_id in enumerate(self.class_ids):
-            name = self.class_names[class_id]
-            value = _mean(precision[:, :, index, 0, 2])
-            if value is None:
+    def _results(self) -> Dict[int, ClassResult]:
+        """Of each class that has groundtruth, by id."""
+        if not self._matches:
+            return {}
+        matches = coco_matching.concatenate(self._matches)
+        results = {}
+        for class_id in self.class_ids:
+            if not self._counts[class_id].any():
                 continue
-            maps[name] = value
-            if self._per_category:
-                metrics[PREFIX + _CATEGORY_MAP + name] = value
-            if not self._all_per_category:
-                continue
-            for group, iou, area, of_recall, limit in _BY_CATEGORY:
-                table = (
-                    recall[:, index, area, limit]
-                    if of_recall
-                    else (precision[:, :, index, area, limit])
-                )
-                value = _mean(table if iou is None else table[iou])
-                if value is not None:
-                    metrics[f'{PREFIX}{group}/{name}'] = value
-        for group, members in self._super_categories.items():
-            known = [maps[name] for name in members if name in maps]
-            if known:
-                metrics[PREFIX + _CATEGORY_MAP + group] = float(np.mean(known))
-        return metrics
+            first, last = np.searchsorted(matches.classes, [class_id, class_id + 1])
+            results[class_id] = coco_matching.class_result(
+                matches.part(slice(first, last)), self._counts[class_id]
+            )
+        return results
 
 
-def _mean(table: np.ndarray) -> Optional[float]:
-    defined = table[table > -1]
+def _group_name(group: Tuple[str, str], number: Optional[_Number]) -> str:
+    kind, name = group
+    if number is None:
+        return f'{PREFIX}{kind}/{name}'
+    by = 'ByCategory' if kind == _CATEGORY_MAP else 'BySuperCategory'
+    return f'{PREFIX}{number.name} {by}/{name}'
+
+
+def _mean(results: Sequence[ClassResult], number: Optional[_Number]) -> Optional[float]:
+    """A number's mean over classes; None where no class defines it."""
+    number = number or _MAP
+    values = np.array([getattr(result, number.table)[number.place] for result in results])
+    defined = values[~np.isnan(values)]
     return float(defined.mean()) if defined.size else None
-
-
-def _corner_and_size(boxes: np.ndarray) -> np.ndarray:
-    """[n, 4] of ymin, xmin, ymax, xmax as xmin, ymin, width, height."""
-    ymin, xmin, ymax, xmax = np.asarray(boxes, np.float64).reshape(-1, 4).T
-    return np.column_stack([xmin, ymin, xmax - xmin, ymax - ymin])

@@ -11,7 +11,7 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class Groundtruth:
-    """What an image shows.
+    """What an image shows. Arrays may be views of a batch: an evaluator copies what it keeps.
 
     Attributes:
         boxes: float32 [n, 4], ymin, xmin, ymax, xmax in pixels of the original image.
@@ -19,7 +19,9 @@ class Groundtruth:
         is_crowd: bool [n]: several objects as one; detections of it count for nothing.
         difficult: bool [n]: finding or missing it counts for nothing (Pascal VOC).
         group_of: bool [n]: five or more objects as one (Open Images).
-        areas: float32 [n], pixels of the object.
+        areas: float32 [n], pixels of the object; not positive where it is not known.
+        image_classes: int64 [k]: ids of the classes that somebody looked for in the image, and
+            found or not; empty where the record does not say.
     """
 
     boxes: np.ndarray
@@ -28,11 +30,12 @@ class Groundtruth:
     difficult: np.ndarray
     group_of: np.ndarray
     areas: np.ndarray
+    image_classes: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
 class Detections:
-    """What a model found in an image.
+    """What a model found in an image. Arrays may be views of a batch.
 
     Attributes:
         boxes: float32 [n, 4], in pixels of the original image.
@@ -43,6 +46,10 @@ class Detections:
     boxes: np.ndarray
     scores: np.ndarray
     classes: np.ndarray
+
+    def kept(self, which: np.ndarray) -> Detections:
+        """Those for which `which`, bool [n], is true."""
+        return Detections(self.boxes[which], self.scores[which], self.classes[which])
 
 
 class Evaluator(abc.ABC):
@@ -69,7 +76,7 @@ class Evaluator(abc.ABC):
 
     @abc.abstractmethod
     def clear(self) -> None:
-        """Forgets all images."""
+        """Forgets all images, by new empty state: a shallow copy keeps what it has."""
 
     @property
     def class_ids(self) -> List[int]:

@@ -1,0 +1,204 @@
+"""Average precision at one IoU threshold: what Pascal VOC and Open Images metrics share."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from typing import Dict, List, Mapping, Sequence, Tuple
+
+import numpy as np
+
+from model_fns.detection.metrics.evaluator import Detections, Evaluator, Groundtruth
+
+IOU_THRESHOLD = 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class Judged:
+    """The detections of an image that count, in any order.
+
+    Attributes:
+        classes: int32 [n], ids.
+        scores: float32 [n].
+        hits: float32 [n]: how much of an object each found; 0 for a false positive.
+    """
+
+    classes: np.ndarray
+    scores: np.ndarray
+    hits: np.ndarray
+
+
+class AveragePrecisionEvaluator(Evaluator):
+    """The area under the precision-recall curve of each class, and their mean.
+
+    Args:
+        class_names: names by id.
+        prefix: of the metrics' names.
+        recall_bounds: points of the curve whose recall is outside are left out; within them it goes
+            on to the left as a level line, and there is none to their right.
+        pooled: the mean is replaced by the area under the one curve of all classes together, in
+            which each class weighs as much as it has objects.
+    """
+
+    def __init__(
+        self,
+        class_names: Mapping[int, str],
+        prefix: str,
+        recall_bounds: Tuple[float, float] = (0.0, 1.0),
+        pooled: bool = False,
+    ):
+        super().__init__(class_names)
+        self._prefix = prefix
+        self._recall_bounds = recall_bounds
+        self._pooled = pooled
+        self.clear()
+
+    @abc.abstractmethod
+    def judge(self, groundtruth: Groundtruth, detections: Detections) -> Judged:
+        """Which of the detections of an image found something.
+
+        Args:
+            groundtruth: boxes float64.
+            detections: boxes float64, all with an area; those with the highest scores first.
+        """
+
+    @abc.abstractmethod
+    def objects_to_find(self, groundtruth: Groundtruth) -> np.ndarray:
+        """How much each box of an image counts: [n], 0 for one that need not be found."""
+
+    def clear(self) -> None:
+        """See `Evaluator`."""
+        self._judged: List[Judged] = []
+        self._counts = np.zeros([max(self.class_names) + 1], np.float64)
+
+    def names(self) -> Sequence[str]:
+        """See `Evaluator`."""
+        return [self._mean_name(), *map(self._class_name, self.class_ids)]
+
+    def add_image(self, image_id: str, groundtruth: Groundtruth, detections: Detections) -> None:
+        """See `Evaluator`."""
+        boxes = np.asarray(detections.boxes, np.float64)
+        has_area = np.all(boxes[:, 2:] > boxes[:, :2], axis=1)
+        order = np.argsort(-detections.scores, kind='stable')
+        detections = dataclasses.replace(detections, boxes=boxes).kept(order[has_area[order]])
+        boxes = np.asarray(groundtruth.boxes, np.float64)
+        groundtruth = dataclasses.replace(groundtruth, boxes=boxes)
+        np.add.at(self._counts, groundtruth.classes, self.objects_to_find(groundtruth))
+        judged = self.judge(groundtruth, detections)
+        self._judged.append(
+            Judged(
+                judged.classes.astype(np.int32),
+                judged.scores.astype(np.float32),
+                judged.hits.astype(np.float32),
+            )
+        )
+
+    def evaluate(self) -> Dict[str, float]:
+        """See `Evaluator`; classes without objects to find are left out."""
+        scores, hits = self._by_class()
+        known = [class_id for class_id in self.class_ids if self._counts[class_id] > 0]
+        areas = {
+            class_id: self._area(scores[class_id], hits[class_id], self._counts[class_id])
+            for class_id in known
+        }
+        if not known:
+            return {}
+        mean = float(np.mean(list(areas.values())))
+        if self._pooled:
+            mean = self._area(
+                np.concatenate([scores[class_id] for class_id in known]),
+                np.concatenate([hits[class_id] for class_id in known]),
+                self._counts[known].sum(),
+            )
+        return {
+            self._mean_name(): mean,
+            **{self._class_name(class_id): area for class_id, area in areas.items()},
+        }
+
+    def _by_class(self) -> Tuple[Dict[int, np.ndarray], Dict[int, np.ndarray]]:
+        """Scores and hits of all images, by class id."""
+        classes, scores, hits = (
+            np.concatenate([getattr(one, field.name) for one in self._judged] or [np.zeros(0)])
+            for field in dataclasses.fields(Judged)
+        )
+        order = np.argsort(classes, kind='stable')
+        starts = np.searchsorted(classes[order], [*self.class_ids, np.inf])
+        parts = {
+            class_id: order[start:end]
+            for class_id, start, end in zip(self.class_ids, starts, starts[1:])
+        }
+        return (
+            {class_id: scores[part] for class_id, part in parts.items()},
+            {class_id: hits[part] for class_id, part in parts.items()},
+        )
+
+    def _area(self, scores: np.ndarray, hits: np.ndarray, count: float) -> float:
+        precision, recall = precision_recall(scores, hits, count)
+        low, high = self._recall_bounds
+        inside = np.logical_and(recall >= low, recall <= high)
+        return average_precision(precision[inside], recall[inside])
+
+    def _mean_name(self) -> str:
+        low, high = self._recall_bounds
+        within = '' if low <= 0.0 and high >= 1.0 else f'@[{low:.1f},{high:.1f}]Recall'
+        return f'{self._prefix}Precision/mAP@{IOU_THRESHOLD}IOU{within}'
+
+    def _class_name(self, class_id: int) -> str:
+        name = self.class_names[class_id]
+        return f'{self._prefix}PerformanceByCategory/AP@{IOU_THRESHOLD}IOU/{name}'
+
+
+def best_overlap(
+    overlap: np.ndarray, detections: Detections, classes: np.ndarray
+) -> Tuple[np.ndarray, np.ndarray]:
+    """The box of its own class that each detection overlaps most.
+
+    Args:
+        overlap: [n, m] of n detections and m boxes.
+        detections: whose classes.
+        classes: of the boxes, [m].
+
+    Returns:
+        Places [n] in the boxes, and whether the overlap is enough: bool [n].
+    """
+    if not overlap.size:
+        return np.zeros([len(overlap)], np.int64), np.zeros([len(overlap)], bool)
+    overlap = np.where(detections.classes[:, np.newaxis] == classes, overlap, -1.0)
+    return overlap.argmax(axis=1), overlap.max(axis=1) >= IOU_THRESHOLD
+
+
+def first_of_each(places: np.ndarray, which: np.ndarray) -> np.ndarray:
+    """Of the detections for which `which` is true, those that name their place first: bool [n]."""
+    candidates = np.flatnonzero(which)
+    _, firsts = np.unique(places[candidates], return_index=True)
+    chosen = np.zeros(len(places), bool)
+    chosen[candidates[firsts]] = True
+    return chosen
+
+
+def precision_recall(
+    scores: np.ndarray, hits: np.ndarray, count: float
+) -> Tuple[np.ndarray, np.ndarray]:
+    """Precision and recall after each detection, those with the highest scores first.
+
+        hits 1 0 1 of 4 objects  ->  precision 1, 1/2, 2/3; recall 1/4, 1/4, 2/4
+
+    Args:
+        scores: [n].
+        hits: [n], see `Judged`.
+        count: of objects to find.
+    """
+    hits = hits[np.argsort(-scores, kind='stable')].astype(np.float64)
+    true, false = np.cumsum(hits), np.cumsum(hits <= 0)
+    return true / np.maximum(true + false, np.finfo(np.float64).tiny), true / count
+
+
+def average_precision(precision: np.ndarray, recall: np.ndarray) -> float:
+    """The area under a curve whose precision never grows with recall (Pascal VOC since 2010).
+
+    Args:
+        precision: [n].
+        recall: [n], not decreasing.
+    """
+    level = np.maximum.accumulate(precision[::-1])[::-1]
+    return float(np.sum(np.diff(recall, prepend=0.0) * level))

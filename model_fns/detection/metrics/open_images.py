@@ -1,0 +1,83 @@
+"""Open Images detection metrics (storage.googleapis.com/openimages/web/evaluation.html).
+
+Of the data set's class hierarchy nothing is known here: records are expected to hold the boxes of
+the parent classes too, as the data set's own tools write them.
+"""
+
+from __future__ import annotations
+
+from typing import Mapping
+
+import numpy as np
+
+from model_fns.detection.metrics import overlaps
+from model_fns.detection.metrics.average_precision import (
+    AveragePrecisionEvaluator,
+    Judged,
+    best_overlap,
+    first_of_each,
+)
+from model_fns.detection.metrics.evaluator import Detections, Groundtruth
+
+V2_PREFIX = 'OpenImagesV2_'
+CHALLENGE_PREFIX = 'OpenImagesDetectionChallenge_'
+
+
+class OpenImagesEvaluator(AveragePrecisionEvaluator):
+    """Pascal's rule, with boxes that are groups of objects.
+
+    Detections that found no object, but lie in a group of their class by half or more of their own
+    area, are together one find of that group.
+
+    Args:
+        class_names: names by id.
+        prefix: of the metrics' names.
+        group_weight: how much of an object a group is; 0: finding or missing it counts for nothing.
+        verified_only: whether detections count only where their class was verified to be in the
+            image or not: `Groundtruth.image_classes`, and the classes that it has boxes of.
+    """
+
+    def __init__(
+        self,
+        class_names: Mapping[int, str],
+        prefix: str = V2_PREFIX,
+        group_weight: float = 0.0,
+        verified_only: bool = False,
+    ):
+        super().__init__(class_names, prefix)
+        self._group_weight = group_weight
+        self._verified_only = verified_only
+
+    def judge(self, groundtruth: Groundtruth, detections: Detections) -> Judged:
+        """See `AveragePrecisionEvaluator`."""
+        if self._verified_only:
+            verified = np.concatenate([groundtruth.image_classes, groundtruth.classes])
+            detections = detections.kept(np.isin(detections.classes, verified))
+        is_group = np.asarray(groundtruth.group_of, bool)
+        hits = _finds(groundtruth, detections, ~is_group)
+        classes = groundtruth.classes[is_group]
+        overlap = overlaps.ioa(detections.boxes, groundtruth.boxes[is_group])
+        places, enough = best_overlap(overlap, detections, classes)
+        in_group = np.logical_and(enough, ~hits)
+        counted = detections.kept(~in_group)
+        if not self._group_weight:
+            return Judged(counted.classes, counted.scores, hits[~in_group])
+        # The detection of a group with the highest score stands for all of them.
+        finds = detections.kept(first_of_each(places, in_group))
+        weights = np.full(len(finds.scores), self._group_weight)
+        return Judged(
+            np.concatenate([counted.classes, finds.classes]),
+            np.concatenate([counted.scores, finds.scores]),
+            np.concatenate([hits[~in_group], weights]),
+        )
+
+    def objects_to_find(self, groundtruth: Groundtruth) -> np.ndarray:
+        """See `AveragePrecisionEvaluator`."""
+        return np.where(groundtruth.group_of, self._group_weight, 1.0)
+
+
+def _finds(groundtruth: Groundtruth, detections: Detections, which: np.ndarray) -> np.ndarray:
+    """Which detections are the first of one of the objects for which `which` is true."""
+    overlap = overlaps.iou(detections.boxes, groundtruth.boxes[which])
+    places, enough = best_overlap(overlap, detections, groundtruth.classes[which])
+    return first_of_each(places, enough)

@@ -1,0 +1,33 @@
+"""How much boxes overlap: NumPy, float64 [..., 4] of ymin, xmin, ymax, xmax."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def areas(boxes: np.ndarray) -> np.ndarray:
+    """Areas [n] of boxes [n, 4]."""
+    return (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+
+
+def intersections(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Areas [n, m] of what boxes [n, 4] and boxes [m, 4] have in common."""
+    low = np.maximum(first[:, np.newaxis, :2], second[np.newaxis, :, :2])
+    high = np.minimum(first[:, np.newaxis, 2:], second[np.newaxis, :, 2:])
+    return np.prod(np.maximum(high - low, 0.0), axis=-1)
+
+
+def iou(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Intersection over union [n, m]; 0 where there is no intersection."""
+    common = intersections(first, second)
+    return _over(common, areas(first)[:, np.newaxis] + areas(second) - common)
+
+
+def ioa(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Intersection over the area of the first box [n, m]; 0 where there is no intersection."""
+    common = intersections(first, second)
+    return _over(common, np.broadcast_to(areas(first)[:, np.newaxis], common.shape))
+
+
+def _over(common: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    return np.divide(common, whole, out=np.zeros_like(common), where=common > 0)

@@ -1,0 +1,40 @@
+"""Pascal VOC detection metrics (Everingham et al. 2010, section 4.2)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from model_fns.detection.metrics import overlaps
+from model_fns.detection.metrics.average_precision import (
+    AveragePrecisionEvaluator,
+    Judged,
+    best_overlap,
+    first_of_each,
+)
+from model_fns.detection.metrics.evaluator import Detections, Groundtruth
+
+PREFIX = 'PascalBoxes_'
+WEIGHTED_PREFIX = 'WeightedPascalBoxes_'
+PRECISION_AT_RECALL_PREFIX = 'PrecisionAtRecallBoxes_'
+
+
+class PascalEvaluator(AveragePrecisionEvaluator):
+    """A detection is right when the object that it overlaps most is its own by half or more.
+
+    Only the first detection of an object is right, the others are wrong. Difficult objects need not
+    be found, and their detections count for nothing.
+    """
+
+    def judge(self, groundtruth: Groundtruth, detections: Detections) -> Judged:
+        """See `AveragePrecisionEvaluator`."""
+        overlap = overlaps.iou(detections.boxes, groundtruth.boxes)
+        places, enough = best_overlap(overlap, detections, groundtruth.classes)
+        of_difficult = np.zeros(len(places), bool)
+        of_difficult[enough] = groundtruth.difficult[places[enough]]
+        hits = first_of_each(places, np.logical_and(enough, ~of_difficult))
+        counted = detections.kept(~of_difficult)
+        return Judged(counted.classes, counted.scores, hits[~of_difficult])
+
+    def objects_to_find(self, groundtruth: Groundtruth) -> np.ndarray:
+        """See `AveragePrecisionEvaluator`."""
+        return np.logical_not(groundtruth.difficult)

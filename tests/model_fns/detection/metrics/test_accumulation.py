@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from model_fns.detection import fields
+from model_fns.detection.metrics.accumulation import Metrics
+from model_fns.detection.metrics.coco import CocoEvaluator
+from model_fns.detection.metrics.evaluator import Evaluator
+
+tf1 = tf.compat.v1
+
+MAP = 'DetectionBoxes_Precision/mAP'
+
+
+class Recorder(Evaluator):
+    """Reports nothing, and keeps what it was given where a test finds it."""
+
+    def __init__(self):
+        super().__init__({1: 'one', 2: 'two', 3: 'three'})
+        self.images = {}
+
+    def clear(self):
+        self.images.clear()
+
+    def names(self):
+        return ['images', 'not told']
+
+    def add_image(self, image_id, groundtruth, detections):
+        self.images[image_id] = (groundtruth, detections)
+
+    def evaluate(self):
+        return {'images': float(len(self.images))}
+
+
+def batch(source_ids, **changed):
+    """Images of 200 x 400, shown in the upper half of an input of 100 x 100."""
+    size = len(source_ids)
+    arrays = {
+        fields.IMAGE: np.zeros([size, 100, 100, 3], np.float32),
+        fields.TRUE_IMAGE_SHAPE: np.tile([50, 100, 3], [size, 1]).astype(np.int32),
+        fields.ORIGINAL_SHAPE: np.tile([200, 400], [size, 1]).astype(np.int32),
+        fields.SOURCE_ID: np.array(source_ids, object),
+        # One object in three rows: the lower right quarter of the image.
+        fields.BOXES: np.tile(
+            np.array([[0.25, 0.5, 0.5, 1.0], [0, 0, 0, 0], [0, 0, 0, 0]], np.float32), [size, 1, 1]
+        ),
+        fields.CLASSES: np.tile(np.eye(3, dtype=np.float32)[[1, 0, 0]], [size, 1, 1]),
+        fields.NUM_BOXES: np.ones([size], np.int32),
+        fields.AREA: np.zeros([size, 3], np.float32),
+        fields.DETECTION_BOXES: np.tile(
+            np.array([[0.5, 0.5, 1.0, 1.0], [0, 0, 0, 0]], np.float32), [size, 1, 1]
+        ),
+        fields.DETECTION_SCORES: np.tile(np.array([0.75, 0.0], np.float32), [size, 1]),
+        fields.DETECTION_CLASSES: np.tile(np.array([2.0, 1.0], np.float32), [size, 1]),
+        fields.NUM_DETECTIONS: np.ones([size], np.float32),
+    }
+    for flag in (fields.IS_CROWD, fields.DIFFICULT, fields.GROUP_OF):
+        arrays[flag] = np.zeros([size, 3], bool)
+    return {**arrays, **changed}
+
+
+def run(metrics, batches):
+    """The scalars of an evaluation of these batches."""
+    with tf.Graph().as_default(), tf1.Session() as session:
+        tensors = {
+            name: tf1.placeholder(array.dtype, [None, *array.shape[1:]])
+            for name, array in batches[0].items()
+        }
+        created = metrics.create(tensors, tensors, tensors)
+        for one in batches:
+            session.run(
+                [update for _, update in created.values()],
+                {tensors[name]: array for name, array in one.items()},
+            )
+        return metrics.finish(session.run({name: value for name, (value, _) in created.items()}))
+
+
+def test_boxes_are_in_pixels_of_the_original_image():
+    recorder = Recorder()
+    scalars = run(Metrics([recorder]), [batch([b'a'])])
+    assert scalars == {'images': 1.0}
+    groundtruth, detections = recorder.images['a']
+    np.testing.assert_allclose(groundtruth.boxes, [[100, 200, 200, 400]])
+    np.testing.assert_allclose(detections.boxes, [[100, 200, 200, 400]])
+    assert groundtruth.boxes.dtype == detections.boxes.dtype == np.float32
+    assert groundtruth.classes.tolist() == detections.classes.tolist() == [2]
+    assert groundtruth.image_classes.tolist() == []
+    assert detections.scores.tolist() == [0.75]
+
+
+def test_classes_that_were_looked_for():
+    recorder = Recorder()
+    looked_for = np.array([[1, 0, 1]], np.float32)
+    run(Metrics([recorder]), [batch([b'a'], **{fields.IMAGE_CLASSES: looked_for})])
+    assert recorder.images['a'][0].image_classes.tolist() == [1, 3]
+
+
+def test_coco_over_batches():
+    metrics = Metrics([CocoEvaluator({1: 'one', 2: 'two', 3: 'three'})])
+    missed = batch([b'c'], **{fields.NUM_DETECTIONS: np.zeros([1], np.float32)})
+    scalars = run(metrics, [batch([b'a', b'b']), missed])
+    assert scalars['DetectionBoxes_Recall/AR@1'] == pytest.approx(2 / 3)
+    assert scalars[MAP] == pytest.approx(67 / 101)
+
+
+def test_an_image_counts_once_and_is_named(caplog):
+    recorder = Recorder()
+    with caplog.at_level(logging.WARNING, 'model_fns'):
+        scalars = run(Metrics([recorder]), [batch([b'a', b'b']), batch([b'a', b'c'])])
+    assert scalars == {'images': 3.0}
+    assert '1 examples have the id of another one and were counted once: a' in caplog.text
+
+
+def test_images_without_an_id_are_all_counted():
+    scalars = run(Metrics([Recorder()]), [batch([b'', b'']), batch([b'', b'a'])])
+    assert scalars == {'images': 4.0}
+
+
+def test_evaluations_do_not_share_images():
+    metrics = Metrics([CocoEvaluator({1: 'one', 2: 'two', 3: 'three'})])
+    missed = batch([b'a'], **{fields.NUM_DETECTIONS: np.zeros([1], np.float32)})
+    assert run(metrics, [missed])[MAP] == 0.0
+    assert run(metrics, [batch([b'a'])])[MAP] == pytest.approx(1.0)
+
+
+def test_an_evaluation_without_images():
+    metrics = Metrics([CocoEvaluator({1: 'one'})])
+    assert run(metrics, [batch([])])[MAP] == -1.0
+
+
+def test_the_graph_does_not_grow_with_classes_or_boxes():
+    def count(num_classes, rows):
+        with tf.Graph().as_default() as graph:
+            arrays = batch([b'a'], **{fields.CLASSES: np.zeros([1, rows, num_classes], np.float32)})
+            tensors = {
+                name: tf1.placeholder(array.dtype, array.shape) for name, array in arrays.items()
+            }
+            Metrics([Recorder()]).create(tensors, tensors, tensors)
+            return len(graph.get_operations())
+
+    assert count(3, 3) == count(90, 100)

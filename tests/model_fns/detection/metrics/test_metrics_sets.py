@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import pytest
+
+from estimator_lib import errors
+from model_fns.detection import metrics
+from model_fns.label_map import LabelMap, LabelMapItem
+from protos import eval_pb2
+
+MAP_NAMES = {
+    'coco_detection_metrics': 'DetectionBoxes_Precision/mAP',
+    'pascal_voc_detection_metrics': 'PascalBoxes_Precision/mAP@0.5IOU',
+    'weighted_pascal_voc_detection_metrics': 'WeightedPascalBoxes_Precision/mAP@0.5IOU',
+    'precision_at_recall_detection_metrics': 'PrecisionAtRecallBoxes_Precision/mAP@0.5IOU',
+    'oid_V2_detection_metrics': 'OpenImagesV2_Precision/mAP@0.5IOU',
+    'oid_challenge_detection_metrics': 'OpenImagesDetectionChallenge_Precision/mAP@0.5IOU',
+}
+
+
+def names(num_classes=2, label_map=None, **fields):
+    config = eval_pb2.EvalConfig(**fields)
+    return metrics.build_metrics(config, num_classes, label_map).names()
+
+
+def test_coco_unless_another_is_named():
+    assert names() == names(metrics_set=['coco_detection_metrics'])
+    assert names()[0] == 'DetectionBoxes_Precision/mAP'
+    assert len(names()) == 12
+
+
+@pytest.mark.parametrize('name', sorted(MAP_NAMES))
+def test_each_set_is_registered(name):
+    assert name in metrics.METRICS_SETS
+    assert names(metrics_set=[name])[0] == MAP_NAMES[name]
+
+
+def test_several_sets_each_once():
+    both = ['pascal_voc_detection_metrics', 'coco_detection_metrics']
+    assert names(metrics_set=[*both, both[0]]) == names(metrics_set=both)
+    assert len(names(metrics_set=both)) == 3 + 12
+
+
+def test_names_of_earlier_releases():
+    assert names(metrics_set=['open_images_metrics']) == names(
+        metrics_set=['oid_V2_detection_metrics']
+    )
+
+
+def test_an_unknown_set_names_the_nearest():
+    with pytest.raises(errors.ConfigError, match='did you mean .coco_detection_metrics.'):
+        names(metrics_set=['coco_detection_metric'])
+
+
+@pytest.mark.parametrize(
+    'name', ['coco_mask_metrics', 'weighted_pascal_voc_instance_segmentation_metrics']
+)
+def test_masks_are_refused_by_name(name):
+    with pytest.raises(errors.ConfigError, match=f'{name}.*masks need a two-stage model'):
+        names(metrics_set=[name])
+
+
+def test_class_names_come_from_the_label_map_where_it_has_them():
+    label_map = LabelMap((LabelMapItem(2, 'cat', 'the cat'),))
+    assert names(3, label_map, metrics_set=['pascal_voc_detection_metrics'])[1:] == [
+        f'PascalBoxes_PerformanceByCategory/AP@0.5IOU/{name}' for name in ('1', 'the cat', '3')
+    ]
+
+
+def test_classes_of_the_same_display_name_are_told_apart():
+    label_map = LabelMap((LabelMapItem(1, 'a', 'cat'), LabelMapItem(2, 'b', 'cat')))
+    assert names(2, label_map, include_metrics_per_category=True)[12:] == [
+        'DetectionBoxes_PerformanceByCategory/mAP/cat (1)',
+        'DetectionBoxes_PerformanceByCategory/mAP/cat (2)',
+    ]
+
+
+def test_all_metrics_per_category():
+    found = names(2, all_metrics_per_category=True)
+    assert len(found) == 12 + 2 + 12 * 2
+    assert 'DetectionBoxes_Recall/AR@100 (small) ByCategory/1' in found
+
+
+def test_super_categories():
+    label_map = LabelMap.from_names(['cat', 'dog', 'car'])
+    found = names(3, label_map, super_categories={'animal': 'cat, dog'})
+    assert found[12:] == ['DetectionBoxes_PerformanceBySuperCategory/animal']
+    with pytest.raises(errors.ConfigError, match=r"animal: no class is named 'cut'; did you mean"):
+        names(3, label_map, super_categories={'animal': 'cut,dog'})
+
+
+def test_recall_bounds():
+    found = names(
+        metrics_set=['precision_at_recall_detection_metrics'],
+        recall_lower_bound=0.3,
+        recall_upper_bound=0.9,
+    )
+    assert found[0] == 'PrecisionAtRecallBoxes_Precision/mAP@0.5IOU@[0.3,0.9]Recall'
+    with pytest.raises(errors.ConfigError, match='recall_lower_bound is 0.9 and recall_upper'):
+        names(
+            metrics_set=['precision_at_recall_detection_metrics'],
+            recall_lower_bound=0.9,
+            recall_upper_bound=0.3,
+        )
+
+
+def test_what_needs_the_classes_of_an_image():
+    assert not metrics.needs_image_classes(eval_pb2.EvalConfig())
+    assert metrics.needs_image_classes(
+        eval_pb2.EvalConfig(metrics_set=['oid_challenge_object_detection_metrics'])
+    )
+    assert metrics.needs_image_classes(
+        eval_pb2.EvalConfig(skip_predictions_for_unlabeled_class=True)
+    )
+    with pytest.raises(errors.ConfigError, match='only coco_detection_metrics'):
+        names(
+            metrics_set=['pascal_voc_detection_metrics'], skip_predictions_for_unlabeled_class=True
+        )
