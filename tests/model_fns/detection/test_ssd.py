@@ -234,12 +234,13 @@ def test_the_graph_does_not_grow():
     def count(batch, num_classes):
         model = ssd.build_ssd(small_config(num_classes))
         with tf.Graph().as_default() as graph:
-            predictions = model.predict(tf.zeros([batch, 96, 96, 3]), is_training=True)
+            images = tf1.placeholder(tf.float32, [batch, 96, 96, 3])
+            predictions = model.predict(images, is_training=True)
             groundtruth = targets.Groundtruth(
-                boxes=tf.zeros([batch, 10, 4]),
-                classes=tf.zeros([batch, 10, num_classes]),
-                weights=tf.zeros([batch, 10]),
-                real=tf.zeros([batch, 10], tf.bool),
+                boxes=tf1.placeholder(tf.float32, [batch, 10, 4]),
+                classes=tf1.placeholder(tf.float32, [batch, 10, num_classes]),
+                weights=tf1.placeholder(tf.float32, [batch, 10]),
+                real=tf1.placeholder(tf.bool, [batch, 10]),
             )
             model.losses(predictions, groundtruth)
             model.postprocess(predictions, None)
