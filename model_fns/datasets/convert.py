@@ -55,9 +55,14 @@ def convert(
         errors.DataError: something is wrong; the message lists it by file.
     """
     items = _selected(source.items(), stems)
-    classes = _classes(source, items, label_map_path)
+    if not items:
+        raise errors.DataError('there is no image to convert; see --images and --list.')
+    known = tf.io.gfile.exists(label_map_path)
+    classes = (
+        LabelMap.read(label_map_path) if known else LabelMap.from_names(source.class_names(items))
+    )
     random.Random(_SEED).shuffle(items)
-    problems: List[str] = []
+    problems = list(source.problems())
     with records.ShardWriter(output_prefix, num_shards) as writer:
         for item, outcome in _converted(source, items, classes):
             if isinstance(outcome, errors.DataError):
@@ -68,6 +73,11 @@ def convert(
             raise errors.DataError(
                 f'{_listed(problems)}\nNothing was written; --on_error=skip leaves these out.'
             )
+        if not writer.num_written:
+            raise errors.DataError(f'{_listed(problems)}\nNothing is left to write.')
+    if not known:
+        classes.write(label_map_path)
+        log.info('wrote %s: %d classes', label_map_path, len(classes.names))
     if problems:
         log.warning('left out: %s', _listed(problems))
     return writer.num_written
@@ -84,16 +94,6 @@ def _selected(items: List[Item], stems: Optional[Sequence[str]]) -> List[Item]:
             f'{", ".join(missing[:MAX_LISTED])}.'
         )
     return [item for item in items if item.stem in wanted]
-
-
-def _classes(source: Source, items: Sequence[Item], path: str) -> LabelMap:
-    if tf.io.gfile.exists(path):
-        return LabelMap.read(path)
-    classes = LabelMap.from_names(source.class_names(items))
-    tf.io.gfile.makedirs(os.path.dirname(path) or '.')
-    classes.write(path)
-    log.info('wrote %s: %d classes', path, len(classes.names))
-    return classes
 
 
 def _converted(
@@ -130,9 +130,7 @@ def _serialized(source: Source, item: Item, classes: LabelMap, codec: codecs.Ima
 
 
 def _listed(problems: Sequence[str]) -> str:
-    shown = '\n'.join(problems[:MAX_LISTED])
-    more = f'\n+{len(problems) - MAX_LISTED} more' if len(problems) > MAX_LISTED else ''
-    return f'{len(problems)} problem{"s" if len(problems) > 1 else ""}:\n{shown}{more}'
+    return '\n'.join([f'{len(problems)} problem{"s" if len(problems) > 1 else ""}:', *problems])
 
 
 class _Parser(argparse.ArgumentParser):

@@ -21,7 +21,7 @@ from google.protobuf import text_format
 
 from estimator_lib import errors
 from model_fns import images, label_map
-from model_fns.datasets import codecs, records, scenes, shapes
+from model_fns.datasets import codecs, demo_pipelines, records, scenes, shapes
 from protos import pipeline_pb2
 
 # A change of what is drawn or written changes this number, and so the folder.
@@ -73,44 +73,11 @@ SUBSETS: Mapping[str, Subset] = {
     ),
 }
 
-# About a minute on 2 cores, to 97 % accuracy.
-_CLASSIFICATION = """
-model {
-  classification {
-    num_classes: 8
-    labels_offset: 1
-    image_height: 64
-    image_width: 64
-    preprocessing: "cifarnet"
-    backbone { name: "mobilenet_v1" depth_multiplier: 0.25 batch_norm_decay: 0.97 }
-    dropout_keep_prob: 1.0
-  }
-}
-train_config {
-  batch_size: 32
-  num_steps: 1500
-  optimizer {
-    momentum_optimizer {
-      learning_rate {
-        cosine_decay_learning_rate {
-          learning_rate_base: 0.1
-          warmup_learning_rate: 0.001
-          warmup_steps: 100
-          total_steps: 1500
-        }
-      }
-    }
-    use_moving_average: false
-  }
-  progress { every_n_steps: 50 }
-  checkpoints { save_every_n_steps: 500 }
-}
-train_input_reader { cache: true }
-eval_config { batch_size: 100 }
-export_config { best { metric: "accuracy" } }
-"""
 # By task: the subset that it trains on, and everything else of its pipeline.
-_PIPELINES = {'classification': ('classification', _CLASSIFICATION)}
+_PIPELINES = {
+    'detection': ('scenes', demo_pipelines.DETECTION),
+    'classification': ('classification', demo_pipelines.CLASSIFICATION),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,11 +149,11 @@ def _create(dataset: DemoDataset) -> None:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def demo_pipeline_text(task: str = 'classification', paths: Optional[DemoDataset] = None) -> str:
+def demo_pipeline_text(task: str = 'detection', paths: Optional[DemoDataset] = None) -> str:
     """The pipeline config that the front door runs when it is given none.
 
     Args:
-        task: `classification`.
+        task: `detection` or `classification`.
         paths: where the data are; `demo_dataset()` when not given.
 
     Raises:

@@ -14,6 +14,10 @@ from model_fns.datasets import records, sources
 from model_fns.datasets.sources import Item, Source
 from model_fns.label_map import LabelMap
 
+# Formats of pictures that cannot be decoded: told from files that are no pictures, which are left
+# alone.
+_OTHER_PICTURES = ('.webp', '.tif', '.tiff', '.heic', '.avif')
+
 
 class Folders(Source):
     """Images in `DIR/<class>/`.
@@ -27,6 +31,27 @@ class Folders(Source):
 
     def items(self) -> List[Item]:
         """See `Source`; an item's annotation is its class name."""
+        return [item for name in self._names() for item in self._of_class(name)]
+
+    def class_names(self, items: Sequence[Item]) -> List[str]:
+        """See `Source`: the folders' names, sorted, whichever items a list takes."""
+        return self._names()
+
+    def problems(self) -> List[str]:
+        """See `Source`: folders without images, and pictures in formats that are not read."""
+        found = []
+        for name in self._names():
+            folder = os.path.join(self._folder, name)
+            if not sources.images_in(folder):
+                found.append(f'{folder}: there are no images in this folder.')
+            found += [
+                f'{os.path.join(folder, file)}: not JPEG, PNG, GIF or BMP.'
+                for file in sorted(tf.io.gfile.listdir(folder))
+                if file.lower().endswith(_OTHER_PICTURES)
+            ]
+        return found
+
+    def _names(self) -> List[str]:
         if not tf.io.gfile.isdir(self._folder):
             raise errors.DataError(f'--images: there is no folder {self._folder}.')
         names = sorted(name.rstrip('/') for name in tf.io.gfile.listdir(self._folder))
@@ -39,22 +64,14 @@ class Folders(Source):
             raise errors.DataError(
                 f'--images: {self._folder} has no folders in it; expected one for each class.'
             )
-        items = [item for name in names for item in self._of_class(name)]
-        return items
+        return names
 
     def _of_class(self, name: str) -> List[Item]:
-        folder = os.path.join(self._folder, name)
-        stems = sources.by_stem(sources.images_in(folder))
-        if not stems:
-            raise errors.DataError(f'{folder}: there are no images in this folder.')
+        stems = sources.by_stem(sources.images_in(os.path.join(self._folder, name)))
         return [
             Item(stem, path, f'{name}/{os.path.basename(path)}', name)
             for stem, path in stems.items()
         ]
-
-    def class_names(self, items: Sequence[Item]) -> List[str]:
-        """See `Source`: the folders' names, sorted."""
-        return sorted({str(item.annotation) for item in items})
 
     def features(
         self, item: Item, header: images.ImageHeader, classes: LabelMap

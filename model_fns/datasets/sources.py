@@ -52,6 +52,10 @@ class Source(abc.ABC):
     def class_names(self, items: Sequence[Item]) -> List[str]:
         """The classes that these items have, in the order of their ids."""
 
+    def problems(self) -> Sequence[str]:
+        """What is wrong beside single items, each with its file or folder; see `--on_error`."""
+        return ()
+
     @abc.abstractmethod
     def features(
         self, item: Item, header: images.ImageHeader, classes: LabelMap

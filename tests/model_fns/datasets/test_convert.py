@@ -95,6 +95,67 @@ def test_what_does_not_decode_is_listed_or_left_out(classes_folder, capsys):
     assert len(records_of(classes_folder / 'out' / 'train')) == 6
 
 
+def test_folders_without_images_and_other_formats_are_problems(classes_folder, capsys):
+    (classes_folder / 'photos' / 'emu').mkdir()
+    (classes_folder / 'photos' / 'dog' / 'dog9.webp').write_bytes(b'RIFF')
+    (classes_folder / 'photos' / 'dog' / 'notes.txt').write_text('no picture')
+    assert convert_folders(classes_folder) == 2
+    said = capsys.readouterr().err
+    assert 'emu: there are no images' in said and 'dog9.webp: not JPEG' in said
+    assert 'notes' not in said
+    assert [path.name for path in classes_folder.iterdir()] == ['photos', 'out']
+    assert not list((classes_folder / 'out').iterdir())
+    assert convert_folders(classes_folder, '--on_error=skip') == 0
+    assert len(records_of(classes_folder / 'out' / 'train')) == 6
+    assert 'emu' in LabelMap.read(str(classes_folder / 'map.pbtxt'))
+
+
+def test_all_problems_are_listed(classes_folder, capsys):
+    for index in range(30):
+        (classes_folder / 'photos' / 'cat' / f'empty{index}.png').write_bytes(b'')
+    assert convert_folders(classes_folder) == 2
+    said = capsys.readouterr().err
+    assert '30 problems' in said
+    assert all(f'empty{index}.png: the image is empty' in said for index in range(30))
+
+
+def test_nothing_to_convert_is_an_error(classes_folder, capsys):
+    (classes_folder / 'list.txt').write_text('\n')
+    assert convert_folders(classes_folder, f'--list={classes_folder / "list.txt"}') == 2
+    assert 'no image to convert' in capsys.readouterr().err
+    for path in (classes_folder / 'photos').rglob('*.png'):
+        path.write_bytes(b'')
+    assert convert_folders(classes_folder, '--on_error=skip') == 2
+    assert 'Nothing is left to write' in capsys.readouterr().err
+
+
+def test_a_list_does_not_change_the_classes(classes_folder):
+    (classes_folder / 'list.txt').write_text('dog2\n')
+    assert convert_folders(classes_folder, f'--list={classes_folder / "list.txt"}') == 0
+    found = records_of(classes_folder / 'out' / 'train')
+    assert numbers(found['dog/dog2.png'], 'image/class/label') == [2]
+
+
+def test_the_real_signs(shared, tmp_path):
+    folder = shared / 'data' / 'sign_digits'
+    if not folder.is_dir():
+        pytest.skip('the photographs of signs are not here')
+    status = run(
+        '--from=folders',
+        f'--images={folder / "test"}',
+        f'--label_map={tmp_path / "map.pbtxt"}',
+        f'--output_prefix={tmp_path / "test"}',
+    )
+    assert status == 0
+    found = records_of(tmp_path / 'test')
+    assert len(found) == len(list((folder / 'test').glob('*/*'))) == 409
+    names = LabelMap.read(str(tmp_path / 'map.pbtxt')).names
+    assert names == {i + 1: str(i) for i in range(10)}
+    for source_id, feature in found.items():
+        (label,) = numbers(feature, 'image/class/label')
+        assert names[label] == source_id.split('/')[0]
+
+
 def test_a_list_takes_some(classes_folder):
     (classes_folder / 'list.txt').write_text('cat1\ndog2 -1\n')
     assert convert_folders(classes_folder, f'--list={classes_folder / "list.txt"}') == 0

@@ -187,23 +187,38 @@ def test_the_cache_is_in_the_users_cache_folder(monkeypatch, tmp_path):
     assert demo._user_cache() == tmp_path / 'home' / '.cache' / 'run_train_eval'
 
 
-def test_the_pipeline_fits_the_data(dataset):
+def readers_fit(config, dataset, subset):
+    for reader, split in (
+        (config.train_input_reader, 'train'),
+        (config.eval_input_reader[0], 'val'),
+    ):
+        (pattern,) = reader.tf_record_input_reader.input_path
+        assert pattern == records.shard_pattern(dataset.prefix(subset, split))
+        assert tf.io.gfile.glob(pattern)
+        assert reader.label_map_path == dataset.label_map
+
+
+def test_the_classification_pipeline_fits_the_data(dataset):
     config = pipeline_pb2.TrainEvalPipelineConfig()
-    text_format.Parse(demo.demo_pipeline_text(paths=dataset), config)
+    text_format.Parse(demo.demo_pipeline_text('classification', dataset), config)
     model = config.model.classification
     assert model.num_classes == len(shapes.NAMES)
     assert model.labels_offset == label_map.FIRST_ID
     assert model.image_height == model.image_width == demo.SUBSETS['classification'].size
     schedule = config.train_config.optimizer.momentum_optimizer.learning_rate
     assert schedule.cosine_decay_learning_rate.total_steps == config.train_config.num_steps
-    for reader, split in (
-        (config.train_input_reader, 'train'),
-        (config.eval_input_reader[0], 'val'),
-    ):
-        (pattern,) = reader.tf_record_input_reader.input_path
-        assert pattern == records.shard_pattern(dataset.prefix('classification', split))
-        assert tf.io.gfile.glob(pattern)
-        assert reader.label_map_path == dataset.label_map
+    readers_fit(config, dataset, 'classification')
+
+
+def test_the_detection_pipeline_fits_the_data(dataset):
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    text_format.Parse(demo.demo_pipeline_text(paths=dataset), config)
+    model = config.model.ssd
+    assert model.num_classes == len(shapes.NAMES)
+    assert model.image_resizer.fixed_shape_resizer.height == demo.SUBSETS['scenes'].size
+    schedule = config.train_config.optimizer.adam_optimizer.learning_rate
+    assert schedule.cosine_decay_learning_rate.total_steps == config.train_config.num_steps
+    readers_fit(config, dataset, 'scenes')
 
 
 def test_an_unknown_demo_is_named(dataset):

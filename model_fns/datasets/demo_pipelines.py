@@ -1,0 +1,127 @@
+"""The pipelines of the embedded demo, but for the paths of their data."""
+
+# About a minute on 2 cores, to 97 % accuracy.
+CLASSIFICATION = """
+model {
+  classification {
+    num_classes: 8
+    labels_offset: 1
+    image_height: 64
+    image_width: 64
+    preprocessing: "cifarnet"
+    backbone { name: "mobilenet_v1" depth_multiplier: 0.25 batch_norm_decay: 0.97 }
+    dropout_keep_prob: 1.0
+  }
+}
+train_config {
+  batch_size: 32
+  num_steps: 1500
+  optimizer {
+    momentum_optimizer {
+      learning_rate {
+        cosine_decay_learning_rate {
+          learning_rate_base: 0.1
+          warmup_learning_rate: 0.001
+          warmup_steps: 100
+          total_steps: 1500
+        }
+      }
+    }
+    use_moving_average: false
+  }
+  progress { every_n_steps: 50 }
+  checkpoints { save_every_n_steps: 500 }
+}
+train_input_reader { cache: true }
+eval_config { batch_size: 100 }
+export_config { best { metric: "accuracy" } }
+"""
+
+# About two minutes on 2 cores, to 0.65 mAP@.50IOU.
+DETECTION = """
+model {
+  ssd {
+    num_classes: 8
+    inplace_batchnorm_update: true
+    image_resizer { fixed_shape_resizer { height: 128 width: 128 } }
+    feature_extractor {
+      type: "ssd_mobilenet_v1_fpn"
+      depth_multiplier: 0.25
+      min_depth: 16
+      override_base_feature_extractor_hyperparams: true
+      fpn { min_level: 3 max_level: 5 additional_layer_depth: 64 }
+      conv_hyperparams {
+        activation: RELU_6
+        regularizer { l2_regularizer { weight: 0.00004 } }
+        initializer { variance_scaling_initializer { } }
+        batch_norm { scale: true decay: 0.97 epsilon: 0.001 }
+      }
+    }
+    box_predictor {
+      weight_shared_convolutional_box_predictor {
+        depth: 64
+        num_layers_before_predictor: 1
+        class_prediction_bias_init: -3.0
+        conv_hyperparams {
+          activation: RELU_6
+          regularizer { l2_regularizer { weight: 0.00004 } }
+          initializer { random_normal_initializer { stddev: 0.03 } }
+          batch_norm { scale: true decay: 0.97 epsilon: 0.001 }
+        }
+      }
+    }
+    anchor_generator {
+      multiscale_anchor_generator {
+        min_level: 3 max_level: 5 anchor_scale: 3.0
+        aspect_ratios: 1.0
+        scales_per_octave: 2
+      }
+    }
+    box_coder { faster_rcnn_box_coder { } }
+    matcher {
+      argmax_matcher {
+        matched_threshold: 0.5 unmatched_threshold: 0.4
+        negatives_lower_than_unmatched: true force_match_for_each_row: true
+      }
+    }
+    similarity_calculator { iou_similarity { } }
+    encode_background_as_zeros: true
+    normalize_loss_by_num_matches: true
+    normalize_loc_loss_by_codesize: true
+    loss {
+      classification_loss { weighted_sigmoid_focal { alpha: 0.25 gamma: 2.0 } }
+      localization_loss { weighted_smooth_l1 { } }
+    }
+    post_processing {
+      batch_non_max_suppression {
+        score_threshold: 0.01
+        iou_threshold: 0.5
+        max_detections_per_class: 20
+        max_total_detections: 20
+      }
+      score_converter: SIGMOID
+    }
+  }
+}
+train_config {
+  batch_size: 16
+  num_steps: 1000
+  data_augmentation_options { random_horizontal_flip { } }
+  optimizer {
+    adam_optimizer {
+      epsilon: 1e-7
+      learning_rate {
+        cosine_decay_learning_rate {
+          learning_rate_base: 0.004 warmup_learning_rate: 0.0005 warmup_steps: 50 total_steps: 1000
+        }
+      }
+    }
+    use_moving_average: false
+  }
+  progress { every_n_steps: 50 }
+  checkpoints { save_every_n_steps: 500 }
+}
+train_input_reader { cache: true }
+eval_config { batch_size: 20 num_visualizations: 8 }
+export_config { best { metric: "DetectionBoxes_Precision/mAP@.50IOU" } }
+"""
