@@ -29,6 +29,7 @@ protos: $(INSTALLED_TEST)
 
 benchmark: $(INSTALLED)
 	$(BIN)/python -m benchmarks.run
+	$(BIN)/python -m benchmarks.detection
 
 clean:
 	rm -rf $(VENV)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import re
 import resource
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Mapping
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -68,10 +69,9 @@ def measure_steps(config_path: str, steps: int, turns: int) -> Dict[str, float]:
     import tensorflow as tf
 
     from estimator_lib import config as config_lib
-    from estimator_lib import logs, training
+    from estimator_lib import training
     from model_fns import build_task
 
-    logs.configure()
     config = config_lib.load_pipeline_config(config_path)
     task = build_task(config)
     engine: List[float] = []
@@ -79,7 +79,7 @@ def measure_steps(config_path: str, steps: int, turns: int) -> Dict[str, float]:
     for _ in range(turns):
         with tempfile.TemporaryDirectory() as model_dir:
             estimator = training.create_estimator(task, config, model_dir)
-            timer = _timer(steps)
+            timer = create_timer(steps)
             estimator.train(
                 training.train_input_fn(task, config), max_steps=2 * steps, hooks=[timer]
             )
@@ -123,7 +123,7 @@ def _bare_steps_per_second(task: Any, config: Any, model_dir: str, steps: int) -
         return steps / (time.perf_counter() - started)
 
 
-def _timer(steps: int) -> Any:
+def create_timer(steps: int) -> Any:
     """A hook that times the second half of `2 * steps` steps."""
     import tensorflow as tf
 
@@ -178,6 +178,22 @@ def _demo_config() -> str:
     return path
 
 
+def quiet() -> None:
+    """No lines of TensorFlow's build, and none of a run's progress."""
+    os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
+    from estimator_lib import logs
+
+    logs.configure(logging.WARNING)
+
+
+def report(results: Mapping[str, Any], path: str) -> None:
+    """Prints a table, and writes the same as JSON."""
+    for name, value in results.items():
+        print(f'{name:34s} {value:12.3f}' if isinstance(value, float) else f'{name:34s} {value}')
+    with open(path, 'w') as file:
+        json.dump(dict(results), file, indent=2)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument('--pipeline_config_path', help='left out: the embedded demo')
@@ -185,17 +201,14 @@ def main() -> None:
     parser.add_argument('--steps', type=int, default=60, help='timed steps of each turn')
     parser.add_argument('--turns', type=int, default=3, help='how often each side is measured')
     arguments = parser.parse_args()
-    os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
+    quiet()
     config_path = arguments.pipeline_config_path or _demo_config()
     results: Dict[str, float] = {}
     results.update(measure_start(config_path, arguments.turns))
     results.update(measure_steps(config_path, arguments.steps, arguments.turns))
     results.update(measure_input(config_path, arguments.steps))
     results['benchmark_peak_memory_mib'] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    for name, value in results.items():
-        print(f'{name:34s} {value:12.3f}')
-    with open(arguments.output, 'w') as file:
-        json.dump(results, file, indent=2)
+    report(results, arguments.output)
 
 
 if __name__ == '__main__':

@@ -1,0 +1,145 @@
+"""Measures single-shot detection: start-up, and training steps against the bare network.
+
+    python -m benchmarks.detection [--model=ssd_mobilenet_v1_coco] [--records=GLOB --label_map=FILE]
+
+The model is a published config of ../shared/configs/tf1 with 3 classes and batches of 8; the data
+are the embedded demo's scenes unless records are given. "Bare" is the forward and backward pass of
+the same network on a constant input: no reading, no targets, no optimizer. Sides are measured in
+turns within one process; medians over the turns are given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+from typing import Any, Callable, Dict, List
+
+from benchmarks import run
+
+CONFIGS = os.path.join(os.path.dirname(run.ROOT), 'shared', 'configs', 'tf1')
+BATCH_SIZE = 8
+
+
+def write_config(arguments: argparse.Namespace) -> str:
+    """The published config with the benchmark's sizes and data; its path."""
+    from estimator_lib import config as config_lib
+    from model_fns.datasets import demo
+
+    source = os.path.join(CONFIGS, f'{arguments.model}.config')
+    if not os.path.exists(source):
+        raise SystemExit(f'{source} is not there: this benchmark measures published configs.')
+    records, label_map = arguments.records, arguments.label_map
+    num_classes = 3
+    if not records:
+        dataset = demo.demo_dataset()
+        records, label_map = dataset.pattern('scenes', 'train'), dataset.label_map
+        num_classes = 8
+    config = config_lib.load_pipeline_config(source)
+    config.model.ssd.num_classes = num_classes
+    config.ClearField('graph_rewriter')
+    config.train_config.batch_size = BATCH_SIZE
+    config.train_config.ClearField('fine_tune_checkpoint')
+    for field in ('sync_replicas', 'replicas_to_aggregate', 'startup_delay_steps'):
+        config.train_config.ClearField(field)
+    for reader in (config.train_input_reader, *config.eval_input_reader):
+        del reader.tf_record_input_reader.input_path[:]
+        reader.tf_record_input_reader.input_path.append(records)
+        reader.label_map_path = label_map
+    return config_lib.save_pipeline_config(config, tempfile.mkdtemp())
+
+
+def engine_rate(config_path: str, steps: int, use_bfloat16: bool) -> float:
+    """Steps/s of a training run, after as many steps to warm up."""
+    from estimator_lib import config as config_lib
+    from estimator_lib import training
+    from model_fns import build_task
+
+    config = config_lib.load_pipeline_config(config_path)
+    config.train_config.use_bfloat16 = use_bfloat16
+    config.train_config.progress.every_n_steps = steps
+    task = build_task(config)
+    with tempfile.TemporaryDirectory() as model_dir:
+        estimator = training.create_estimator(task, config, model_dir)
+        timer = run.create_timer(steps)
+        estimator.train(training.train_input_fn(task, config), max_steps=2 * steps, hooks=[timer])
+    return timer.steps_per_second
+
+
+def bare_rate(config_path: str, steps: int, use_bfloat16: bool) -> float:
+    """Steps/s of the network's forward and backward pass alone."""
+    import tensorflow as tf
+
+    from estimator_lib import config as config_lib
+    from estimator_lib import training
+    from model_fns.detection import fields, ssd
+
+    tf1 = tf.compat.v1
+    config = config_lib.load_pipeline_config(config_path)
+    size = config.model.ssd.image_resizer.fixed_shape_resizer
+    with tf.Graph().as_default():
+        images = tf.random.stateless_uniform([BATCH_SIZE, size.height, size.width, 3], [1, 2])
+        images = tf1.get_variable('images', initializer=images * 2.0 - 1.0, trainable=False)
+        predictions = ssd.build_ssd(config.model.ssd).predict(images.read_value(), True)
+        loss = sum(
+            tf.nn.l2_loss(predictions[name]) for name in (fields.BOX_ENCODINGS, fields.CLASS_LOGITS)
+        )
+        step = tf.group(
+            tf.gradients(loss, tf1.trainable_variables()),
+            tf1.get_collection(tf1.GraphKeys.UPDATE_OPS),
+        )
+        with tf1.Session(config=training.create_session_config(use_bfloat16)) as session:
+            session.run(tf1.global_variables_initializer())
+            for index in range(2 * steps):
+                if index == steps:
+                    started = time.perf_counter()
+                session.run(step)
+            return steps / (time.perf_counter() - started)
+
+
+def measure(config_path: str, steps: int, turns: int) -> Dict[str, float]:
+    """Medians of all sides, measured in turns, and their ratios."""
+    sides: Dict[str, Callable[[], float]] = {
+        'engine_float32': lambda: engine_rate(config_path, steps, False),
+        'bare_float32': lambda: bare_rate(config_path, steps, False),
+        'engine_bfloat16': lambda: engine_rate(config_path, steps, True),
+        'bare_bfloat16': lambda: bare_rate(config_path, steps, True),
+    }
+    rates: Dict[str, List[float]] = {name: [] for name in sides}
+    for _ in range(turns):
+        for name, side in sides.items():
+            rates[name].append(side())
+    medians = {f'{name}_steps_per_second': statistics.median(rates[name]) for name in sides}
+    ratios = {
+        'engine_over_bare_float32': ('engine_float32', 'bare_float32'),
+        'engine_over_bare_bfloat16': ('engine_bfloat16', 'bare_bfloat16'),
+        'bfloat16_over_float32': ('engine_bfloat16', 'engine_float32'),
+    }
+    for name, (one, other) in ratios.items():
+        pairs = zip(rates[one], rates[other])
+        medians[name] = statistics.median(first / second for first, second in pairs)
+    return medians
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
+    parser.add_argument('--model', default='ssd_mobilenet_v1_coco', help='a config of shared/')
+    parser.add_argument('--records', help='glob of TFRecords; left out: the embedded demo')
+    parser.add_argument('--label_map', default='', help='of the records')
+    parser.add_argument('--output', default='benchmark_detection.json', help='where the JSON goes')
+    parser.add_argument('--steps', type=int, default=20, help='timed steps of each turn')
+    parser.add_argument('--turns', type=int, default=3, help='how often each side is measured')
+    arguments = parser.parse_args()
+    run.quiet()
+    config_path = write_config(arguments)
+    results: Dict[str, Any] = {'model': arguments.model}
+    results.update(run.measure_start(config_path, arguments.turns))
+    results.update(measure(config_path, arguments.steps, arguments.turns))
+    run.report(results, arguments.output)
+
+
+if __name__ == '__main__':
+    main()
