@@ -1,4 +1,4 @@
-"""Pictures for people, in NumPy: captions, grids of images, confusion matrices, PNG files.
+"""Pictures for people, in NumPy: text, lines, boxes, grids of images, matrices, PNG files.
 
 Pictures are uint8 [height, width, 3].
 """
@@ -13,9 +13,8 @@ from typing import List, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import bitmap_font
-
-Color = Tuple[int, int, int]
+from estimator_lib import bitmap_font, colors
+from estimator_lib.colors import Color
 
 WHITE: Color = (255, 255, 255)
 INK: Color = (33, 37, 41)
@@ -57,6 +56,74 @@ def draw_text(
 ) -> None:
     """Writes a line of text into a picture, in place; what is outside is cut off."""
     _stamp(picture, bitmap_font.text_mask(text, scale), top, left, color)
+
+
+def draw_tag(
+    picture: np.ndarray, text: str, bottom: int, left: int, color: Color, scale: int = 1
+) -> None:
+    """Writes a line of text on a bar of a colour; one that would be cut off is moved inside."""
+    mask = np.pad(bitmap_font.text_mask(text, scale), 2 * scale)
+    top = min(max(bottom - mask.shape[0], 0), max(picture.shape[0] - mask.shape[0], 0))
+    left = min(max(left, 0), max(picture.shape[1] - mask.shape[1], 0))
+    _stamp(picture, np.ones_like(mask), top, left, color)
+    _stamp(picture, mask, top, left, INK if colors.is_light(color) else WHITE)
+
+
+def draw_box(picture: np.ndarray, box: Sequence[float], color: Color, thickness: int = 1) -> None:
+    """Draws the outline of a box into a picture, in place; what is outside is cut off.
+
+    Args:
+        picture: uint8 [height, width, 3].
+        box: ymin, xmin, ymax, xmax in pixels; the line is inside. It is never less than a pixel.
+        color: of the line.
+        thickness: of the line in pixels.
+    """
+    top, left, bottom, right = (round(float(side)) for side in box)
+    bottom, right = max(bottom, top + 1), max(right, left + 1)
+    for rows in ((top, top + thickness), (bottom - thickness, bottom)):
+        _fill(picture, max(rows[0], top), min(rows[1], bottom), left, right, color)
+    for columns in ((left, left + thickness), (right - thickness, right)):
+        _fill(picture, top, bottom, max(columns[0], left), min(columns[1], right), color)
+
+
+def draw_line(
+    picture: np.ndarray,
+    start: Sequence[float],
+    end: Sequence[float],
+    color: Color,
+    thickness: int = 1,
+) -> None:
+    """Draws a line from (y, x) to (y, x) in pixels, in place; what is outside is cut off."""
+    away = np.subtract(end, start)
+    steps = int(np.abs(away).max()) + 1
+    points = np.rint(start + np.linspace(0.0, 1.0, steps + 1)[:, np.newaxis] * away).astype(int)
+    for row, column in np.ndindex(thickness, thickness):
+        _color_points(picture, points + [row - thickness // 2, column - thickness // 2], color)
+
+
+def tint(picture: np.ndarray, mask: np.ndarray, color: Color, opacity: float = 0.4) -> None:
+    """Mixes a colour into the pixels for which a mask, bool [height, width], is true, in place."""
+    mixed = (1.0 - opacity) * picture[mask] + opacity * np.array(color)
+    picture[mask] = np.rint(mixed).astype(np.uint8)
+
+
+def resized(image: np.ndarray, height: int, width: int) -> np.ndarray:
+    """An image of another size, interpolated between the centres of pixels.
+
+    Args:
+        image: uint8 [h, w, 3].
+        height: of the result.
+        width: of the result.
+    """
+    if image.shape[:2] == (height, width):
+        return image
+    above, below, down = _neighbours(image.shape[0], height)
+    left, right, along = _neighbours(image.shape[1], width)
+    values = image.astype(np.float32)
+    down, along = down[:, np.newaxis, np.newaxis], along[np.newaxis, :, np.newaxis]
+    values = values[above] * (1.0 - down) + values[below] * down
+    values = values[:, left] * (1.0 - along) + values[:, right] * along
+    return np.rint(values).astype(np.uint8)
 
 
 def captioned(image: np.ndarray, lines: Sequence[str], alarming: bool = False) -> np.ndarray:
@@ -159,12 +226,27 @@ def _shortened(text: str, length: int) -> str:
     return (text[: max(0, length - len(end) - 2)] + '..' + end)[:length]
 
 
+def _fill(picture: np.ndarray, top: int, bottom: int, left: int, right: int, color: Color) -> None:
+    picture[max(top, 0) : max(bottom, 0), max(left, 0) : max(right, 0)] = color
+
+
+def _neighbours(old: int, new: int) -> Tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The two old pixels beside the centre of each new one, and how near it is to the second."""
+    places = np.clip((np.arange(new) + 0.5) * (old / new) - 0.5, 0, old - 1)
+    first = np.floor(places).astype(int)
+    return first, np.minimum(first + 1, old - 1), (places - first).astype(np.float32)
+
+
 def _stamp(picture: np.ndarray, mask: np.ndarray, top: int, left: int, color: Color) -> None:
     """Colors the pixels of a mask that are inside the picture."""
-    rows, columns = np.nonzero(mask)
-    rows, columns = rows + top, columns + left
-    inside = (rows >= 0) & (rows < picture.shape[0]) & (columns >= 0) & (columns < picture.shape[1])
-    picture[rows[inside], columns[inside]] = color
+    _color_points(picture, np.argwhere(mask) + [top, left], color)
+
+
+def _color_points(picture: np.ndarray, points: np.ndarray, color: Color) -> None:
+    """Colors the points, int [n, 2] of row and column, that are inside the picture."""
+    inside = np.all((points >= 0) & (points < picture.shape[:2]), axis=1)
+    rows, columns = points[inside].T
+    picture[rows, columns] = color
 
 
 def _colors(shares: np.ndarray) -> np.ndarray:

@@ -147,3 +147,79 @@ def test_a_confusion_matrix_is_dark_where_the_share_is_large():
     first, second = (picture[-8 - 72 + start + 3, -8 - 72 + start + 3] for start in (0, 36))
     assert tuple(first) == (8, 48, 107)
     assert tuple(second) == (255, 255, 255)
+
+
+def marks(picture):
+    return drawn(picture[:, :, 0] > 0)
+
+
+def test_a_box_is_inside_its_sides():
+    picture = np.zeros([6, 8, 3], np.uint8)
+    visualization.draw_box(picture, [1, 2, 5, 7], (255, 0, 0))
+    assert marks(picture) == [
+        '........',
+        '..#####.',
+        '..#...#.',
+        '..#...#.',
+        '..#####.',
+        '........',
+    ]
+
+
+@pytest.mark.parametrize(
+    ('box', 'rows'),
+    [
+        ([-3, -3, 2, 2], ['.#..', '##..', '....', '....']),
+        ([2.4, 1.6, 2.4, 1.6], ['....', '....', '..#.', '....']),
+        ([0, 0, 9, 9], ['####', '#...', '#...', '#...']),
+        ([7, 7, 9, 9], ['....'] * 4),
+    ],
+)
+def test_boxes_that_are_cut_off_or_small(box, rows):
+    picture = np.zeros([4, 4, 3], np.uint8)
+    visualization.draw_box(picture, box, (255, 0, 0))
+    assert marks(picture) == rows
+
+
+def test_a_thick_line_never_leaves_the_box():
+    picture = np.zeros([5, 6, 3], np.uint8)
+    visualization.draw_box(picture, [1, 1, 4, 5], (255, 0, 0), thickness=9)
+    assert marks(picture) == ['......', '.####.', '.####.', '.####.', '......']
+
+
+def test_lines():
+    picture = np.zeros([4, 5, 3], np.uint8)
+    visualization.draw_line(picture, (0, 0), (2, 4), (255, 0, 0))
+    assert marks(picture) == ['##...', '..#..', '...##', '.....']
+    visualization.draw_line(picture, (-5, 2), (9, 2), (255, 0, 0), thickness=3)
+    assert all(row[1:4] == '###' for row in marks(picture))
+
+
+def test_a_tag_stands_on_its_bottom_and_stays_inside():
+    picture = np.zeros([30, 40, 3], np.uint8)
+    visualization.draw_tag(picture, 'A', 20, 3, (255, 0, 0))
+    assert marks(picture)[8].count('#') == 0
+    assert marks(picture)[9] == '...' + '#' * 9 + '.' * 28
+    assert marks(picture)[19].count('#') == 9
+    assert (picture == visualization.WHITE).all(axis=-1).any()
+    picture[:] = 0
+    visualization.draw_tag(picture, 'A', -5, 100, (255, 0, 0))
+    assert marks(picture)[0] == '.' * 31 + '#' * 9
+
+
+def test_tint_mixes():
+    picture = np.full([2, 2, 3], 100, np.uint8)
+    mask = np.array([[True, False], [False, False]])
+    visualization.tint(picture, mask, (200, 0, 100), opacity=0.5)
+    np.testing.assert_array_equal(picture[0, 0], [150, 50, 100])
+    assert (picture[~mask] == 100).all()
+
+
+def test_resized_interpolates_between_centres():
+    image = np.zeros([1, 2, 3], np.uint8)
+    image[0, 1] = 200
+    np.testing.assert_array_equal(
+        visualization.resized(image, 2, 4)[:, :, 0], [[0, 50, 150, 200]] * 2
+    )
+    np.testing.assert_array_equal(visualization.resized(image, 1, 1)[:, :, 0], [[100]])
+    assert visualization.resized(image, 1, 2) is image
