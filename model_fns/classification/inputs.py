@@ -26,7 +26,6 @@ def decode(
     serialized: tf.Tensor,
     num_classes: int,
     labels_offset: int,
-    channels: int,
     label_map: Optional[LabelMap] = None,
 ) -> Example:
     """One record.
@@ -36,11 +35,10 @@ def decode(
             `image/class/label` or, with a label map, `image/class/text`.
         num_classes: how many labels there are.
         labels_offset: the label of logit 0.
-        channels: 3, or 1 for grayscale.
         label_map: ids of names, for records that have only those.
 
     Returns:
-        `IMAGE`: uint8 [height, width, channels]; `LABEL`: int64 scalar in [0, num_classes);
+        `IMAGE`: uint8 [height, width, 3]; `LABEL`: int64 scalar in [0, num_classes);
         `SOURCE_ID`: string scalar, the file name where the record has no id.
     """
     parsed = tf.io.parse_single_example(serialized, _KEYS)
@@ -61,16 +59,10 @@ def decode(
         index = tf.identity(index)
     source_id = parsed['image/source_id']
     return {
-        IMAGE: _decode_image(parsed['image/encoded'], channels),
+        IMAGE: images.decode_image(parsed['image/encoded']),
         LABEL: index,
         SOURCE_ID: tf.where(tf.equal(source_id, ''), parsed['image/filename'], source_id),
     }
-
-
-def _decode_image(encoded: tf.Tensor, channels: int) -> tf.Tensor:
-    # Gray by the formula that serving has to use, not by the JPEG's own luminance.
-    image = images.decode_image(encoded)
-    return tf.image.rgb_to_grayscale(image) if channels == 1 else image
 
 
 def split(example: Example) -> Tuple[Features, Labels]:

@@ -92,6 +92,7 @@ class ClassificationTask(Task):
             model.image_width or network.image_size,
         )
         _check_size(network, size)
+        channels = 1 if model.use_grayscale else network.image_channels
         label_map_path = config.train_input_reader.label_map_path
         label_map = LabelMap.read(label_map_path) if label_map_path else None
         return cls(
@@ -101,10 +102,11 @@ class ClassificationTask(Task):
             preprocessing.get_family(
                 model.preprocessing or network.preprocessing,
                 'model.classification.preprocessing',
+                use_grayscale=channels == 1,
                 slow_color_distortion=model.slow_color_distortion,
             ),
             _options(model, network),
-            channels=1 if model.use_grayscale else network.image_channels,
+            channels=channels,
             labels_offset=model.labels_offset,
             label_smoothing=model.label_smoothing,
             auxiliary_loss_weight=model.auxiliary_loss_weight,
@@ -118,9 +120,7 @@ class ClassificationTask(Task):
 
     def decode(self, serialized: tf.Tensor) -> Example:
         """See `Task`, and `inputs.decode`."""
-        return inputs.decode(
-            serialized, self._num_classes, self._labels_offset, self._channels, self._label_map
-        )
+        return inputs.decode(serialized, self._num_classes, self._labels_offset, self._label_map)
 
     def augment(self, example: Example, seed: tf.Tensor) -> Example:
         """The image as the family's training preprocessing varies it, at the network's size."""
@@ -202,8 +202,6 @@ class ClassificationTask(Task):
 
     def serving_features(self, images: tf.Tensor) -> Features:
         """Each image as evaluation prepares it."""
-        if self._channels == 1:
-            images = tf.image.rgb_to_grayscale(images)
         prepared = tf.map_fn(
             lambda image: self._preprocess.evaluate(image, self._height, self._width),
             images,

@@ -248,9 +248,19 @@ def get_extractor(name: str, where: str = '') -> Callable[[Settings], FeatureExt
     Raises:
         errors.ConfigError: there is none; the message names the nearest.
     """
+    _register_families()
+    return EXTRACTORS.get(_SAME_NETWORKS.get(name, name), where)
+
+
+def _register_families() -> None:
     for family in _FAMILIES:
         importlib.import_module(f'model_fns.detection.feature_extractors.{family}')
-    return EXTRACTORS.get(_SAME_NETWORKS.get(name, name), where)
+
+
+def extractor_types() -> Tuple[str, ...]:
+    """All types, sorted."""
+    _register_families()
+    return tuple(EXTRACTORS)
 
 
 def _refuse(config: ssd_pb2.SsdFeatureExtractor) -> None:
