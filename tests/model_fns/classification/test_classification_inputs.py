@@ -1,0 +1,85 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_lib.task import IMAGE, SOURCE_ID
+from model_fns.classification import inputs
+from model_fns.datasets import codecs
+from model_fns.label_map import LabelMap
+
+PIXELS = np.arange(4 * 5 * 3, dtype=np.uint8).reshape(4, 5, 3)
+
+
+def record(label=None, text=None, source_id='', filename='', encoded=None):
+    example = tf.train.Example()
+    feature = example.features.feature
+    content = codecs.encode_png(PIXELS) if encoded is None else encoded
+    feature['image/encoded'].bytes_list.value.append(content)
+    if label is not None:
+        feature['image/class/label'].int64_list.value.append(label)
+    for key, value in (
+        ('image/class/text', text),
+        ('image/source_id', source_id),
+        ('image/filename', filename),
+    ):
+        if value:
+            feature[key].bytes_list.value.append(value.encode())
+    return example.SerializeToString()
+
+
+def decode(serialized, num_classes=3, offset=1, label_map=None):
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        example = inputs.decode(tf.constant(serialized), num_classes, offset, label_map)
+        session.run(tf.compat.v1.tables_initializer())
+        return session.run(example)
+
+
+@pytest.mark.parametrize('label, offset, index', [(1, 1, 0), (3, 1, 2), (0, 0, 0), (2, 0, 2)])
+def test_the_offset_is_the_label_of_logit_0(label, offset, index):
+    example = decode(record(label), offset=offset)
+    assert example[inputs.LABEL] == index
+    np.testing.assert_array_equal(example[IMAGE], PIXELS)
+
+
+@pytest.mark.parametrize('label, offset', [(0, 1), (4, 1), (3, 0), (-1, 0)])
+def test_a_label_outside_the_range_fails_with_its_value(label, offset):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=rf'image/class/label is.*{label}'):
+        decode(record(label), offset=offset)
+
+
+def test_names_stand_in_for_missing_labels():
+    label_map = LabelMap.from_names(['red', 'green', 'blue'])
+    assert decode(record(text='blue'), label_map=label_map)[inputs.LABEL] == 2
+    assert decode(record(1, text='blue'), label_map=label_map)[inputs.LABEL] == 0
+
+
+@pytest.mark.parametrize(
+    'source_id, filename, expected', [('7', 'a.png', b'7'), ('', 'a.png', b'a.png')]
+)
+def test_examples_are_known_by_id_or_file_name(source_id, filename, expected):
+    assert decode(record(1, source_id=source_id, filename=filename))[SOURCE_ID] == expected
+
+
+def test_split_parts_what_goes_in_from_what_should_come_out():
+    features, labels = inputs.split({IMAGE: 1, SOURCE_ID: 2, inputs.LABEL: 3})
+    assert features == {IMAGE: 1, SOURCE_ID: 2} and labels == {inputs.LABEL: 3}
+
+
+@pytest.mark.parametrize(
+    'serialized, expected',
+    [
+        (record(2), None),
+        (b'nonsense', 'not a tf.train.Example'),
+        (record(4), 'image/class/label is 4; expected 1 to 3'),
+        (record(), 'no image/class/label'),
+        (tf.train.Example().SerializeToString(), 'no image/encoded'),
+    ],
+)
+def test_problems_are_found_without_a_graph(serialized, expected):
+    assert inputs.problem_with(serialized, 3, 1) == expected
+
+
+def test_an_unknown_class_name_is_a_problem():
+    label_map = LabelMap.from_names(['red'])
+    assert inputs.problem_with(record(text='red'), 1, 1, label_map) is None
+    assert inputs.problem_with(record(text='rad'), 1, 1, label_map) == "unknown class 'rad'"

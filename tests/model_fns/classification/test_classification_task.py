@@ -1,0 +1,133 @@
+"""The task's answers, on a tiny network."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from google.protobuf import text_format
+
+from estimator_lib import errors
+from estimator_lib.task import IMAGE
+from model_fns import build_task
+from model_fns.classification import task as task_lib
+from protos import pipeline_pb2
+
+ModeKeys = tf.estimator.ModeKeys
+
+
+def task_of(text):
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    text_format.Parse(f'model {{ classification {{ {text} }} }}', config)
+    return build_task(config)
+
+
+TINY = (
+    'num_classes: 4 labels_offset: 1 image_height: 32 image_width: 40 '
+    "backbone { name: 'mobilenet_v1' depth_multiplier: 0.1 }"
+)
+
+
+def built(task, mode, batch=2):
+    features = {IMAGE: tf.zeros([batch, 32, 40, 3])}
+    return features, task.predict(features, mode)
+
+
+def test_outputs_have_the_shapes_and_ids_of_the_contract():
+    with tf.Graph().as_default():
+        tf.compat.v1.train.create_global_step()
+        task = task_of(TINY)
+        features, predictions = built(task, ModeKeys.PREDICT)
+        outputs = task.export_outputs(task.postprocess(predictions, features))
+        assert sorted(outputs) == ['classes', 'logits', 'probabilities']
+        assert outputs['logits'].shape == outputs['probabilities'].shape == [2, 4]
+        assert outputs['classes'].dtype == tf.int64
+        with tf.compat.v1.Session() as session:
+            session.run(tf.compat.v1.global_variables_initializer())
+            classes, logits = session.run([outputs['classes'], outputs['logits']])
+        np.testing.assert_array_equal(classes, logits.argmax(-1) + 1)
+
+
+@pytest.mark.parametrize('mode', [ModeKeys.TRAIN, ModeKeys.EVAL])
+def test_losses_are_named_as_said(mode):
+    with tf.Graph().as_default():
+        tf.compat.v1.train.create_global_step()
+        task = task_of(TINY)
+        features, predictions = built(task, mode)
+        losses = task.losses(predictions, features, {'label': tf.constant([0, 3], tf.int64)})
+        assert set(losses) <= set(task.loss_names())
+        assert all(loss.shape == [] for loss in losses.values())
+
+
+def test_the_auxiliary_head_counts_in_training_only():
+    config = TINY.replace('mobilenet_v1', 'inception_v3').replace('depth_multiplier: 0.1', '')
+    config = config.replace('image_height: 32 image_width: 40', 'image_height: 75 image_width: 75')
+    task = task_of(config + ' auxiliary_loss_weight: 0.4')
+    for mode, heads in ((ModeKeys.TRAIN, 2), (ModeKeys.EVAL, 1)):
+        with tf.Graph().as_default():
+            tf.compat.v1.train.create_global_step()
+            predictions = task.predict({IMAGE: tf.zeros([2, 75, 75, 3])}, mode)
+            assert len(predictions) == heads
+            losses = task.losses(predictions, {}, {'label': tf.constant([0, 1], tf.int64)})
+            assert len(losses) == heads
+
+
+def test_training_varies_images_and_evaluation_does_not():
+    task = task_of(TINY)
+    image = np.random.RandomState(0).randint(0, 255, [50, 60, 3]).astype(np.uint8)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        example = {IMAGE: tf.constant(image), 'label': tf.constant(0), 'source_id': tf.constant('')}
+        seed = tf.compat.v1.placeholder(tf.int64, [2])
+        varied, _ = task.prepare(task.augment(example, seed), ModeKeys.TRAIN)
+        plain, _ = task.prepare(example, ModeKeys.EVAL)
+        assert varied[IMAGE].shape == plain[IMAGE].shape == [32, 40, 3]
+        first, again, other = (
+            session.run(varied[IMAGE], {seed: value}) for value in ([1, 1], [1, 1], [1, 2])
+        )
+        np.testing.assert_array_equal(first, again)
+        assert np.abs(first - other).max() > 0.1
+        served = task.serving_features(tf.constant(image[np.newaxis]))[IMAGE]
+        np.testing.assert_array_equal(*session.run([served[0], plain[IMAGE]]))
+
+
+def test_one_channel():
+    task = task_of(TINY + ' use_grayscale: true')
+    with tf.Graph().as_default():
+        tf.compat.v1.train.create_global_step()
+        features = task.serving_features(tf.zeros([2, 50, 50, 3], tf.uint8))
+        assert features[IMAGE].shape.as_list()[1:] == [32, 40, 1]
+        task.predict(features, ModeKeys.PREDICT)
+
+
+def test_checkpoints_of_detectors_have_the_backbone_under_another_scope():
+    task = task_of(TINY)
+    with tf.Graph().as_default():
+        tf.compat.v1.train.create_global_step()
+        built(task, ModeKeys.TRAIN)
+        variables = tf.compat.v1.get_collection('model_variables')
+        same = task.restore_map(variables, 'classification')
+        detection = task.restore_map(variables, 'detection')
+    assert 'MobilenetV1/Conv2d_0/weights' in same
+    assert 'FeatureExtractor/MobilenetV1/Conv2d_0/weights' in detection
+    with pytest.raises(errors.ConfigError, match="'detecton' is unknown; did you mean 'detection'"):
+        task.restore_map(variables, 'detecton')
+
+
+def test_the_graph_does_not_grow_with_classes_or_batch():
+    def nodes(classes, batch):
+        with tf.Graph().as_default() as graph:
+            tf.compat.v1.train.create_global_step()
+            task = task_of(TINY.replace('num_classes: 4', f'num_classes: {classes}'))
+            features, predictions = built(task, ModeKeys.EVAL, batch)
+            labels = {'label': tf.zeros([batch], tf.int64)}
+            task.metrics(task.postprocess(predictions, features), features, labels)
+            return len(graph.get_operations())
+
+    assert nodes(40, 1) == nodes(600, 16)
+
+
+def test_pictures():
+    task = task_of(TINY)
+    outputs = {task_lib.CLASSES: 2, task_lib.PROBABILITIES: np.array([0.1, 0.7, 0.1, 0.1])}
+    picture = task.draw({IMAGE: np.zeros([64, 64, 3], np.uint8)}, outputs, {'label': 0})
+    assert picture.dtype == np.uint8 and picture.shape[2] == 3
+    matrix = task.draw_metrics({'confusion_matrix': np.eye(4)})['confusion_matrix']
+    assert matrix.dtype == np.uint8 and matrix.ndim == 3
