@@ -258,8 +258,16 @@ def test_the_graph_does_not_grow():
         ('mask_head_config {}', 'model.ssd.mask_head_config'),
         ('explicit_background_class: true', 'model.ssd.explicit_background_class'),
         (
-            'return_raw_detections_during_predict: true',
-            'model.ssd.return_raw_detections_during_predict',
+            'box_coder { keypoint_box_coder { num_keypoints: 3 } }',
+            'model.ssd.box_coder.keypoint_box_coder',
+        ),
+        (
+            'feature_extractor { conv_hyperparams { group_norm {} } }',
+            'model.ssd.feature_extractor.conv_hyperparams.group_norm',
+        ),
+        (
+            'feature_extractor { conv_hyperparams { op: FC } }',
+            'model.ssd.feature_extractor.conv_hyperparams.op',
         ),
         (
             'post_processing { batch_non_max_suppression { iou_threshold: 2 } }',
@@ -274,6 +282,20 @@ def test_the_graph_does_not_grow():
 def test_what_is_not_honoured_is_refused(text, path):
     with pytest.raises(errors.ConfigError, match=path):
         ssd.build_ssd(small_config(text=text))
+
+
+def test_what_only_names_what_is_done_anyway_is_accepted():
+    ssd.build_ssd(small_config(text='return_raw_detections_during_predict: true'))
+
+
+def test_anchors_for_other_feature_maps_are_refused():
+    config = small_config()
+    config.anchor_generator.ssd_anchor_generator.num_layers = 2
+    model = ssd.build_ssd(config)
+    with tf.Graph().as_default():
+        images = tf1.placeholder(tf.float32, [1, 96, 96, 3])
+        with pytest.raises(errors.ConfigError, match=r'anchor_generator: anchors for 2 feature'):
+            model.predict(images, is_training=False)
 
 
 def test_an_input_of_unknown_size_is_refused():

@@ -1,0 +1,30 @@
+"""Feature maps and raw predictions against the recorded cases."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.model_fns.detection import golden
+
+
+@pytest.mark.parametrize('name', golden.CASES)
+def test_inference_is_as_recorded(name):
+    case = golden.load(name)
+    ours = golden.run(case, is_training=False)
+    case.check('infer/preprocessed', ours.preprocessed, 1e-5)
+    for index, features in enumerate(ours.feature_maps):
+        case.check_statistics(f'infer/fm_{index}', features, 1e-4)
+    assert f'infer/fm_{len(ours.feature_maps)}__shape' not in case.arrays
+    case.check('infer/pred__anchors', ours.anchors, 1e-6)
+    case.check('infer/pred__box_encodings', ours.box_encodings, 1e-4)
+    case.check('infer/pred__class_predictions_with_background', ours.class_logits, 1e-4)
+
+
+@pytest.mark.parametrize('name', golden.CASES)
+def test_training_is_as_recorded(name):
+    case = golden.load(name)
+    ours = golden.run(case, is_training=True)
+    # Batch statistics of the smallest maps are those of a few numbers, and magnify rounding.
+    case.check('train/pred__box_encodings', ours.box_encodings, 5e-3)
+    case.check('train/pred__class_predictions_with_background', ours.class_logits, 5e-3)
+    case.check('train/regularization_loss', ours.regularization_loss, 1e-5)
