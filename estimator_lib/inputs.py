@@ -58,7 +58,6 @@ def create_input_fn(
     sample_1_of_n: Optional[int] = None,
     max_examples: Optional[int] = None,
     shard: Optional[Tuple[int, int]] = None,
-    reader_names: Optional[Sequence[str]] = None,
 ) -> RecordInput:
     """The `input_fn` of a reader.
 
@@ -74,8 +73,6 @@ def create_input_fn(
         max_examples: end after so many; not for training.
         shard: (index, count): of the processes that share the records, which this one is. Left
             out: the chief and the workers of the Estimator's cluster share them in training.
-        reader_names: of those processes, for the variables that hold their positions. Left out:
-            `chief_0`, `worker_0`, ... as in the cluster.
 
     Returns:
         An `input_fn`, see `RecordInput`.
@@ -94,7 +91,7 @@ def create_input_fn(
         sample_1_of_n=sample_1_of_n,
         max_examples=max_examples,
     )
-    return RecordInput(reading, shard, reader_names)
+    return RecordInput(reading, shard)
 
 
 class RecordInput:
@@ -107,18 +104,11 @@ class RecordInput:
     Args:
         reading: what is read and how.
         shard: see `create_input_fn`.
-        reader_names: see `create_input_fn`.
     """
 
-    def __init__(
-        self,
-        reading: Reading,
-        shard: Optional[Tuple[int, int]] = None,
-        reader_names: Optional[Sequence[str]] = None,
-    ):
+    def __init__(self, reading: Reading, shard: Optional[Tuple[int, int]] = None):
         self._reading = self._last_reading = reading
         self._shard = shard
-        self._reader_names = reader_names
         # Behind an example that fails the dataset goes on, as far as it prefetches.
         most = max(reading.num_prefetch_batches, 8) + 2
         self._recent: Deque[np.ndarray] = collections.deque(maxlen=most)
@@ -181,32 +171,33 @@ class RecordInput:
         config: Optional[tf.estimator.RunConfig],
     ) -> Tuple[List[str], int]:
         """The names of all processes that share the records, and which of them this one is."""
-        names, own = _trainers(config) if self._reading.mode == ModeKeys.TRAIN else (None, 0)
-        index, count = self._shard or (own, len(names or [0]))
-        if context is not None and context.num_input_pipelines > 1:
-            index, count = context.input_pipeline_id, context.num_input_pipelines
-        names = list(self._reader_names or names or ['chief_0'])
-        if len(names) != count:
-            names = [f'worker_{number}' for number in range(count)]
-        return names, index
+        names, own = ['chief_0'], 0
+        if self._reading.mode == ModeKeys.TRAIN and config is not None:
+            names, own = _trainers(config)
+        count = len(names)
+        if self._shard is not None:
+            own, count = self._shard
+        elif context is not None and context.num_input_pipelines > 1:
+            own, count = context.input_pipeline_id, context.num_input_pipelines
+        if count != len(names):
+            names = [f'worker_{index}' for index in range(count)]
+        return names, own
 
     def _watch(self, tags: np.ndarray) -> None:
         with self._lock:
             self._recent.append(tags)
 
 
-def _trainers(config: Optional[tf.estimator.RunConfig]) -> Tuple[Optional[List[str]], int]:
+def _trainers(config: tf.estimator.RunConfig) -> Tuple[List[str], int]:
     """The processes of a cluster that train, and which of them this one is."""
-    cluster = config.cluster_spec.as_dict() if config is not None else {}
+    cluster = config.cluster_spec.as_dict()
     names = [
         f'{role}_{index}'
         for role in ('chief', 'master', 'worker')
         for index in range(len(cluster.get(role, ())))
     ]
-    if not names:
-        return None, 0
     own = f'{config.task_type}_{config.task_id}'
-    return names, names.index(own) if own in names else 0
+    return (names, names.index(own)) if own in names else (['chief_0'], 0)
 
 
 def _timed(get_next: Callable[[], Any]) -> Tuple[Any, tf.Tensor]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
-import os
 import zlib
 from typing import Any, Callable, Optional, Tuple
 
@@ -14,7 +13,7 @@ import tensorflow as tf
 
 from estimator_lib import corrupt_records, errors, reader_state, record_streams
 from estimator_lib.record_sources import Source, create_sources
-from estimator_lib.record_streams import AUTOTUNE, Order, unconverted
+from estimator_lib.record_streams import Order, unconverted
 from estimator_lib.records import count_records
 from estimator_lib.task import Task
 from protos import input_reader_pb2
@@ -48,7 +47,7 @@ class Reading:
     sources: Tuple[Source, ...]
     rows: int
     order: Order
-    num_parallel_calls: int = AUTOTUNE
+    num_parallel_calls: int = 1
     num_prefetch_batches: int = 2
     drop_remainder: bool = True
     max_examples: Optional[int] = None
@@ -56,7 +55,7 @@ class Reading:
     @property
     def scope(self) -> str:
         """A name scope that tells the iterators of several inputs apart in error messages."""
-        paths = [file.path for source in self.sources for file in source.files]
+        paths = sorted({file.path for source in self.sources for file in source.files})
         return f'{_SCOPE}{zlib.crc32(repr(paths).encode()):08x}'
 
     def failed_with(self, error: tf.errors.OpError) -> bool:
@@ -151,17 +150,16 @@ def create_batches(
         Elements (features, labels); the features have `READER`: `position`, `skipped`.
     """
     start = tf.convert_to_tensor(start, tf.int64)
-    start = reader_state.valid_start(start, reading.sources, reading.rows)
+    if reading.mode == ModeKeys.TRAIN:
+        start = reader_state.valid_start(start, reading.sources, reading.rows)
     examples = [_create_examples(reading, source, start) for source in reading.sources]
     dataset = record_streams.mix(examples, reading.sources, reading.order.seed, start[-1, 0])
     dataset = dataset.batch(reading.batch_size, drop_remainder=reading.drop_remainder)
     dataset = reader_state.with_state(dataset, reading.sources, reading.rows, start, watch)
-    options = tf.data.Options()
-    options.deterministic = True
-    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-    dataset = dataset.with_options(options)
-    prefetched = reading.num_prefetch_batches
-    return dataset.prefetch(AUTOTUNE if prefetched < 0 else prefetched) if prefetched else dataset
+    if reading.num_prefetch_batches:
+        prefetched = reading.num_prefetch_batches
+        dataset = dataset.prefetch(tf.data.AUTOTUNE if prefetched < 0 else prefetched)
+    return record_streams.steady(dataset)
 
 
 def _create_examples(reading: Reading, source: Source, start: tf.Tensor) -> tf.data.Dataset:
@@ -193,10 +191,10 @@ def _create_examples(reading: Reading, source: Source, start: tf.Tensor) -> tf.d
 
 
 def _num_parallel_calls(reader: input_reader_pb2.InputReader, batch_size: int) -> int:
+    # What the cores do not get to would take memory and bring nothing.
+    most = record_streams.parallel_calls()
     if not reader.HasField('num_parallel_batches'):
-        return AUTOTUNE
-    # More than a few for each core would take memory and bring nothing.
-    most = 2 * (os.cpu_count() or 1)
+        return most
     return max(1, min(reader.num_parallel_batches * batch_size, most))
 
 

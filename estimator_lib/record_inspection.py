@@ -173,13 +173,15 @@ def _attempts(task: Task, source: Source, sample: int) -> Iterator[Any]:
 
     with tf.Graph().as_default():
         dataset = record_streams.file_tensors(source.files).flat_map(unconverted(read))
-        dataset = dataset.map(unconverted(try_one), record_streams.AUTOTUNE, deterministic=True)
+        dataset = dataset.map(
+            unconverted(try_one), record_streams.parallel_calls(), deterministic=True
+        )
         yield from _run_through(dataset.batch(_BATCH).prefetch(1))
 
 
 def _run_through(dataset: tf.data.Dataset) -> Iterator[Any]:
     """The elements of a dataset of the current graph."""
-    iterator = tf1.data.make_initializable_iterator(dataset)
+    iterator = tf1.data.make_initializable_iterator(record_streams.steady(dataset))
     element = iterator.get_next()
     with tf1.Session() as session:
         session.run([iterator.initializer, tf1.tables_initializer()])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 from typing import Callable, List, Sequence, Tuple
 
 import numpy as np
@@ -18,8 +19,6 @@ from estimator_lib import records
 from estimator_lib.record_sources import Source
 
 tf1 = tf.compat.v1
-
-AUTOTUNE = tf.data.AUTOTUNE
 
 # Two numbers in one int64: (epoch, index of the record in the epoch), and (number of the file,
 # index of the record in the file). Tags of a stream only ever grow.
@@ -32,6 +31,8 @@ DAMAGED = b'\xff'
 _MAX = np.iinfo(np.int64).max
 _SEED_SPAN = 2**32
 _MIXING_SALT = 1 << 40
+_MAX_PARALLEL_READS = 16
+_BUFFER_SHARE = 8  # records are read ahead by one of so many parts of a shuffle buffer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +69,24 @@ def unconverted(function: Callable) -> Callable:
     return tf.autograph.experimental.do_not_convert(function)
 
 
+def steady(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """The dataset in its own order, and without autotuning.
+
+    TensorFlow 2.15's autotuning has a thread for each iterator, and to delete the iterator (at the
+    end of an evaluation, say) can take until that thread wakes up: half a minute now and then.
+    """
+    options = tf.data.Options()
+    options.deterministic = True
+    options.autotune.enabled = False
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    return dataset.with_options(options)
+
+
+def parallel_calls() -> int:
+    """Records that are decoded at a time: a few more than there are cores."""
+    return 2 * (os.cpu_count() or 1)
+
+
 def create_stream(source: Source, order: Order, start: tf.Tensor) -> tf.data.Dataset:
     """The records of a source from a position on.
 
@@ -97,6 +116,9 @@ def create_stream(source: Source, order: Order, start: tf.Tensor) -> tf.data.Dat
 
     epochs = tf.data.Dataset.range(start[0], order.num_epochs or _MAX)
     stream = epochs.flat_map(unconverted(read_epoch))
+    if order.shuffle_buffer_size >= _BUFFER_SHARE:
+        # While the buffer of the next epoch fills, these are decoded.
+        stream = stream.prefetch(order.shuffle_buffer_size // _BUFFER_SHARE)
     return tf.data.Dataset.zip((tf.data.Dataset.range(_MAX), stream))
 
 
@@ -186,11 +208,12 @@ def _read_files(source: Source, order: Order, seed: tf.Tensor) -> tf.data.Datase
     if by_files:
         dataset = dataset.shard(count, index)
     files_here = -(-len(source.files) // count) if by_files else len(source.files)
+    num_readers = max(1, min(order.num_readers, files_here))
     dataset = dataset.interleave(
         unconverted(lambda *file: read_file(*file, skip_damaged=order.skip_damaged)),
-        cycle_length=max(1, min(order.num_readers, files_here)),
+        cycle_length=num_readers,
         block_length=max(1, order.block_length),
-        num_parallel_calls=AUTOTUNE,
+        num_parallel_calls=min(num_readers, _MAX_PARALLEL_READS),
         deterministic=True,
     )
     return dataset if by_files else dataset.shard(count, index)
@@ -237,7 +260,7 @@ def count_readable(file: records.RecordFile) -> int:
     """How many records TensorFlow's reader gets out of a file before it ends or fails."""
     with tf.Graph().as_default():
         dataset = tf.data.TFRecordDataset(file.path, file.compression).ignore_errors()
-        count = dataset.reduce(np.int64(0), unconverted(lambda count, _: count + 1))
+        count = steady(dataset).reduce(np.int64(0), unconverted(lambda count, _: count + 1))
         with tf1.Session() as session:
             return int(session.run(count))
 

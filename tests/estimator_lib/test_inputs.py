@@ -170,10 +170,7 @@ def test_weights_give_proportions_of_all_examples(two_patterns):
 
 def test_workers_read_disjoint_examples(pattern):
     reader = cases.reader_of(pattern, num_epochs=1)
-    runs = [
-        cases.run(reader, batch_size=1, shard=(index, 2), reader_names=['chief_0', 'worker_0'])
-        for index in range(2)
-    ]
+    runs = [cases.run(reader, batch_size=1, shard=(index, 2)) for index in range(2)]
     assert sorted(runs[0].all_ids + runs[1].all_ids) == list(range(TOTAL))
 
 
