@@ -12,6 +12,7 @@ import math
 from typing import List, Optional, Sequence, Tuple
 
 import numpy as np
+from google.protobuf import message as message_lib
 
 from estimator_lib import errors
 from protos import anchors_pb2
@@ -290,20 +291,25 @@ def build_anchor_generator(config: anchors_pb2.AnchorGenerator) -> AnchorGenerat
 
 
 def _build_ssd(config: anchors_pb2.SsdAnchorGenerator) -> SsdAnchorGenerator:
+    _check(config, 'scales aspect_ratios height_stride width_stride')
     if config.scales:
         scales = list(config.scales)
     elif config.num_layers == 1:
         scales = [config.min_scale]
     else:
+        _check(config, 'num_layers min_scale')
         step = (config.max_scale - config.min_scale) / (config.num_layers - 1)
         scales = [config.min_scale + step * index for index in range(config.num_layers)]
+    shapes = ssd_shapes(
+        scales,
+        list(config.aspect_ratios),
+        config.interpolated_scale_aspect_ratio,
+        config.reduce_boxes_in_lowest_layer,
+    )
+    if not all(shapes):
+        raise ValueError('without aspect_ratios and interpolation there are layers without anchors')
     return SsdAnchorGenerator(
-        ssd_shapes(
-            scales,
-            list(config.aspect_ratios),
-            config.interpolated_scale_aspect_ratio,
-            config.reduce_boxes_in_lowest_layer,
-        ),
+        shapes,
         (config.base_anchor_height, config.base_anchor_width),
         _pairs('stride', config.height_stride, config.width_stride),
         _pairs('offset', config.height_offset, config.width_offset),
@@ -313,6 +319,7 @@ def _build_ssd(config: anchors_pb2.SsdAnchorGenerator) -> SsdAnchorGenerator:
 def _build_multiscale(config: anchors_pb2.MultiscaleAnchorGenerator) -> MultiscaleAnchorGenerator:
     if config.max_level < config.min_level:
         raise ValueError(f'max_level {config.max_level} is below min_level {config.min_level}')
+    _check(config, 'anchor_scale scales_per_octave', needed='aspect_ratios')
     return MultiscaleAnchorGenerator(
         config.min_level,
         config.max_level,
@@ -324,6 +331,7 @@ def _build_multiscale(config: anchors_pb2.MultiscaleAnchorGenerator) -> Multisca
 
 
 def _build_grid(config: anchors_pb2.GridAnchorGenerator) -> GridAnchorGenerator:
+    _check(config, 'height width height_stride width_stride', needed='scales aspect_ratios')
     return GridAnchorGenerator(
         list(config.scales),
         list(config.aspect_ratios),
@@ -334,6 +342,7 @@ def _build_grid(config: anchors_pb2.GridAnchorGenerator) -> GridAnchorGenerator:
 
 
 def _build_flexible(config: anchors_pb2.FlexibleGridAnchorGenerator) -> FlexibleGridAnchorGenerator:
+    _check(config, needed='anchor_grid')
     levels = []
     for index, grid in enumerate(config.anchor_grid):
         if len(grid.base_sizes) != len(grid.aspect_ratios):
@@ -341,6 +350,7 @@ def _build_flexible(config: anchors_pb2.FlexibleGridAnchorGenerator) -> Flexible
                 f'anchor_grid[{index}] has {len(grid.base_sizes)} base_sizes and '
                 f'{len(grid.aspect_ratios)} aspect_ratios; each anchor has one of both'
             )
+        _check(grid, 'height_stride width_stride', needed='base_sizes aspect_ratios')
         levels.append(
             GridLevel(
                 tuple(zip(grid.base_sizes, grid.aspect_ratios)),
@@ -349,6 +359,24 @@ def _build_flexible(config: anchors_pb2.FlexibleGridAnchorGenerator) -> Flexible
             )
         )
     return FlexibleGridAnchorGenerator(levels, config.normalize_coordinates)
+
+
+def _check(config: message_lib.Message, positive: str = '', needed: str = '') -> None:
+    """Refuses numbers that are not positive, and lists that are empty.
+
+    Args:
+        config: of a generator.
+        positive: names of fields with one number or several.
+        needed: names of repeated fields, of messages or of positive numbers.
+    """
+    for field in needed.split():
+        if not getattr(config, field):
+            raise ValueError(f'no {field}')
+    for field in f'{positive} {needed}'.split():
+        values = np.atleast_1d(getattr(config, field))
+        if values.dtype != object and not (values > 0).all():
+            given = ', '.join(f'{value:g}' for value in values)
+            raise ValueError(f'{field} is {given}; expected numbers above 0')
 
 
 def _pairs(
