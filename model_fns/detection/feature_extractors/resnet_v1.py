@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import List
 
@@ -60,11 +61,29 @@ class _ResNetV1Extractor(FeatureExtractor):
         return resnet_v1.resnet_v1_features(
             images,
             self._network,
-            self.settings.base_style(resnet_blocks.resnet_style),
+            self._base_style(),
             depth_multiplier=self.settings.depth_multiplier,
             min_depth=self.settings.min_depth,
             subsample_after=True,
         )
+
+    def _base_style(self) -> layers.LayerStyle:
+        """The backbone's style.
+
+        Hyperparameters that override the rest of it leave batch norm's decay, epsilon and scale:
+        so it is in the published detectors, and their weights are made for that epsilon.
+        """
+        style = self.settings.base_style(resnet_blocks.resnet_style)
+        if style.batch_norm is None:
+            return style
+        published = resnet_blocks.resnet_style(style.is_training, registry.Options()).batch_norm
+        batch_norm = dataclasses.replace(
+            style.batch_norm,
+            decay=published.decay,
+            epsilon=published.epsilon,
+            scale=published.scale,
+        )
+        return style.but(batch_norm=batch_norm)
 
 
 class SsdResNetV1Fpn(_ResNetV1Extractor):
