@@ -7,6 +7,7 @@ import dataclasses
 from typing import List, Optional, Sequence, Tuple
 
 import tensorflow as tf
+from google.protobuf import message as message_lib
 
 from estimator_lib import errors
 from model_fns import images as image_ops
@@ -146,8 +147,7 @@ class KeepAspectRatioResizer(ImageResizer):
         shorter, longer = tf.reduce_min(sides), tf.reduce_max(sides)
         up = tf.round(sides * (self._least / shorter))
         down = tf.round(sides * (self._most / longer))
-        sides = tf.where(tf.reduce_max(up) > self._most, down, up)
-        return tf.unstack(tf.cast(sides, tf.int32))
+        return _whole(tf.where(tf.reduce_max(up) > self._most, down, up))
 
     def padded_size(self, height: tf.Tensor, width: tf.Tensor) -> Sequence[tf.Tensor]:
         """See `ImageResizer`."""
@@ -195,7 +195,7 @@ class ConditionalShapeResizer(ImageResizer):
             factor = tf.minimum(1.0, self._threshold / tf.reduce_max(sides))
         else:
             factor = tf.maximum(1.0, self._threshold / tf.reduce_min(sides))
-        return tf.unstack(tf.cast(tf.round(sides * factor), tf.int32))
+        return _whole(tf.round(sides * factor))
 
 
 class PadToMultipleResizer(ImageResizer):
@@ -219,6 +219,11 @@ class PadToMultipleResizer(ImageResizer):
         return height + -height % self._multiple, width + -width % self._multiple
 
 
+def _whole(sides: tf.Tensor) -> List[tf.Tensor]:
+    """Height and width as int32; of a very long image the short one is still a pixel."""
+    return tf.unstack(tf.maximum(tf.cast(sides, tf.int32), 1))
+
+
 def build_image_resizer(config: image_resizer_pb2.ImageResizer, where: str) -> ImageResizer:
     """The resizer that a config describes.
 
@@ -236,6 +241,7 @@ def build_image_resizer(config: image_resizer_pb2.ImageResizer, where: str) -> I
     resizer = getattr(config, kind)
     if kind == 'identity_resizer':
         return IdentityResizer()
+    _check_sizes(resizer, f'{where}.{kind}')
     gray = resizer.convert_to_grayscale
     if kind == 'pad_to_multiple_resizer':
         return PadToMultipleResizer(resizer.multiple, gray)
@@ -254,6 +260,11 @@ def build_image_resizer(config: image_resizer_pb2.ImageResizer, where: str) -> I
             f'{where}.{kind}: min_dimension is {resizer.min_dimension} and max_dimension '
             f'{resizer.max_dimension}; expected 0 < min_dimension <= max_dimension.'
         )
+    if len(resizer.per_channel_pad_value) not in (0, 1 if gray else 3):
+        raise errors.ConfigError(
+            f'{where}.{kind}.per_channel_pad_value: {len(resizer.per_channel_pad_value)} values; '
+            'expected one for each channel.'
+        )
     return KeepAspectRatioResizer(
         resizer.min_dimension,
         resizer.max_dimension,
@@ -262,3 +273,10 @@ def build_image_resizer(config: image_resizer_pb2.ImageResizer, where: str) -> I
         list(resizer.per_channel_pad_value),
         gray,
     )
+
+
+def _check_sizes(resizer: message_lib.Message, where: str) -> None:
+    for field in ('height', 'width', 'size_threshold', 'multiple'):
+        size = getattr(resizer, field, 1)
+        if size < 1:
+            raise errors.ConfigError(f'{where}.{field}: {size}; expected at least 1.')
