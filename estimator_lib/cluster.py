@@ -8,6 +8,7 @@ import os
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from estimator_lib import errors
+from protos import train_pb2
 
 CHIEF_ROLES = ('chief', 'master')
 ROLES = ('chief', 'master', 'worker', 'ps', 'evaluator')
@@ -70,6 +71,19 @@ def read_tf_config(environment: Optional[Mapping[str, str]] = None) -> Optional[
     _check_unique(addresses)
     _check_task(addresses, role, index)
     return Cluster(addresses, role, index)
+
+
+def check_asynchronous(cluster: Cluster, train_config: train_pb2.TrainConfig) -> None:
+    """Raises when the replicas of a cluster are to wait for each other.
+
+    Raises:
+        errors.ConfigError: they are; synchronous training is not available.
+    """
+    if train_config.sync_replicas and 'worker' in cluster.addresses:
+        raise errors.ConfigError(
+            'train_config.sync_replicas: not supported: the replicas of a cluster train without '
+            'waiting for each other; expected false.'
+        )
 
 
 def _parse(text: str) -> Dict[str, Any]:

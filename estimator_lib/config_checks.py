@@ -10,11 +10,19 @@ import math
 import re
 from typing import Any, Callable, Iterator, List, Mapping, Sequence
 
-from estimator_lib import config_fields, config_schema, errors
+from estimator_lib import (
+    config_columns,
+    config_detection_checks,
+    config_fields,
+    config_schedule_checks,
+    config_schema,
+    errors,
+)
 from estimator_lib.config_fields import Problem
+from estimator_lib.config_parts import check_parts
 from estimator_lib.config_ranges import RANGES
-from estimator_lib.config_schedule_checks import check_optimizer, doubts
-from protos import input_reader_pb2, pipeline_pb2, train_pb2
+from estimator_lib.config_reader_checks import check_agreement, check_batch_counts, check_reader
+from protos import pipeline_pb2, train_pb2
 
 log = logging.getLogger('estimator_lib')
 
@@ -36,6 +44,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
 # What published configs have in place of a path.
 _PLACEHOLDER = 'PATH_TO_BE_CONFIGURED'
 _CHECKPOINT_TYPES = ('classification', 'detection', 'segmentation')
+_DETECTOR_CHECKPOINT_TYPES = ('classification', 'detection')
 
 
 def validate(config: PipelineConfig, mode: str = 'train_and_evaluate') -> List[str]:
@@ -45,10 +54,13 @@ def validate(config: PipelineConfig, mode: str = 'train_and_evaluate') -> List[s
         *config_fields.refused(used),
         *_values(used),
         *_model(used),
+        *check_parts(used),
         *(problem for check in _CHECKS[mode] for problem in check(used)),
+        # The training reader decides for an evaluation too.
+        *(check_agreement(config) if 'eval_input_reader' in SECTIONS[mode] else ()),
     ]
     if problems:
-        raise errors.ConfigError(_listed(problems))
+        raise errors.ConfigError(config_fields.listed(problems))
     warnings = [*config_fields.without_effect(used), *_doubts(used, mode)]
     for warning in warnings:
         log.warning('config: %s', warning)
@@ -65,13 +77,6 @@ def _sections(config: PipelineConfig, mode: str) -> PipelineConfig:
         if field.name not in SECTIONS[mode]:
             used.ClearField(field.name)
     return used
-
-
-def _listed(problems: Sequence[Problem]) -> str:
-    if len(problems) == 1:
-        return str(problems[0])
-    lines = ''.join(f'\n  {problem}' for problem in problems)
-    return f'the pipeline config has {len(problems)} problems:{lines}'
 
 
 def _values(config: PipelineConfig) -> Iterator[Problem]:
@@ -119,9 +124,9 @@ def _pattern_problem(pattern: str) -> str:
 
 
 def _model(config: PipelineConfig) -> Iterator[Problem]:
-    kind = config.model.WhichOneof('model')
-    if kind is None:
-        choices = ', '.join(sorted(config_fields.HONOURED['DetectionModel']))
+    kind = config_fields.model_kind(config)
+    if not kind:
+        choices = ', '.join(sorted(config_columns.HONOURED['DetectionModel']))
         held = 'is empty' if config.HasField('model') else 'is missing'
         yield Problem('model', f'{held}; expected one of: {choices}.')
     if kind == 'classification':
@@ -133,6 +138,8 @@ def _model(config: PipelineConfig) -> Iterator[Problem]:
                 'model.classification.backbone.name',
                 'not set; expected the name of a network, like "mobilenet_v1".',
             )
+    if kind == 'ssd':
+        yield from config_detection_checks.check_ssd(config.model.ssd)
 
 
 def _training(config: PipelineConfig) -> Iterator[Problem]:
@@ -140,20 +147,16 @@ def _training(config: PipelineConfig) -> Iterator[Problem]:
         yield Problem('train_config', 'is missing; training needs it.')
         return
     train_config = config.train_config
-    yield from check_optimizer(train_config.optimizer, train_config.num_steps)
+    yield from config_schedule_checks.check_optimizer(
+        train_config.optimizer, train_config.num_steps
+    )
     if not config.HasField('train_input_reader'):
         yield Problem('train_input_reader', 'is missing; training needs examples.')
     else:
         reader = config.train_input_reader
-        yield from _reader('train_input_reader', reader)
-        yield from _batch_counts(reader, train_config.batch_size)
-    kind = train_config.fine_tune_checkpoint_type
-    if kind and kind not in _CHECKPOINT_TYPES:
-        yield Problem(
-            'train_config.fine_tune_checkpoint_type',
-            f'{kind!r}; expected one of {", ".join(_CHECKPOINT_TYPES)}, or nothing for a '
-            'checkpoint of the same model.',
-        )
+        yield from check_reader('train_input_reader', reader)
+        yield from check_batch_counts(reader, train_config.batch_size)
+    yield from _checkpoint_type(config)
     for index, multiplier in enumerate(train_config.gradient_multipliers):
         if not multiplier.HasField('variable_pattern'):
             path = f'train_config.gradient_multipliers.{index}.variable_pattern'
@@ -162,9 +165,21 @@ def _training(config: PipelineConfig) -> Iterator[Problem]:
         yield Problem('train_config.early_stopping.metric', 'not set; expected a metric or "loss".')
 
 
+def _checkpoint_type(config: PipelineConfig) -> Iterator[Problem]:
+    kind, known = config.train_config.fine_tune_checkpoint_type, _CHECKPOINT_TYPES
+    nothing = 'a checkpoint of the same model'
+    if config_fields.is_detector(config):
+        known, nothing = _DETECTOR_CHECKPOINT_TYPES, 'classification'
+    if kind and kind not in known:
+        yield Problem(
+            'train_config.fine_tune_checkpoint_type',
+            f'{kind!r}; expected one of {", ".join(known)}, or nothing for {nothing}.',
+        )
+
+
 def _evaluation(config: PipelineConfig) -> Iterator[Problem]:
     for index, reader in enumerate(config.eval_input_reader):
-        yield from _reader(f'eval_input_reader.{index}', reader)
+        yield from check_reader(f'eval_input_reader.{index}', reader)
     names = [reader.name for reader in config.eval_input_reader if reader.name]
     for name in sorted(set(names)):
         if names.count(name) > 1:
@@ -201,45 +216,6 @@ def _export(config: PipelineConfig) -> Iterator[Problem]:
         yield Problem('export_config.best.metric', 'not set; expected a metric or "loss".')
 
 
-def _reader(path: str, reader: input_reader_pb2.InputReader) -> Iterator[Problem]:
-    """One input reader: what it reads, and how several sources share a batch."""
-    inputs = reader.tf_record_input_reader.input_path
-    if not any(inputs):
-        yield Problem(
-            f'{path}.tf_record_input_reader.input_path',
-            'not set; expected TFRecord files, or patterns of them.',
-        )
-        return
-    for index, each in enumerate(inputs):
-        if not each:
-            yield Problem(f'{path}.tf_record_input_reader.input_path.{index}', 'an empty path.')
-    weights, counts = reader.sample_from_datasets_weights, reader.examples_per_batch
-    shares = {'sample_from_datasets_weights': weights, 'examples_per_batch': counts}
-    for name, values in shares.items():
-        if values and len(values) != len(inputs):
-            yield Problem(
-                f'{path}.{name}',
-                f'{len(values)} values for {len(inputs)} input_path; expected one for each.',
-            )
-    if weights and counts:
-        yield Problem(
-            f'{path}.examples_per_batch', 'it excludes sample_from_datasets_weights; set one.'
-        )
-    if weights and not any(weights):
-        yield Problem(f'{path}.sample_from_datasets_weights', 'all are 0; nothing would be read.')
-
-
-def _batch_counts(reader: input_reader_pb2.InputReader, batch_size: int) -> Iterator[Problem]:
-    """How many examples of a training batch come from each source."""
-    counts = reader.examples_per_batch
-    if counts and sum(counts) != batch_size:
-        yield Problem(
-            'train_input_reader.examples_per_batch',
-            f'{" + ".join(map(str, counts))} = {sum(counts)}; expected a sum of {batch_size}, '
-            'train_config.batch_size.',
-        )
-
-
 def _doubts(config: PipelineConfig, mode: str) -> Iterator[str]:
     """What is allowed, and probably not meant."""
     if mode == 'train_and_evaluate' and not config.eval_input_reader:
@@ -252,7 +228,9 @@ def _doubts(config: PipelineConfig, mode: str) -> Iterator[str]:
         for name in _OF_FINE_TUNING:
             if getattr(train_config, name) != getattr(unset, name):
                 yield f'train_config.{name} has no effect without fine_tune_checkpoint.'
-    yield from doubts(train_config)
+    yield from config_schedule_checks.doubts(train_config)
+    if config_fields.is_detector(config):
+        yield from config_detection_checks.doubts(config)
 
 
 # Fields of `train_config` that say how `fine_tune_checkpoint` is restored.
@@ -262,6 +240,7 @@ _OF_FINE_TUNING = (
     'checkpoint_exclude_scopes',
     'ignore_missing_variables',
     'initialize_last_layer',
+    'load_all_detection_checkpoint_vars',
 )
 
 

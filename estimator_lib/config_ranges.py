@@ -42,16 +42,162 @@ AT_LEAST_0 = Range(0)
 AT_LEAST_1 = Range(1)
 POSITIVE = Range(0, open_low=True)
 FRACTION = Range(0, 1, open_high=True)  # what a decay or a momentum is
+SHARE = Range(0, 1)
 KEPT_SHARE = Range(0, 1, open_low=True)
 NOT_POSITIVE = Range(high=0)
+ANY = Range()  # any number that is one
 
 
 def _of(allowed: Range, fields: str) -> Dict[str, Range]:
     return dict.fromkeys(fields.split(), allowed)
 
 
+_OF_WINDOWS: Mapping[str, Range] = {
+    **_of(SHARE, 'min_object_covered overlap_thresh random_coef'),
+    **_of(POSITIVE, 'min_aspect_ratio max_aspect_ratio'),
+    **_of(KEPT_SHARE, 'min_area max_area'),
+}
+
+# Those of detectors, and of what varies their examples.
+_OF_DETECTION: Mapping[str, Range] = {
+    **_of(
+        AT_LEAST_1,
+        'TrainConfig.max_number_of_boxes InputReader.max_number_of_boxes Ssd.num_classes '
+        'SsdFeatureExtractor.pad_to_multiple SsdFeatureExtractor.num_layers '
+        'FeaturePyramidNetworks.min_level FeaturePyramidNetworks.additional_layer_depth '
+        'KeepAspectRatioResizer.min_dimension KeepAspectRatioResizer.max_dimension '
+        'FixedShapeResizer.height FixedShapeResizer.width ConditionalShapeResizer.size_threshold '
+        'PadToMultipleResizer.multiple '
+        'GridAnchorGenerator.height GridAnchorGenerator.width GridAnchorGenerator.height_stride '
+        'GridAnchorGenerator.width_stride SsdAnchorGenerator.num_layers '
+        'SsdAnchorGenerator.height_stride SsdAnchorGenerator.width_stride '
+        'MultiscaleAnchorGenerator.scales_per_octave AnchorGrid.height_stride '
+        'AnchorGrid.width_stride '
+        'ConvolutionalBoxPredictor.kernel_size ConvolutionalBoxPredictor.box_code_size '
+        'WeightSharedConvolutionalBoxPredictor.kernel_size '
+        'WeightSharedConvolutionalBoxPredictor.box_code_size '
+        'BatchNonMaxSuppression.max_detections_per_class '
+        'BatchNonMaxSuppression.max_total_detections '
+        'BatchNonMaxSuppression.max_classes_per_detection '
+        'RandomResizeMethod.target_height RandomResizeMethod.target_width ResizeImage.new_height '
+        'ResizeImage.new_width DropLabelProbabilistically.label RemapLabels.original_labels '
+        'RemapLabels.new_label RandomDownscaleToTargetPixels.min_target_pixels '
+        'RandomPatchGaussian.min_patch_size RandomSquareCropByScale.num_scales '
+        'RandomScaleCropAndPadToSquare.output_size',
+    ),
+    **_of(
+        AT_LEAST_0,
+        'EvalConfig.max_num_boxes_to_visualize Ssd.negative_class_weight '
+        'SsdFeatureExtractor.min_depth MultiscaleAnchorGenerator.min_level '
+        'SsdAnchorGenerator.interpolated_scale_aspect_ratio '
+        'ConvolutionalBoxPredictor.min_depth ConvolutionalBoxPredictor.max_depth '
+        'ConvolutionalBoxPredictor.num_layers_before_predictor '
+        'WeightSharedConvolutionalBoxPredictor.depth '
+        'WeightSharedConvolutionalBoxPredictor.num_layers_before_predictor '
+        'L1Regularizer.weight L2Regularizer.weight TruncatedNormalInitializer.stddev '
+        'RandomNormalInitializer.stddev '
+        'Loss.classification_weight Loss.localization_weight Loss.min_num_negative_samples '
+        'Loss.desired_negative_sampling_ratio HardExampleMiner.num_hard_examples '
+        'HardExampleMiner.max_negatives_per_positive HardExampleMiner.min_negatives_per_image '
+        'SigmoidFocalClassificationLoss.gamma '
+        'BatchNonMaxSuppression.score_threshold BatchNonMaxSuppression.soft_nms_sigma '
+        'RandomPixelValueScale.minval RandomPixelValueScale.maxval RandomAdjustContrast.min_delta '
+        'RandomAdjustContrast.max_delta RandomAdjustSaturation.min_delta '
+        'RandomAdjustSaturation.max_delta '
+        'RandomPadImage.min_image_height RandomPadImage.min_image_width '
+        'RandomPadImage.max_image_height RandomPadImage.max_image_width '
+        'RandomAbsolutePadImage.max_height_padding RandomAbsolutePadImage.max_width_padding '
+        'RandomBlackPatches.max_black_patches '
+        'RandomPatchGaussian.min_gaussian_stddev RandomPatchGaussian.max_gaussian_stddev '
+        'RandomSquareCropByScale.max_border AdjustGamma.gamma',
+    ),
+    **_of(
+        POSITIVE,
+        'SsdFeatureExtractor.depth_multiplier BatchNorm.epsilon VarianceScalingInitializer.factor '
+        'GridAnchorGenerator.scales GridAnchorGenerator.aspect_ratios '
+        'SsdAnchorGenerator.min_scale SsdAnchorGenerator.max_scale SsdAnchorGenerator.scales '
+        'SsdAnchorGenerator.aspect_ratios SsdAnchorGenerator.base_anchor_height '
+        'SsdAnchorGenerator.base_anchor_width MultiscaleAnchorGenerator.anchor_scale '
+        'MultiscaleAnchorGenerator.aspect_ratios AnchorGrid.base_sizes AnchorGrid.aspect_ratios '
+        'FasterRcnnBoxCoder.y_scale FasterRcnnBoxCoder.x_scale FasterRcnnBoxCoder.height_scale '
+        'FasterRcnnBoxCoder.width_scale SquareBoxCoder.y_scale SquareBoxCoder.x_scale '
+        'SquareBoxCoder.length_scale MeanStddevBoxCoder.stddev '
+        'WeightedSmoothL1LocalizationLoss.delta WeightedSoftmaxClassificationLoss.logit_scale '
+        'WeightedSoftmaxClassificationAgainstLogitsLoss.logit_scale PostProcessing.logit_scale '
+        'TemperatureScalingCalibration.scaler '
+        'RandomImageScale.min_scale_ratio RandomImageScale.max_scale_ratio '
+        'RandomCropPadImage.min_padded_size_ratio RandomCropPadImage.max_padded_size_ratio '
+        'SSDRandomCropPadOperation.min_padded_size_ratio '
+        'SSDRandomCropPadOperation.max_padded_size_ratio '
+        'SSDRandomCropPadFixedAspectRatio.min_padded_size_ratio '
+        'SSDRandomCropPadFixedAspectRatio.max_padded_size_ratio '
+        'RandomCropToAspectRatio.aspect_ratio SSDRandomCropFixedAspectRatio.aspect_ratio '
+        'SSDRandomCropPadFixedAspectRatio.aspect_ratio '
+        'RandomSquareCropByScale.scale_min RandomSquareCropByScale.scale_max '
+        'RandomScaleCropAndPadToSquare.scale_min RandomScaleCropAndPadToSquare.scale_max',
+    ),
+    **_of(FRACTION, 'BatchNorm.decay'),
+    **_of(Range(0, 1), 'RandomDistortColor.color_ordering'),
+    **_of(Range(0, 100), 'RandomJpegQuality.min_jpeg_quality RandomJpegQuality.max_jpeg_quality'),
+    **_of(
+        SHARE,
+        'EvalConfig.recall_lower_bound EvalConfig.recall_upper_bound '
+        'EvalConfig.min_score_threshold BatchNonMaxSuppression.iou_threshold '
+        'HardExampleMiner.iou_threshold ThresholdedIouSimilarity.iou_threshold '
+        'SigmoidFocalClassificationLoss.alpha BootstrappedSigmoidClassificationLoss.alpha '
+        'RandomHorizontalFlip.probability RandomVerticalFlip.probability '
+        'RandomRotation90.probability RandomRGBtoGray.probability RandomAdjustBrightness.max_delta '
+        'RandomAdjustHue.max_delta RandomJitterBoxes.ratio RandomCropToAspectRatio.overlap_thresh '
+        'RandomBlackPatches.probability RandomBlackPatches.size_to_image_ratio '
+        'RandomSelfConcatImage.concat_vertical_probability '
+        'RandomSelfConcatImage.concat_horizontal_probability '
+        'DropLabelProbabilistically.drop_probability RandomJpegQuality.random_coef '
+        'RandomDownscaleToTargetPixels.random_coef RandomPatchGaussian.random_coef',
+    ),
+    **_of(
+        KEPT_SHARE,
+        'ConvolutionalBoxPredictor.dropout_keep_probability '
+        'WeightSharedConvolutionalBoxPredictor.dropout_keep_probability '
+        'RandomExampleSampler.positive_sample_fraction',
+    ),
+    **_of(
+        ANY,
+        # What these may be depends on the similarity.
+        'ArgMaxMatcher.matched_threshold ArgMaxMatcher.unmatched_threshold '
+        'ConvolutionalBoxPredictor.class_prediction_bias_init '
+        'WeightSharedConvolutionalBoxPredictor.class_prediction_bias_init '
+        'ConvolutionalBoxPredictor.BoxEncodingsClipRange.min '
+        'ConvolutionalBoxPredictor.BoxEncodingsClipRange.max '
+        'WeightSharedConvolutionalBoxPredictor.BoxEncodingsClipRange.min '
+        'WeightSharedConvolutionalBoxPredictor.BoxEncodingsClipRange.max '
+        'TruncatedNormalInitializer.mean RandomNormalInitializer.mean '
+        'KeepAspectRatioResizer.per_channel_pad_value SigmoidParameters.a SigmoidParameters.b '
+        'XYPairs.XYPair.x XYPairs.XYPair.y NormalizeImage.original_minval '
+        'NormalizeImage.original_maxval NormalizeImage.target_minval NormalizeImage.target_maxval '
+        'SubtractChannelMean.means RandomPadImage.pad_color RandomAbsolutePadImage.pad_color '
+        'RandomCropPadImage.pad_color SSDRandomCropPadOperation.pad_color_r '
+        'SSDRandomCropPadOperation.pad_color_g SSDRandomCropPadOperation.pad_color_b '
+        'AdjustGamma.gain',
+    ),
+    # The messages that say how a window is drawn.
+    **{
+        f'{message}.{field}': allowed
+        for message in (
+            'RandomCropImage',
+            'RandomCropPadImage',
+            'SSDRandomCropOperation',
+            'SSDRandomCropPadOperation',
+            'SSDRandomCropFixedAspectRatioOperation',
+            'SSDRandomCropPadFixedAspectRatioOperation',
+        )
+        for field, allowed in _OF_WINDOWS.items()
+        if not (message == 'SSDRandomCropFixedAspectRatioOperation' and 'aspect_ratio' in field)
+    },
+}
+
 # By `Message.field`. Values that are not set are not looked at: defaults are in range.
 RANGES: Mapping[str, Range] = {
+    **_OF_DETECTION,
     **_of(
         AT_LEAST_1,
         'TrainConfig.batch_size EvalConfig.batch_size EvalConfig.num_examples '

@@ -118,6 +118,8 @@ def train_and_evaluate(
         preemption.Preempted: the process was told to end; the checkpoint is saved.
     """
     task_of_cluster = cluster.read_tf_config()
+    if task_of_cluster is not None:
+        cluster.check_asynchronous(task_of_cluster, config.train_config)
     prepare_model_dir(config, model_dir, writes=task_of_cluster is None or task_of_cluster.is_chief)
     check_metric_names(task, config)
     estimator = create_estimator(task, config, model_dir, graph_hook_fn)

@@ -15,7 +15,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
-from protos import label_map_pb2
+from protos import label_map_pb2, pipeline_pb2
 
 FIRST_ID = 1
 UNKNOWN_ID = -1
@@ -274,6 +274,12 @@ class LabelMap:
             )
         if problem:
             raise errors.DataError(f'{self._where}: {problem}')
+
+
+def label_map_path(config: pipeline_pb2.TrainEvalPipelineConfig) -> str:
+    """The label map of a config: the first that a reader names; empty where none does."""
+    readers = [config.train_input_reader, *config.eval_input_reader]
+    return next((one.label_map_path for one in readers if one.label_map_path), '')
 
 
 def _item_from_proto(item: label_map_pb2.StringIntLabelMapItem) -> LabelMapItem:

@@ -20,7 +20,7 @@ from estimator_lib.task import (
 )
 from model_fns.backbones import registry
 from model_fns.classification import inputs, losses, metrics, preprocessing
-from model_fns.label_map import LabelMap
+from model_fns.label_map import LabelMap, label_map_path
 from protos import classification_pb2, pipeline_pb2
 
 ModeKeys = tf.estimator.ModeKeys
@@ -93,8 +93,8 @@ class ClassificationTask(Task):
         )
         _check_size(network, size)
         channels = 1 if model.use_grayscale else network.image_channels
-        label_map_path = config.train_input_reader.label_map_path
-        label_map = LabelMap.read(label_map_path) if label_map_path else None
+        path = label_map_path(config)
+        label_map = LabelMap.read(path) if path else None
         return cls(
             network,
             model.num_classes,

@@ -6,7 +6,7 @@ from typing import Callable, Optional
 
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import config_fields, errors
 from model_fns import layers, weights
 from protos import hyperparams_pb2
 
@@ -41,8 +41,10 @@ def build_layer_style(
         inplace_batch_norm_update: see `layers.BatchNorm.inplace_update`.
 
     Raises:
-        errors.ConfigError: it has no regularizer or initializer, or one that is not honoured.
+        errors.ConfigError: it has no initializer, an empty regularizer, or a field that is not
+            honoured.
     """
+    config_fields.refuse(config, where)
     return layers.LayerStyle(
         is_training=is_training,
         initializer=_initializer(config, where),
@@ -51,7 +53,7 @@ def build_layer_style(
         # their lists of penalties have them, and the field is false in each config.
         penalize_depthwise=True,
         activation=activation(config),
-        batch_norm=_batch_norm(config, where, inplace_batch_norm_update),
+        batch_norm=_batch_norm(config, inplace_batch_norm_update),
         force_bias=config.force_use_bias,
     )
 
@@ -119,18 +121,13 @@ def _named_initializer(name: str, where: str) -> layers.Initializer:
 
 
 def _batch_norm(
-    config: hyperparams_pb2.Hyperparams, where: str, inplace_update: bool
+    config: hyperparams_pb2.Hyperparams, inplace_update: bool
 ) -> Optional[layers.BatchNorm]:
     kind = config.WhichOneof('normalizer_oneof')
-    if kind is None:
-        return None
-    if kind == 'group_norm':
-        raise errors.ConfigError(
-            f'{where}.group_norm: not honoured; use batch_norm, with train: false for small '
-            'batches.'
-        )
     # Over the devices of one process the statistics are those of each device: with one device,
     # which is all that a replica has, the two kinds are the same.
+    if kind not in ('batch_norm', 'sync_batch_norm'):
+        return None
     norm = getattr(config, kind)
     return layers.BatchNorm(
         decay=norm.decay,

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import config_fields
 from estimator_lib.task import Example, Features, Labels
 from model_fns import images
 from model_fns import label_map as label_maps
-from model_fns.detection import fields
+from model_fns.detection import fields, metrics, record_checks
 from model_fns.detection.image_resizers import ImageResizer
 from protos import input_reader_pb2, pipeline_pb2
 
 ModeKeys = tf.estimator.ModeKeys
 
+_NAN = float('nan')
 _STRING = tf.io.FixedLenFeature([], tf.string, '')
 
 
 def _list_of(dtype: tf.DType) -> tf.io.FixedLenSequenceFeature:
     return tf.io.FixedLenSequenceFeature([], dtype, allow_missing=True)
 
-
-_BOX = 'image/object/bbox/'
-_BOX_SIDES = ('ymin', 'xmin', 'ymax', 'xmax')
 
 _KEYS: Dict[str, Any] = {
     'image/encoded': tf.io.FixedLenFeature([], tf.string),
@@ -38,11 +36,11 @@ _KEYS: Dict[str, Any] = {
     'image/object/group_of': _list_of(tf.int64),
     'image/object/area': _list_of(tf.float32),
     'image/object/weight': _list_of(tf.float32),
-    'image/class/confidence': _list_of(tf.float32),
+    **{record_checks.BOX + side: _list_of(tf.float32) for side in record_checks.BOX_SIDES},
+}
+_IMAGE_CLASS_KEYS = {
     'image/class/label': _list_of(tf.int64),
-    'image/neg_category_ids': _list_of(tf.int64),
-    'image/not_exhaustive_category_ids': _list_of(tf.int64),
-    **{_BOX + side: _list_of(tf.float32) for side in _BOX_SIDES},
+    'image/class/text': _list_of(tf.string),
 }
 _MASK_KEYS = {
     input_reader_pb2.NUMERICAL_MASKS: {'image/object/mask': _list_of(tf.float32)},
@@ -62,6 +60,9 @@ _DEFAULTS = {
     fields.WEIGHTS: ('image/object/weight', tf.float32, 1.0),
 }
 
+# Boxes that reach further over the image, as shares of it, are no boxes but a mistake: pixels, say.
+_MOST_OVERHANG = 0.1
+
 
 @dataclasses.dataclass(frozen=True)
 class Reader:
@@ -74,7 +75,7 @@ class Reader:
         use_display_name: whether records name classes by their display names.
         mask_type: a value of `InstanceMaskType`; None: masks are not read.
         num_keypoints: of each box; 0: keypoints are not read.
-        keep_original: whether features keep the image for pictures.
+        image_classes: whether labels hold the classes that an image was looked through for.
     """
 
     num_classes: int
@@ -83,7 +84,7 @@ class Reader:
     use_display_name: bool = False
     mask_type: Optional[int] = None
     num_keypoints: int = 0
-    keep_original: bool = False
+    image_classes: bool = False
 
     def decode(self, serialized: tf.Tensor) -> Example:
         """One record; boxes that are NaN or of an unknown class are left out.
@@ -93,10 +94,12 @@ class Reader:
 
         Returns:
             Named as `fields` has it: `IMAGE` uint8 [height, width, 3], `BOXES` [n, 4], `CLASSES`
-            [n] from 0, and so on.
+            [n] from 0, and so on. Running it fails where lists differ in length, and where a box is
+            inverted or far outside of the image; `problem_with` says what it is.
         """
         parsed = tf.io.parse_single_example(serialized, self._keys())
-        boxes = tf.stack([parsed[_BOX + side] for side in _BOX_SIDES], axis=1)
+        sides = [parsed[record_checks.BOX + side] for side in record_checks.BOX_SIDES]
+        boxes = self._sound(tf.stack(sides, axis=1), parsed)
         image = images.decode_image(parsed['image/encoded'])
         count = tf.shape(boxes)[0]
         example = {
@@ -106,7 +109,6 @@ class Reader:
                 parsed['image/filename'],
                 parsed['image/source_id'],
             ),
-            fields.FILENAME: parsed['image/filename'],
             fields.ORIGINAL_SHAPE: tf.shape(image)[:2],
             fields.BOXES: boxes,
             fields.CLASSES: self._classes(parsed, count),
@@ -115,9 +117,13 @@ class Reader:
         for name, (key, dtype, default) in _DEFAULTS.items():
             example[name] = _filled(tf.cast(parsed[key], dtype), count, default)
         if self.mask_type is not None:
-            example[fields.MASKS] = _masks(parsed['image/object/mask'], self.mask_type, image)
+            example[fields.MASKS] = _masks(
+                parsed['image/object/mask'], count, self.mask_type, image
+            )
         if self.num_keypoints:
             example.update(_keypoints(parsed, count, self.num_keypoints))
+        if self.image_classes:
+            example[fields.IMAGE_CLASSES] = self._image_classes(parsed)
         return keep_boxes(example, self._is_usable(example))
 
     def prepare(
@@ -153,38 +159,38 @@ class Reader:
 
     def problem_with(self, serialized: bytes) -> Optional[str]:
         """What is wrong with a record, by its keys and values alone; None when nothing is."""
-        try:
-            record = tf.train.Example.FromString(serialized).features.feature
-        except Exception:
-            return 'not a tf.train.Example'
-        if not record['image/encoded'].bytes_list.value:
-            return 'no image/encoded'
-        counts = {side: len(record[_BOX + side].float_list.value) for side in _BOX_SIDES}
-        labels = record['image/object/class/label'].int64_list.value
-        names = record['image/object/class/text'].bytes_list.value
-        if len({*counts.values(), max(len(labels), len(names))}) > 1:
-            return f'{len(labels)} labels, {len(names)} names, and as sides of boxes ' + ', '.join(
-                f'{count} {side}' for side, count in counts.items()
-            )
-        return self._problem_with_classes(list(labels), [name.decode() for name in names])
-
-    def _problem_with_classes(self, labels: List[int], names: List[str]) -> Optional[str]:
-        if names and self.label_map is not None:
-            unknown = sorted({name for name in names if name not in self.label_map})
-            return (
-                f'classes that are not in the label map: {", ".join(unknown)}' if unknown else None
-            )
-        outside = sorted({label for label in labels if not 1 <= label <= self.num_classes})
-        if outside:
-            return (
-                f'image/object/class/label has {", ".join(map(str, outside))}; expected 1 to '
-                f'{self.num_classes}'
-            )
-        return None
+        return record_checks.problem_with(
+            serialized, self.num_classes, self.max_boxes, self.label_map
+        )
 
     def _keys(self) -> Dict[str, Any]:
         masks = {} if self.mask_type is None else _MASK_KEYS[self.mask_type]
-        return {**_KEYS, **masks, **(_KEYPOINT_KEYS if self.num_keypoints else {})}
+        keypoints = _KEYPOINT_KEYS if self.num_keypoints else {}
+        return {**_KEYS, **masks, **keypoints, **(_IMAGE_CLASS_KEYS if self.image_classes else {})}
+
+    def _sound(self, boxes: tf.Tensor, parsed: Dict[str, tf.Tensor]) -> tf.Tensor:
+        """The boxes; running them fails where they or their lists cannot be what was meant."""
+        count = tf.shape(boxes)[0]
+        of_class = [tf.size(parsed['image/object/class/label'])]
+        if self.label_map is not None:
+            of_class.append(tf.size(parsed['image/object/class/text']))
+        sizes = tf.stack([*of_class, *(tf.size(parsed[key]) for key in record_checks.PER_BOX)])
+        # NaN is neither beyond nor inverted: those boxes are left out.
+        beyond = tf.abs(boxes - 0.5) > 0.5 + _MOST_OVERHANG
+        inverted = boxes[:, :2] > boxes[:, 2:]
+        conditions = [
+            tf.reduce_all(tf.logical_or(tf.equal(sizes, 0), tf.equal(sizes, count))),
+            tf.equal(tf.reduce_max(tf.stack(of_class)), count),
+            tf.logical_not(tf.reduce_any(beyond)),
+            tf.logical_not(tf.reduce_any(inverted)),
+        ]
+        # Without the guard of `tf.debugging.Assert`, a conditional, which is slow to build.
+        check = tf.raw_ops.Assert(
+            condition=tf.reduce_all(tf.stack(conditions)),
+            data=['the boxes of the record, or the lists that go with them, are not valid'],
+        )
+        with tf.control_dependencies([check]):
+            return tf.identity(boxes)
 
     def _classes(self, parsed: Dict[str, tf.Tensor], count: tf.Tensor) -> tf.Tensor:
         """Class indices from 0; -1 where a class is unknown."""
@@ -192,27 +198,39 @@ class Reader:
         if self.label_map is None:
             return label_maps.to_index(labels)
         texts = parsed['image/object/class/text']
-        named = tf.equal(tf.shape(texts)[0], count)
         of_names = self.label_map.lookup(_filled(texts, count, ''), self.use_display_name)
-        labels = tf.where(named, of_names, _filled(labels, count, label_maps.UNKNOWN_ID))
-        return label_maps.to_index(labels)
+        of_labels = _filled(labels, count, label_maps.UNKNOWN_ID)
+        return label_maps.to_index(tf.where(tf.size(texts) > 0, of_names, of_labels))
+
+    def _image_classes(self, parsed: Dict[str, tf.Tensor]) -> tf.Tensor:
+        """float32 [C]: 1 for the classes that somebody looked for in the image."""
+        ids = parsed['image/class/label']
+        if self.label_map is not None:
+            names = parsed['image/class/text']
+            ids = tf.concat([self.label_map.lookup(names, self.use_display_name), ids], axis=0)
+        hot = tf.one_hot(label_maps.to_index(ids), self.num_classes)
+        return tf.minimum(tf.reduce_sum(hot, axis=0), 1.0)
 
     def _is_usable(self, example: Example) -> tf.Tensor:
         """Bool [n]: boxes that are numbers, of a class that there is."""
         classes = example[fields.CLASSES]
         known = tf.logical_and(classes >= 0, classes < self.num_classes)
-        numbers = tf.reduce_all(tf.math.is_finite(example[fields.BOXES]), axis=1)
-        return tf.logical_and(known, numbers)
+        missing = tf.reduce_any(tf.math.is_nan(example[fields.BOXES]), axis=1)
+        return tf.logical_and(known, tf.logical_not(missing))
 
     def _labels(self, example: Example, masks: Optional[tf.Tensor]) -> Labels:
         """Groundtruth with `max_boxes` rows."""
-        count = tf.minimum(tf.shape(example[fields.BOXES])[0], self.max_boxes)
+        boxes = tf.shape(example[fields.BOXES])[0]
+        count = tf.minimum(boxes, self.max_boxes)
         rows = {name: example[name] for name in fields.PER_BOX if name in example}
         rows[fields.CLASSES] = tf.one_hot(example[fields.CLASSES], self.num_classes)
         if masks is not None:
             rows[fields.MASKS] = masks
         labels = {name: _padded(values, self.max_boxes) for name, values in rows.items()}
         labels[fields.NUM_BOXES] = count
+        labels[fields.NUM_LEFT_OUT] = boxes - count
+        if fields.IMAGE_CLASSES in example:
+            labels[fields.IMAGE_CLASSES] = example[fields.IMAGE_CLASSES]
         return labels
 
 
@@ -221,15 +239,17 @@ def build_reader(
     num_classes: int,
     label_map: Optional[label_maps.LabelMap],
 ) -> Reader:
-    """The reader of a config: what its training reader asks for.
+    """The reader of a config: what its training reader asks for, or the first of the others.
 
     Raises:
         errors.ConfigError: a field of an input reader is not honoured.
     """
     reader = config.train_input_reader
-    for index, each in enumerate([reader, *config.eval_input_reader]):
-        where = f'eval_input_reader[{index - 1}]' if index else 'train_input_reader'
-        _refuse(each, where)
+    config_fields.refuse(reader, 'train_input_reader')
+    for index, each in enumerate(config.eval_input_reader):
+        config_fields.refuse(each, f'eval_input_reader.{index}')
+    if config.eval_input_reader and not config.HasField('train_input_reader'):
+        reader = config.eval_input_reader[0]
     mask_type = None
     if reader.load_instance_masks:
         mask_type = reader.mask_type or input_reader_pb2.NUMERICAL_MASKS
@@ -243,42 +263,23 @@ def build_reader(
         use_display_name=reader.use_display_name,
         mask_type=mask_type,
         num_keypoints=reader.num_keypoints,
+        image_classes=metrics.needs_image_classes(config.eval_config),
     )
 
 
 def keep_boxes(example: Example, kept: tf.Tensor) -> Example:
     """The example with the boxes for which `kept`, bool [n], is true, and all that is theirs."""
+    places = tf.where(kept)[:, 0]
     return {
-        name: tf.boolean_mask(values, kept) if name in fields.PER_BOX else values
+        name: tf.gather(values, places) if name in fields.PER_BOX else values
         for name, values in example.items()
     }
 
 
-def _refuse(reader: input_reader_pb2.InputReader, where: str) -> None:
-    refused = (
-        'num_additional_channels',
-        'load_multiclass_scores',
-        'load_context_features',
-        'load_context_image_ids',
-        'load_dense_pose',
-        'load_track_id',
-        'load_keypoint_depth_features',
-        'expand_labels_hierarchy',
-        'use_keypoint_label_map',
-    )
-    for field in refused:
-        if getattr(reader, field):
-            raise errors.ConfigError(f'{where}.{field}: not honoured.')
-    if reader.input_type == input_reader_pb2.TF_SEQUENCE_EXAMPLE:
-        raise errors.ConfigError(
-            f'{where}.input_type: TF_SEQUENCE_EXAMPLE is not read; expected TF_EXAMPLE.'
-        )
-
-
 def _filled(values: tf.Tensor, count: tf.Tensor, default: Any) -> tf.Tensor:
     """Values [n], or the default n times where the record has none."""
-    default = tf.fill([count], tf.constant(default, values.dtype))
-    return tf.cond(tf.equal(tf.shape(values)[0], count), lambda: values, lambda: default)
+    missing = tf.fill([count - tf.size(values)], tf.constant(default, values.dtype))
+    return tf.concat([values, missing], axis=0)
 
 
 def _areas(given: tf.Tensor, boxes: tf.Tensor, image: tf.Tensor) -> tf.Tensor:
@@ -286,36 +287,45 @@ def _areas(given: tf.Tensor, boxes: tf.Tensor, image: tf.Tensor) -> tf.Tensor:
     pixels = tf.cast(tf.shape(image)[0] * tf.shape(image)[1], tf.float32)
     sides = boxes[:, 2:] - boxes[:, :2]
     computed = tf.reduce_prod(sides, axis=1) * pixels
-    is_given = tf.equal(tf.shape(given)[0], tf.shape(boxes)[0])
-    return tf.cond(is_given, lambda: given, lambda: computed)
+    return tf.concat([given, computed[tf.size(given) :]], axis=0)
 
 
-def _masks(encoded: tf.Tensor, mask_type: int, image: tf.Tensor) -> tf.Tensor:
-    """uint8 [n, height, width], 0 or 1."""
+def _masks(encoded: tf.Tensor, count: tf.Tensor, mask_type: int, image: tf.Tensor) -> tf.Tensor:
+    """uint8 [n, height, width], 0 or 1; each of the size of the image, or running it fails."""
     height, width, _ = tf.unstack(tf.shape(image))
     if mask_type == input_reader_pb2.NUMERICAL_MASKS:
-        return tf.cast(tf.reshape(encoded, [-1, height, width]) > 0, tf.uint8)
+        return tf.cast(tf.reshape(encoded, [count, height, width]) > 0, tf.uint8)
 
     def decoded(png: tf.Tensor) -> tf.Tensor:
-        return tf.cast(tf.image.decode_png(png, channels=1)[:, :, 0] > 0, tf.uint8)
+        mask = tf.image.decode_png(png, channels=1)
+        return tf.cast(tf.reshape(mask, [height, width]) > 0, tf.uint8)
 
-    masks = tf.map_fn(decoded, encoded, fn_output_signature=tf.TensorSpec([None, None], tf.uint8))
-    return tf.reshape(masks, [-1, height, width])
+    masks = tf.cond(
+        count > 0,  # no masks at all have no shape that could be stacked
+        lambda: tf.map_fn(
+            decoded, encoded, fn_output_signature=tf.TensorSpec([None, None], tf.uint8)
+        ),
+        lambda: tf.zeros([0, height, width], tf.uint8),
+    )
+    return tf.reshape(masks, [count, height, width])
 
 
 def _keypoints(
     parsed: Dict[str, tf.Tensor], count: tf.Tensor, num_keypoints: int
 ) -> Dict[str, tf.Tensor]:
     """Points [n, k, 2], NaN where a keypoint is not visible, and visibilities [n, k]."""
+    total, shape = count * num_keypoints, [count, num_keypoints]
     points = tf.stack(
-        [parsed['image/object/keypoint/y'], parsed['image/object/keypoint/x']], axis=-1
+        [
+            tf.reshape(_filled(parsed[f'image/object/keypoint/{axis}'], total, _NAN), shape)
+            for axis in ('y', 'x')
+        ],
+        axis=-1,
     )
-    points = tf.reshape(points, [-1, num_keypoints, 2])
-    visibility = parsed['image/object/keypoint/visibility']
-    visible = _filled(visibility > 0, count * num_keypoints, True)
-    visible = tf.reshape(visible, [-1, num_keypoints])
+    visible = _filled(parsed['image/object/keypoint/visibility'] > 0, total, True)
+    visible = tf.reshape(visible, shape)
     return {
-        fields.KEYPOINTS: tf.where(visible[..., tf.newaxis], points, float('nan')),
+        fields.KEYPOINTS: tf.where(visible[..., tf.newaxis], points, _NAN),
         fields.KEYPOINT_VISIBILITIES: visible,
     }
 

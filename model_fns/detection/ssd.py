@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Callable, Dict, Optional, Tuple
+from typing import Callable, Dict, Optional
 
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import config_fields, errors
 from model_fns.detection import (
     anchors,
     box_coders,
@@ -23,6 +23,9 @@ from model_fns.detection import (
 )
 from model_fns.detection.feature_extractors import extractor
 from protos import ssd_pb2
+
+# Where the config of the model is, for error messages.
+WHERE = 'model.ssd'
 
 CLASSIFICATION_LOSS = 'classification_loss'
 LOCALIZATION_LOSS = 'localization_loss'
@@ -111,10 +114,20 @@ class SsdModel:
 
         Returns:
             `BOX_ENCODINGS` [B, A, K], `CLASS_LOGITS` [B, A, C'] and `ANCHORS` [A, 4].
+
+        Raises:
+            errors.ConfigError: the anchors do not fit the feature maps, or the input has no static
+                size.
         """
         maps = self._extractor_for(is_training).extract(preprocessed)
+        counts = self._anchor_generator.anchors_per_location()
+        if len(counts) != len(maps):
+            raise errors.ConfigError(
+                f'{WHERE}.anchor_generator: anchors for {len(counts)} feature maps, and the '
+                f'feature extractor makes {len(maps)}; expected as many.'
+            )
         predictor = self._predictor_for(is_training, self._box_coder.code_size, self.class_columns)
-        codes, logits = predictor.predict(maps, self._anchor_generator.anchors_per_location())
+        codes, logits = predictor.predict(maps, counts)
         return {
             fields.BOX_ENCODINGS: codes,
             fields.CLASS_LOGITS: logits,
@@ -202,9 +215,9 @@ def build_ssd(config: ssd_pb2.Ssd) -> SsdModel:
     Raises:
         errors.ConfigError: a part is missing or unknown, or a field is not honoured.
     """
-    _refuse(config)
+    config_fields.refuse(config, WHERE)
     coder = box_coders.build_box_coder(config.box_coder)
-    background_column = config.add_background_class or config.explicit_background_class
+    background_column = config.add_background_class
 
     def extractor_for(is_training: bool) -> extractor.FeatureExtractor:
         return extractor.build_feature_extractor(
@@ -240,7 +253,7 @@ def build_ssd(config: ssd_pb2.Ssd) -> SsdModel:
         box_coder=coder,
         post_processor=post_processing.build_post_processing(
             config.post_processing,
-            'model.ssd.post_processing',
+            f'{WHERE}.post_processing',
             config.num_classes,
             background_column,
         ),
@@ -254,34 +267,9 @@ def _loss_rules(config: ssd_pb2.Ssd) -> LossRules:
     return LossRules(
         localization=losses.build_localization_loss(config.loss.localization_loss),
         classification=losses.build_classification_loss(config.loss.classification_loss),
-        reduction=mining.build_reduction(config.loss, 'model.ssd.loss'),
+        reduction=mining.build_reduction(config.loss, f'{WHERE}.loss'),
         localization_weight=config.loss.localization_weight,
         classification_weight=config.loss.classification_weight,
         by_matches=config.normalize_loss_by_num_matches,
         by_code_size=config.normalize_loc_loss_by_codesize,
     )
-
-
-def _refuse(config: ssd_pb2.Ssd) -> None:
-    """Fields of other single-shot models, which would change results if they were ignored."""
-    refused: Tuple[Tuple[bool, str, str], ...] = (
-        (config.HasField('mask_head_config'), 'mask_head_config', 'masks need a two-stage model'),
-        (
-            config.use_confidences_as_targets,
-            'use_confidences_as_targets',
-            'targets are one-hot',
-        ),
-        (
-            config.return_raw_detections_during_predict,
-            'return_raw_detections_during_predict',
-            'raw detections are always among the outputs',
-        ),
-        (
-            config.explicit_background_class,
-            'explicit_background_class',
-            'use add_background_class',
-        ),
-    )
-    for is_set, field, reason in refused:
-        if is_set:
-            raise errors.ConfigError(f'model.ssd.{field}: not honoured: {reason}.')

@@ -20,7 +20,7 @@ from model_fns.detection import (
     targets,
 )
 from model_fns.detection.feature_extractors import extractor
-from model_fns.label_map import LabelMap
+from model_fns.label_map import LabelMap, label_map_path
 from protos import pipeline_pb2
 
 tf1 = tf.compat.v1
@@ -73,7 +73,7 @@ class DetectionTask(Task):
             errors.ConfigError: a part is missing or unknown, or a field is not honoured.
         """
         model = config.model.ssd
-        path = config.train_input_reader.label_map_path
+        path = label_map_path(config)
         label_map = LabelMap.read(path, num_classes=model.num_classes) if path else None
         return cls(
             ssd.build_ssd(model),

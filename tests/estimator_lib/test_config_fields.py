@@ -6,15 +6,15 @@ import re
 import pytest
 
 from estimator_lib import config as config_lib
-from estimator_lib import config_fields, config_schema
-from protos import pipeline_pb2
+from estimator_lib import config_columns, config_fields, config_schema, errors
+from protos import pipeline_pb2, ssd_pb2
 
 ROOT = pipeline_pb2.TrainEvalPipelineConfig.DESCRIPTOR
 FIELDS = sorted(config_schema.schema_fields(ROOT))
 COLUMNS = {
-    'HONOURED': config_fields.HONOURED,
-    'NO_EFFECT': config_fields.NO_EFFECT,
-    'REFUSED': config_fields.REFUSED,
+    'HONOURED': config_columns.HONOURED,
+    'NO_EFFECT': config_columns.NO_EFFECT,
+    'REFUSED': config_columns.REFUSED,
 }
 
 
@@ -39,14 +39,18 @@ def test_the_table_names_nothing_that_the_schema_does_not_have(column):
         known.setdefault(message, set()).add(field)
     for message, fields in COLUMNS[column].items():
         assert message in known, message
-        if not isinstance(fields, str) and fields != config_fields.ALL:
+        if not isinstance(fields, str) and fields != config_columns.ALL:
             assert set(fields) <= known[message], message
 
 
 def test_every_reason_is_a_phrase():
     reasons = [
         reason
-        for column in (config_fields.NO_EFFECT, config_fields.REFUSED)
+        for column in (
+            config_columns.NO_EFFECT,
+            config_columns.REFUSED,
+            config_columns.ONLY_OF_DETECTION,
+        )
         for fields in column.values()
         for reason in ([fields] if isinstance(fields, str) else fields.values())
     ]
@@ -59,6 +63,12 @@ def test_conditions_are_on_honoured_fields():
         assert config_fields.columns(*name.rsplit('.', 1)) == ['HONOURED']
 
 
+def test_what_detectors_alone_read_is_honoured():
+    for message, fields in config_columns.ONLY_OF_DETECTION.items():
+        for field in fields:
+            assert config_fields.columns(message, field) == ['HONOURED'], field
+
+
 def test_what_an_honoured_message_holds_is_not_refused_as_a_whole():
     """A line that moves to HONOURED takes the messages under it along."""
     for message in config_schema.reachable_messages(ROOT):
@@ -68,7 +78,7 @@ def test_what_an_honoured_message_holds_is_not_refused_as_a_whole():
                 continue
             if config_fields.columns(name, field.name) == ['HONOURED']:
                 held = config_schema.short_name(field.message_type)
-                reason = config_fields.REFUSED.get(held)
+                reason = config_columns.REFUSED.get(held)
                 assert not isinstance(reason, str), f'{name}.{field.name} holds {held}'
 
 
@@ -77,9 +87,17 @@ READ_AS_A_WHOLE = (
     'ExponentialDecayLearningRate',
     'ExponentialDecayWithWarmupLearningRate',
     'CosineDecayLearningRate',
+    # The member that is set is asked for, and is the name of what makes it.
+    'ImageResizer',
+    'PreprocessingStep',
 )
 # What decides about these fields is this module's own condition.
-DECIDED_HERE = {'TrainConfig.fine_tune_checkpoint_version', 'ClusterConfig.mode'}
+DECIDED_HERE = {
+    'TrainConfig.fine_tune_checkpoint_version',
+    'ClusterConfig.mode',
+    'InputReader.input_type',
+    'Hyperparams.op',
+}
 
 
 def program_text():
@@ -119,49 +137,118 @@ def refused(text):
 
 
 def test_a_refused_message_is_named_once():
-    assert list(refused('model { ssd { num_classes: 3 loss {} } }')) == ['model.ssd']
+    inside = 'first_stage_max_proposals: 3 image_resizer {}'
+    assert list(refused(f'model {{ faster_rcnn {{ {inside} }} }}')) == ['model.faster_rcnn']
     assert list(refused('graph_rewriter { quantization { delay: 3 } }')) == ['graph_rewriter']
 
 
 def test_refused_fields_have_reasons():
     found = refused(
-        'train_config { sync_replicas: true replicas_to_aggregate: 8 '
-        'data_augmentation_options { random_horizontal_flip {} } }'
+        'train_config { use_multiclass_scores: true cluster { num_clones: 8 } }'
         'eval_input_reader { num_additional_channels: 1 }'
+        'model { ssd { mask_head_config {} feature_extractor { bifpn {} } '
+        '    loss { equalization_loss { weight: 1 exclude_prefixes: "a" } } } }'
     )
     assert set(found) == {
-        'train_config.sync_replicas',
-        'train_config.replicas_to_aggregate',
-        'train_config.data_augmentation_options',
+        'train_config.use_multiclass_scores',
+        'train_config.cluster.num_clones',
         'eval_input_reader.0.num_additional_channels',
+        'model.ssd.mask_head_config',
+        'model.ssd.feature_extractor.bifpn',
+        'model.ssd.loss.equalization_loss.weight',
     }
-    assert 'several devices or machines' in found['train_config.sync_replicas']
+    assert 'several devices or machines' in found['train_config.cluster.num_clones']
+    assert found['model.ssd.mask_head_config'] == 'not supported: masks need a two-stage model.'
+
+
+# (setting, the kinds of model that it is refused for)
+BY_MODEL = [
+    (
+        'train_config { data_augmentation_options { random_horizontal_flip {} } }',
+        {'classification'},
+    ),
+    ('eval_config { metrics_set: "coco_detection_metrics" }', {'classification'}),
+    ('eval_config { super_categories { key: "a" value: "b" } }', {'classification'}),
+    ('eval_config { min_score_threshold: 0.1 }', set()),
+]
+
+
+@pytest.mark.parametrize(('text', 'kinds'), BY_MODEL)
+def test_some_fields_are_refused_for_one_kind_of_model(text, kinds):
+    found = {
+        kind for kind in ('classification', 'ssd') if refused(f'{text} model {{ {kind} {{}} }}')
+    }
+    assert found == kinds
 
 
 def test_a_refused_field_at_its_default_asks_for_nothing():
     text = (
-        'train_config { sync_replicas: false replicas_to_aggregate: 1 cluster { num_clones: 0 } }'
+        'train_config { use_multiclass_scores: false cluster { num_clones: 0 } }'
+        'train_input_reader { input_type: TF_EXAMPLE }'
     )
     assert refused(text) == {}
 
 
-def test_single_values_of_an_honoured_field_can_be_refused():
-    assert refused('train_config { cluster { mode: AUTO } }') == {}
-    found = refused('train_config { cluster { mode: MIRRORED } fine_tune_checkpoint_version: V2 }')
-    assert set(found) == {'train_config.cluster.mode', 'train_config.fine_tune_checkpoint_version'}
+def test_parts_of_a_config_are_refused_with_their_path():
+    part = ssd_pb2.Ssd()
+    part.feature_extractor.conv_hyperparams.group_norm.SetInParent()
+    part.use_confidences_as_targets = True
+    with pytest.raises(errors.ConfigError) as caught:
+        config_fields.refuse(part, 'model.ssd')
+    lines = str(caught.value).splitlines()
+    assert lines[0] == 'the pipeline config has 2 problems:'
+    assert lines[1].startswith('  model.ssd.feature_extractor.conv_hyperparams.group_norm: not ')
+    assert lines[2] == '  model.ssd.use_confidences_as_targets: not supported: targets are one-hot.'
+    config_fields.refuse(ssd_pb2.Ssd(), 'model.ssd')
+
+
+SINGLE_VALUES = [
+    ('train_config { cluster { mode: %s } }', 'AUTO', 'MIRRORED'),
+    ('train_config { fine_tune_checkpoint: "a" fine_tune_checkpoint_version: %s }', 'V1', 'V2'),
+    ('train_input_reader { input_type: %s }', 'INPUT_DEFAULT', 'TF_SEQUENCE_EXAMPLE'),
+    ('model { ssd { feature_extractor { conv_hyperparams { op: %s } } } }', 'CONV', 'FC'),
+]
+
+
+@pytest.mark.parametrize(('text', 'accepted', 'not_accepted'), SINGLE_VALUES)
+def test_single_values_of_an_honoured_field_can_be_refused(text, accepted, not_accepted):
+    assert refused(text % accepted) == {}
+    assert len(refused(text % not_accepted)) == 1
+
+
+def test_the_version_of_no_checkpoint_does_not_matter():
+    assert refused('train_config { fine_tune_checkpoint_version: V2 }') == {}
+
+
+def test_every_condition_refuses_something():
+    texts = ['model { classification {} } ' + text for text, _ in BY_MODEL]
+    texts += [text % value for text, _, value in SINGLE_VALUES]
+    reasons = {reason for text in texts for reason in refused(text).values()}
+    for condition in config_fields.CONDITIONS.values():
+        assert f'not supported: {condition.reason}.' in reasons
 
 
 def test_fields_without_effect_are_named_with_the_reason():
     config = parse(
-        'train_config { batch_queue_capacity: 150 } eval_config { keypoint_edge { start: 1 } }'
+        'train_config { batch_queue_capacity: 100 sync_replicas: true } '
+        'eval_config { keypoint_edge { start: 1 } } model { classification {} }'
     )
     warnings = config_fields.without_effect(config)
-    assert warnings[0].startswith('train_config.batch_queue_capacity has no effect: there are no ')
-    assert warnings[1].startswith('eval_config.keypoint_edge has no effect: ')
-    assert len(warnings) == 2
+    assert {warning.split(' has no effect: ')[0] for warning in warnings} == {
+        'train_config.batch_queue_capacity',
+        'train_config.sync_replicas',
+        'eval_config.keypoint_edge',
+    }
+    assert 'there are no queues' in ''.join(warnings)
 
 
-def test_published_configs_are_told_apart_by_what_is_refused(shared):
-    for path in sorted((shared / 'configs' / 'tf1').glob('*.config')):
-        problems = config_fields.refused(config_lib.load_pipeline_config(str(path)))
-        assert problems[0].path in ('model.ssd', 'model.faster_rcnn')
+def test_a_field_without_effect_at_its_default_is_not_named():
+    config = parse('train_config { batch_queue_capacity: 150 unpad_groundtruth_tensors: true }')
+    assert config_fields.without_effect(config) == []
+
+
+def test_what_detectors_alone_read_has_no_effect_on_a_classifier():
+    text = 'eval_config { skip_scores: true } train_input_reader { num_keypoints: 3 }'
+    for kind, count in (('classification', 2), ('ssd', 0)):
+        config = parse(f'{text} model {{ {kind} {{}} }}')
+        assert len(config_fields.without_effect(config)) == count
