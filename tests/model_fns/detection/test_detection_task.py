@@ -1,0 +1,93 @@
+"""The whole training and inference graph of a detector: its size, and its padded inputs."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from google.protobuf import text_format
+
+from model_fns import build_task
+from model_fns.detection import fields
+from protos import pipeline_pb2
+from tests import tiny_detection
+
+ModeKeys = tf.estimator.ModeKeys
+
+
+def build(**changes):
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    text_format.Parse(tiny_detection.MODEL.format(hyperparams=tiny_detection.HYPERPARAMS), config)
+    for name, value in changes.items():
+        setattr(config.model.ssd, name, value)
+    return config
+
+
+def batch_of(size, classes, boxes, height=64, width=64):
+    features = {
+        fields.IMAGE: tf.zeros([size, height, width, 3]),
+        fields.TRUE_IMAGE_SHAPE: tf.constant([[height, width, 3]] * size),
+    }
+    labels = {
+        fields.BOXES: tf.tile(tf.constant([[[0.2, 0.2, 0.6, 0.6]]]), [size, boxes, 1]),
+        fields.CLASSES: tf.one_hot(tf.zeros([size, boxes], tf.int32), classes),
+        fields.WEIGHTS: tf.ones([size, boxes]),
+        fields.NUM_BOXES: tf.fill([size], 1),
+    }
+    return features, labels
+
+
+def test_the_graph_does_not_grow_with_batch_classes_or_boxes():
+    def nodes(size, classes, boxes):
+        with tf.Graph().as_default() as graph:
+            tf.compat.v1.train.create_global_step()
+            features, labels = batch_of(size, classes, boxes)
+            before = len(graph.get_operations())
+            task = build_task(build(num_classes=classes))
+            predictions = task.predict(features, ModeKeys.TRAIN)
+            losses = task.losses(predictions, features, labels)
+            tf.gradients(sum(losses.values()), tf.compat.v1.trainable_variables())
+            task.export_outputs(task.postprocess(predictions, features))
+            return len(graph.get_operations()) - before
+
+    assert nodes(2, 20, 10) == nodes(8, 90, 100)
+
+
+def test_padding_holds_what_the_published_order_gives():
+    """Published: images are normalised, then padded with zeros."""
+    config = build()
+    resizer = config.model.ssd.image_resizer.keep_aspect_ratio_resizer
+    resizer.min_dimension = resizer.max_dimension = 64
+    resizer.pad_to_max_dimension = True
+    task = build_task(config)
+    image = np.full([1, 32, 64, 3], 255, np.uint8)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.train.create_global_step()
+        features = task.serving_features(tf.constant(image))
+        predictions = task.predict(features, ModeKeys.PREDICT)
+        outputs = task.postprocess(predictions, features)
+        session.run(tf.compat.v1.global_variables_initializer())
+        preprocessed, true_shape, boxes = session.run(
+            [
+                predictions[fields.PREPROCESSED],
+                features[fields.TRUE_IMAGE_SHAPE],
+                outputs[fields.DETECTION_BOXES],
+            ]
+        )
+    np.testing.assert_array_equal(true_shape, [[32, 64, 3]])
+    np.testing.assert_allclose(preprocessed[0, :32], 1.0)
+    np.testing.assert_array_equal(preprocessed[0, 32:], 0.0)
+    # Boxes are shares of the image, not of the padded input.
+    assert boxes.min() >= 0.0 and boxes.max() <= 1.0 + 1e-6
+
+
+@pytest.mark.parametrize('kind', ['detection', 'classification', ''])
+def test_which_variables_a_checkpoint_gives(kind):
+    with tf.Graph().as_default():
+        tf.compat.v1.train.create_global_step()
+        task = build_task(build())
+        features, _ = batch_of(1, 2, 3)
+        task.predict(features, ModeKeys.TRAIN)
+        variables = tf.compat.v1.get_collection('model_variables')
+        names = set(task.restore_map(variables, kind))
+    outer = 'FeatureExtractor/' if kind == 'detection' else ''
+    assert f'{outer}MobilenetV1/Conv2d_0/weights' in names
+    assert not any('Predictor' in name for name in names)

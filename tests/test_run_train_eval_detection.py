@@ -1,0 +1,154 @@
+"""Detection through the front door: trained, evaluated, exported, served, fine-tuned."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from model_fns.datasets import codecs, records
+from model_fns.images import image_header
+from tests import tiny_detection
+from tests.test_run_train_eval import estimator_predictions, front_door, latest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+OUTPUTS = {
+    'detection_boxes',
+    'detection_scores',
+    'detection_classes',
+    'num_detections',
+    'raw_detection_boxes',
+    'raw_detection_scores',
+    'detection_multiclass_scores',
+    'detection_anchor_indices',
+}
+
+
+@pytest.fixture(scope='module')
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('data')
+    tiny_detection.write_all(folder)
+    return folder
+
+
+@pytest.fixture(scope='module')
+def trained(data, tmp_path_factory):
+    model_dir = tmp_path_factory.mktemp('run')
+    run = subprocess.run(
+        [
+            sys.executable,
+            ROOT / 'run_train_eval.py',
+            f'--model_dir={model_dir}',
+            f'--pipeline_config_path={data / "pipeline.config"}',
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stderr
+    return model_dir
+
+
+def images(count=3, seed=9):
+    random = np.random.RandomState(seed)
+    return np.stack([tiny_detection.scene(random)[0] for _ in range(count)])
+
+
+def test_it_learns(trained):
+    metrics = json.loads((trained / 'metrics.json').read_text())['0']
+    assert metrics['DetectionBoxes_Precision/mAP@.50IOU'] > 0.2
+    assert {'Loss/localization_loss', 'Loss/classification_loss', 'Loss/total_loss'} <= set(metrics)
+
+
+def test_pictures_are_in_the_events_and_in_the_folder(data, trained):
+    tags = set()
+    for path in (trained / 'eval_0').glob('events*'):
+        for event in tf.compat.v1.train.summary_iterator(str(path)):
+            tags |= {value.tag for value in event.summary.value}
+    assert {'examples/0', 'DetectionBoxes_Precision/mAP'} <= tags
+    assert len(list((data / 'pictures').glob('*.png'))) == 2
+
+
+@pytest.mark.parametrize(
+    'input_type', ['image_tensor', 'encoded_image_string_tensor', 'tf_example']
+)
+def test_exports_detect_what_the_estimator_does(trained, tmp_path, input_type):
+    flags = [f'--model_dir={trained}', f'--export_dir={tmp_path}', f'--input_type={input_type}']
+    assert front_door('--mode=export', *flags) == 0
+    sent = images()
+    expected = estimator_predictions(trained, sent)
+    if input_type != 'image_tensor':
+        sent = [codecs.encode_png(image) for image in sent]
+    if input_type == 'tf_example':
+        sent = [
+            records.serialize(records.image_features(png, image_header(png), 'a.png', '1'))
+            for png in sent
+        ]
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        loaded = tf.compat.v1.saved_model.load(session, ['serve'], str(latest(tmp_path)))
+        signature = loaded.signature_def['serving_default']
+        outputs = {name: info.name for name, info in signature.outputs.items()}
+        got = session.run(outputs, {signature.inputs['inputs'].name: sent})
+    assert set(got) == OUTPUTS
+    for name in OUTPUTS:
+        np.testing.assert_allclose(got[name], expected[name], rtol=1e-4, atol=1e-5, err_msg=name)
+    assert set(got['detection_classes'].ravel()) <= {0.0, 1.0, 2.0}
+
+
+def test_predict_finds_the_squares_and_draws_them(trained, tmp_path):
+    for index, image in enumerate(images(2)):
+        (tmp_path / f'{index}.png').write_bytes(codecs.encode_png(image))
+    status = front_door(
+        '--mode=predict',
+        f'--saved_model_dir={trained / "export" / "best"}',
+        f'--images={tmp_path}/*.png',
+        f'--output_dir={tmp_path / "out"}',
+    )
+    assert status == 0
+    predictions = json.loads((tmp_path / 'out' / 'predictions.json').read_text())
+    assert len(predictions) == 2
+    assert all(max(one['detection_scores']) > 0.2 for one in predictions.values())
+    assert len(list((tmp_path / 'out').glob('*.png'))) == 2
+
+
+@pytest.mark.parametrize(
+    'checkpoint_type, loaded', [('detection', True), ('classification', False)]
+)
+def test_fine_tuning_onto_other_classes(data, trained, tmp_path, checkpoint_type, loaded, capfd):
+    status = front_door(
+        '--mode=train',
+        f'--model_dir={tmp_path}',
+        f'--pipeline_config_path={data / "pipeline.config"}',
+        '--num_train_steps=1',
+        '--set=model.ssd.num_classes=5',
+        '--set=train_input_reader.label_map_path=',
+        f'--set=train_config.fine_tune_checkpoint={trained / "model.ckpt-100"}',
+        f'--set=train_config.fine_tune_checkpoint_type={checkpoint_type}',
+    )
+    said = capfd.readouterr().err
+    if loaded:
+        assert status == 0, said
+        before = tf.train.load_variable(
+            str(trained / 'model.ckpt-100'), 'FeatureExtractor/MobilenetV1/Conv2d_0/weights'
+        )
+        after = tf.train.load_variable(
+            str(tmp_path), 'FeatureExtractor/MobilenetV1/Conv2d_0/weights'
+        )
+        # One step of Adam moves a weight by at most its learning rate.
+        assert np.abs(after - before).max() < 0.02
+    else:
+        # A detector's checkpoint has no variables without the extractor's scope.
+        assert status == 2 and 'FeatureExtractor' in said
+
+
+def test_what_the_label_map_and_the_model_disagree_on_is_said(data, tmp_path, capsys):
+    status = front_door(
+        f'--model_dir={tmp_path}',
+        f'--pipeline_config_path={data / "pipeline.config"}',
+        '--set=model.ssd.num_classes=1',
+    )
+    said = capsys.readouterr().err
+    assert status == 2 and 'blue' in said and 'Traceback' not in said
