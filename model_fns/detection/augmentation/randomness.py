@@ -1,0 +1,65 @@
+"""Random numbers of augmentation steps: functions of an example's seed."""
+
+from __future__ import annotations
+
+from typing import List, Union
+
+import numpy as np
+import tensorflow as tf
+
+# Odd, so that different multiples of one of them stay different modulo 2^64.
+_STRIDES = np.array([0x9E3779B97F4A7C15, 0x5851F42D4C957F2D], np.uint64)
+
+Integer = Union[int, tf.Tensor]
+
+
+def step_seed(seed: tf.Tensor, index: int) -> tf.Tensor:
+    """The seed of the step at an index, int64 [2], from that of the example."""
+    return _moved(seed, index + 1, _STRIDES)
+
+
+def stream_seed(seed: tf.Tensor, index: int) -> tf.Tensor:
+    """One more seed of a step that draws more than once, int64 [2]; indices from 1."""
+    return _moved(seed, index, _STRIDES[::-1])
+
+
+def uniforms(seed: tf.Tensor, *shape: int) -> List[tf.Tensor]:
+    """Independent float32 numbers in [0, 1).
+
+    Args:
+        seed: int64 [2].
+        *shape: how many tensors, then the shape of each: `uniforms(seed, 3)` are three scalars.
+    """
+    # `tf.random.stateless_uniform` adds fifty operations to the graph, this one.
+    return tf.unstack(tf.raw_ops.StatelessRandomUniform(shape=shape, seed=seed))
+
+
+def uniform_tensor(seed: tf.Tensor, shape: tf.Tensor) -> tf.Tensor:
+    """Independent float32 numbers in [0, 1), of a shape that the graph computes."""
+    return tf.raw_ops.StatelessRandomUniform(shape=shape, seed=seed)
+
+
+def normal_tensor(seed: tf.Tensor, shape: tf.Tensor) -> tf.Tensor:
+    """Independent float32 numbers of the standard normal distribution."""
+    return tf.raw_ops.StatelessRandomNormal(shape=shape, seed=seed)
+
+
+def between(uniform: tf.Tensor, low: float, high: float) -> tf.Tensor:
+    """Numbers in [low, high) from numbers in [0, 1)."""
+    return low + uniform * (high - low)
+
+
+def integer(uniform: tf.Tensor, low: Integer, high: Integer) -> tf.Tensor:
+    """int32 from low to high, both of which may come out; below 2^24 numbers in all.
+
+    Args:
+        uniform: in [0, 1).
+        low: an int or int32.
+        high: an int or int32, not below `low`.
+    """
+    count = tf.cast(high - low + 1, tf.float32)
+    return low + tf.cast(uniform * count, tf.int32)
+
+
+def _moved(seed: tf.Tensor, multiple: int, strides: np.ndarray) -> tf.Tensor:
+    return seed + (strides * np.uint64(multiple)).view(np.int64)
