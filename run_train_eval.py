@@ -116,10 +116,9 @@ def main(arguments: Optional[List[str]] = None) -> None:
     # Read when TensorFlow is imported, whose build reports missing GPU libraries as errors.
     os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
     try:
-        from estimator_lib.hooks.preemption import Preempted
-
         from estimator_lib import logs
         from estimator_lib.errors import UserError
+        from estimator_lib.hooks.preemption import Preempted
     except ImportError as error:
         sys.exit(_complain(str(error)))
     logs.configure()

@@ -122,6 +122,6 @@ train_config {
   checkpoints { save_every_n_steps: 500 }
 }
 train_input_reader { cache: true }
-eval_config { batch_size: 20 num_visualizations: 8 }
+eval_config { batch_size: 20 num_visualizations: 8 min_score_threshold: 0.3 }
 export_config { best { metric: "DetectionBoxes_Precision/mAP@.50IOU" } }
 """
