@@ -7,6 +7,7 @@ start at 1, 0 is the background. Indices are what networks compute with: positio
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import os
 from typing import Dict, Iterable, Mapping, Optional, Tuple, TypeVar
@@ -218,13 +219,13 @@ class LabelMap:
         return any(name in (item.name, item.display_name) for item in self.items)
 
     def lookup(self, names: tf.Tensor, use_display_name: bool = False) -> tf.Tensor:
-        """Looks names up in the graph.
+        """Looks names up in the graph: names, and display names that are nobody's name.
 
         Adds a table to the graph's `TABLE_INITIALIZERS`, which a session must run (Estimators do).
 
         Args:
             names: string tensor of any shape.
-            use_display_name: look display names up instead of names.
+            use_display_name: display names come first, and names where they are nobody's.
 
         Returns:
             int64 ids of the same shape; `UNKNOWN_ID` for a name that no item has.
@@ -244,6 +245,11 @@ class LabelMap:
                     f'display_name {label!r}, so it cannot be looked up; use names.'
                 )
             ids[label] = item.id
+        others = collections.Counter(item.label(not use_display_name) for item in self.items)
+        for item in self.items:
+            other = item.label(not use_display_name)
+            if others[other] == 1:
+                ids.setdefault(other, item.id)
         initializer = tf.lookup.KeyValueTensorInitializer(
             tf.constant(list(ids), tf.string), tf.constant(list(ids.values()), tf.int64)
         )

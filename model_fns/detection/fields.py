@@ -11,7 +11,6 @@ from estimator_lib.task import IMAGE, SOURCE_ID
 # Examples and features.
 IMAGE = IMAGE  # [height, width, channels]; uint8 when decoded, float32 in [0, 255] later
 SOURCE_ID = SOURCE_ID  # string scalar
-FILENAME = 'filename'  # string scalar
 HASH = 'hash'  # int32 scalar: a number for the source id
 TRUE_IMAGE_SHAPE = 'true_image_shape'  # int32 [3]: what is image, not padding, after resizing
 ORIGINAL_SHAPE = 'original_image_spatial_shape'  # int32 [2]: height, width as decoded
@@ -32,6 +31,7 @@ MASK_WEIGHTS = 'groundtruth_instance_mask_weights'  # float32 [n]
 KEYPOINTS = 'groundtruth_keypoints'  # float32 [n, k, 2]: y, x, normalised; NaN where not labelled
 KEYPOINT_VISIBILITIES = 'groundtruth_keypoint_visibilities'  # bool [n, k]
 NUM_BOXES = 'num_groundtruth_boxes'  # int32 scalar: how many of M are real
+NUM_LEFT_OUT = 'num_groundtruth_boxes_left_out'  # int32 scalar: how many were more than M
 IMAGE_CLASSES = 'groundtruth_image_classes'  # float32 [C]: which classes were looked for at all
 NEGATIVE_CLASSES = 'groundtruth_verified_neg_classes'  # float32 [C]: verified to be absent
 NOT_EXHAUSTIVE_CLASSES = 'groundtruth_not_exhaustive_classes'  # float32 [C]

@@ -160,7 +160,12 @@ class Reader:
     def problem_with(self, serialized: bytes) -> Optional[str]:
         """What is wrong with a record, by its keys and values alone; None when nothing is."""
         return record_checks.problem_with(
-            serialized, self.num_classes, self.max_boxes, self.label_map
+            serialized,
+            self.num_classes,
+            self.max_boxes,
+            self.label_map,
+            self.num_keypoints,
+            self.mask_type == input_reader_pb2.PNG_MASKS,
         )
 
     def _keys(self) -> Dict[str, Any]:

@@ -127,8 +127,22 @@ def test_names_are_looked_up_in_the_graph():
         by_name = pets.lookup(names)
         by_display_name = pets.lookup(names, use_display_name=True)
         session.run(tf1.tables_initializer())
-        assert session.run(by_name).tolist() == [[2, -1], [5, -1]]
-        assert session.run(by_display_name).tolist() == [[-1, 2], [5, -1]]
+        assert session.run(by_name).tolist() == [[2, 2], [5, -1]]
+        assert session.run(by_display_name).tolist() == [[2, 2], [5, -1]]
+
+
+def test_which_names_come_first():
+    # The display name of each is the name of the other.
+    crossed = LabelMap((LabelMapItem(1, 'a', 'b'), LabelMapItem(2, 'b', 'a')))
+    both = LabelMap((LabelMapItem(1, 'a', 'same'), LabelMapItem(2, 'b', 'same')))
+    with tf.Graph().as_default(), tf1.Session() as session:
+        names = tf.constant(['a', 'b'])
+        by_name, by_display_name = crossed.lookup(names), crossed.lookup(names, True)
+        ambiguous = both.lookup(tf.constant(['b', 'same']))
+        session.run(tf1.tables_initializer())
+        assert session.run(by_name).tolist() == [1, 2]
+        assert session.run(by_display_name).tolist() == [2, 1]
+        assert session.run(ambiguous).tolist() == [2, -1]
 
 
 def test_names_are_looked_up_in_an_input_pipeline():
@@ -146,3 +160,13 @@ def test_a_display_name_of_two_items_cannot_be_looked_up():
     classes = LabelMap((LabelMapItem(1, 'a', 'same'), LabelMapItem(2, 'b', 'same')))
     with tf.Graph().as_default(), pytest.raises(errors.DataError, match=r"ids 1 and 2 .*'same'"):
         classes.lookup(tf.constant('same'), use_display_name=True)
+
+
+def test_the_label_map_of_a_config_is_the_first_that_a_reader_names():
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    assert label_map_path(config) == ''
+    config.eval_input_reader.add()
+    config.eval_input_reader.add(label_map_path='b')
+    assert label_map_path(config) == 'b'
+    config.train_input_reader.label_map_path = 'a'
+    assert label_map_path(config) == 'a'

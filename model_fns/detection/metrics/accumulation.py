@@ -16,6 +16,7 @@ from model_fns.detection.metrics.evaluator import Detections, Evaluator, Groundt
 log = logging.getLogger('model_fns')
 
 _VALUES = 'detection_metrics'
+_MAX_NAMED = 10  # images in a message
 
 # What an evaluation fetches of each batch, and no more: its memory grows with these alone.
 _OUTPUTS = (
@@ -33,6 +34,8 @@ _LABELS = (
     fields.AREA,
     fields.NUM_BOXES,
 )
+# Likewise, where the reader gives them.
+_MORE_LABELS = (fields.IMAGE_CLASSES, fields.NUM_LEFT_OUT)
 
 
 class Metrics:
@@ -89,6 +92,7 @@ class _Collected:
         self._offset = class_id_offset
         self._seen: Set[str] = set()
         self._duplicates: List[str] = []
+        self._crowded: Dict[str, int] = {}
         for evaluator in self._evaluators:
             evaluator.clear()
 
@@ -103,17 +107,27 @@ class _Collected:
                 continue
             self._seen.add(image_id)
             one = {name: values[index] for name, values in batch.items()}
+            if one.get(fields.NUM_LEFT_OUT, 0):
+                self._crowded[image_id] = int(one[fields.NUM_LEFT_OUT])
             groundtruth, detections = self._groundtruth(one), self._detections(one)
             for evaluator in self._evaluators:
                 evaluator.add_image(image_id, groundtruth, detections)
 
     def evaluate(self) -> Dict[str, float]:
-        """The metrics of all images; duplicates are named."""
+        """The metrics of all images; what was not counted is named."""
         if self._duplicates:
             log.warning(
                 '%d examples have the id of another one and were counted once: %s',
                 len(self._duplicates),
-                ', '.join(self._duplicates[:10]),
+                _listed(self._duplicates),
+            )
+        if self._crowded:
+            log.warning(
+                '%d boxes of %d images were left out, because an image has more than '
+                'max_number_of_boxes: %s',
+                sum(self._crowded.values()),
+                len(self._crowded),
+                _listed(list(self._crowded)),
             )
         metrics: Dict[str, float] = {}
         for evaluator in self._evaluators:
@@ -150,12 +164,16 @@ def _fetched(outputs: Tensors, features: Features, labels: Labels) -> tuple:
     tensors[fields.CLASSES] = tf.argmax(labels[fields.CLASSES], axis=-1)
     # Groundtruth is given as shares of the padded input.
     tensors[fields.BOXES] = tensors[fields.BOXES] / share
-    if fields.IMAGE_CLASSES in labels:
-        tensors[fields.IMAGE_CLASSES] = labels[fields.IMAGE_CLASSES]
+    tensors.update({name: labels[name] for name in _MORE_LABELS if name in labels})
     tensors.update({name: outputs[name] for name in _OUTPUTS})
     tensors[fields.SOURCE_ID] = features[fields.SOURCE_ID]
     tensors[fields.ORIGINAL_SHAPE] = features[fields.ORIGINAL_SHAPE]
     return list(tensors), list(tensors.values())
+
+
+def _listed(image_ids: Sequence[str]) -> str:
+    """The first of them."""
+    return ', '.join(image_ids[:_MAX_NAMED]) + (', ...' if len(image_ids) > _MAX_NAMED else '')
 
 
 def _in_pixels(boxes: np.ndarray, one: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -115,6 +115,21 @@ def test_an_image_counts_once_and_is_named(caplog):
     assert '1 examples have the id of another one and were counted once: a' in caplog.text
 
 
+def test_boxes_that_were_more_than_there_is_room_for_are_reported(caplog):
+    left_out = {fields.NUM_LEFT_OUT: np.array([0, 3, 2], np.int32)}
+    with caplog.at_level(logging.WARNING, 'model_fns'):
+        run(Metrics([Recorder()]), [batch([b'a', b'b', b'c'], **left_out)])
+    assert '5 boxes of 2 images were left out' in caplog.text
+    assert 'max_number_of_boxes: b, c' in caplog.text
+
+
+def test_messages_name_the_first_images_alone(caplog):
+    ids = [f'{index}'.encode() for index in range(20)]
+    with caplog.at_level(logging.WARNING, 'model_fns'):
+        run(Metrics([Recorder()]), [batch(ids), batch(ids)])
+    assert caplog.text.rstrip().endswith('0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...')
+
+
 def test_images_without_an_id_are_all_counted():
     scalars = run(Metrics([Recorder()]), [batch([b'', b'']), batch([b'', b'a'])])
     assert scalars == {'images': 4.0}
