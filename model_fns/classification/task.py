@@ -203,7 +203,9 @@ class ClassificationTask(Task):
     def serving_features(self, images: tf.Tensor) -> Features:
         """Each image as evaluation prepares it."""
         prepared = tf.map_fn(
-            lambda image: self._preprocess.evaluate(image, self._height, self._width),
+            tf.autograph.experimental.do_not_convert(
+                lambda image: self._preprocess.evaluate(image, self._height, self._width)
+            ),
             images,
             fn_output_signature=tf.float32,
         )

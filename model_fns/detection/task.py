@@ -156,6 +156,7 @@ class DetectionTask(Task):
             fields.TRUE_IMAGE_SHAPE: tf.TensorSpec([3], tf.int32),
         }
 
+        @tf.autograph.experimental.do_not_convert
         def resized(image: tf.Tensor) -> Features:
             one = self._resizer.resize(image)
             return {fields.IMAGE: one.image, fields.TRUE_IMAGE_SHAPE: one.true_shape}
