@@ -125,7 +125,7 @@ def choices(message: descriptor_lib.Descriptor, oneof: str) -> str:
 
 
 def _missing(path: str, message: message_lib.Message, fields: Sequence[str]) -> Iterator[Problem]:
-    set_fields = {field.name for field, _ in message.ListFields()}
+    set_fields = {field.name for field, value in message.ListFields() if value != ''}
     for name in fields:
         if name not in set_fields:
             yield Problem(f'{path}.{name}', _expected(message.DESCRIPTOR.fields_by_name[name]))

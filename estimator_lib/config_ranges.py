@@ -87,7 +87,8 @@ _OF_DETECTION: Mapping[str, Range] = {
     ),
     **_of(
         AT_LEAST_0,
-        'EvalConfig.max_num_boxes_to_visualize Ssd.negative_class_weight '
+        'EvalConfig.max_num_boxes_to_visualize KeypointEdge.start KeypointEdge.end '
+        'Ssd.negative_class_weight '
         'SsdFeatureExtractor.min_depth MultiscaleAnchorGenerator.min_level '
         'SsdAnchorGenerator.interpolated_scale_aspect_ratio '
         'ConvolutionalBoxPredictor.min_depth ConvolutionalBoxPredictor.max_depth '

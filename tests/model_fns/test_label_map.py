@@ -6,7 +6,8 @@ from hypothesis import strategies
 
 from estimator_lib import errors
 from model_fns import label_map as label_map_lib
-from model_fns.label_map import LabelMap, LabelMapItem
+from model_fns.label_map import LabelMap, LabelMapItem, label_map_path
+from protos import pipeline_pb2
 
 tf1 = tf.compat.v1
 

@@ -1,0 +1,361 @@
+"""Parts of a detector's config that do not fit each other."""
+
+import pytest
+
+from estimator_lib import config as config_lib
+from estimator_lib import errors
+
+HYPERPARAMS = 'conv_hyperparams { initializer { truncated_normal_initializer {} } }'
+GOOD = f"""
+model {{
+  ssd {{
+    num_classes: 3
+    image_resizer {{ fixed_shape_resizer {{}} }}
+    feature_extractor {{ type: 'ssd_mobilenet_v1' {HYPERPARAMS} }}
+    box_coder {{ faster_rcnn_box_coder {{}} }}
+    matcher {{ argmax_matcher {{}} }}
+    similarity_calculator {{ iou_similarity {{}} }}
+    box_predictor {{ convolutional_box_predictor {{ {HYPERPARAMS} }} }}
+    anchor_generator {{ ssd_anchor_generator {{ aspect_ratios: 1 aspect_ratios: 2 }} }}
+    loss {{
+      localization_loss {{ weighted_smooth_l1 {{}} }}
+      classification_loss {{ weighted_sigmoid {{}} }}
+    }}
+    post_processing {{ score_converter: SIGMOID }}
+  }}
+}}
+train_config {{
+  num_steps: 100
+  optimizer {{
+    sgd_optimizer {{ learning_rate {{ constant_learning_rate {{ learning_rate: 0.1 }} }} }}
+    use_moving_average: false
+  }}
+}}
+train_input_reader {{ tf_record_input_reader {{ input_path: 'train-*' }} }}
+eval_input_reader {{ tf_record_input_reader {{ input_path: 'eval-*' }} }}
+"""
+SSD = 'model.ssd.'
+NMS = 'post_processing.batch_non_max_suppression.'
+ARGMAX = 'matcher.argmax_matcher.'
+SHARED = f'box_predictor={{ weight_shared_convolutional_box_predictor {{ {HYPERPARAMS} }} }}'
+TOWERS = 'box_predictor.weight_shared_convolutional_box_predictor.'
+ANCHORS = 'anchor_generator.ssd_anchor_generator.'
+MULTISCALE = 'anchor_generator={ multiscale_anchor_generator { aspect_ratios: 1 } }'
+LEVELS = 'anchor_generator.multiscale_anchor_generator.'
+RESIZER = 'image_resizer.keep_aspect_ratio_resizer.'
+
+
+def changed(*settings):
+    return config_lib.apply_settings(config_lib.parse_pipeline_config(GOOD, 'good'), settings)
+
+
+def of_model(*settings):
+    return changed(*(SSD + setting for setting in settings))
+
+
+def test_a_good_config_has_no_problems_and_no_warnings():
+    assert config_lib.validate(changed()) == []
+
+
+@pytest.mark.parametrize(
+    'settings',
+    [
+        # A size that does not depend on the image.
+        ['image_resizer={ keep_aspect_ratio_resizer { pad_to_max_dimension: true } }'],
+        [
+            'image_resizer={ keep_aspect_ratio_resizer { pad_to_max_dimension: true '
+            'per_channel_pad_value: [1, 2, 3] } }'
+        ],
+        # Similarities below 0.
+        [
+            'similarity_calculator={ neg_sq_dist_similarity {} }',
+            f'{ARGMAX}matched_threshold=-1',
+            f'{ARGMAX}unmatched_threshold=-2',
+        ],
+        [f'{ARGMAX}ignore_thresholds=true', f'{ARGMAX}unmatched_threshold=3'],
+        ['matcher={ bipartite_matcher {} }'],
+        # Codes of three numbers.
+        [
+            'box_coder={ square_box_coder {} }',
+            'box_predictor.convolutional_box_predictor.box_code_size=3',
+        ],
+        ['box_coder={ square_box_coder {} }'],
+        [MULTISCALE],
+        [MULTISCALE, 'feature_extractor.fpn.max_level=6', f'{LEVELS}max_level=6'],
+        [f'{ANCHORS}scales=[0.1, 0.5]', f'{ANCHORS}num_layers=2'],
+        [f'{ANCHORS}scales=[0.1, 0.5]'],
+        [f'{ANCHORS}height_stride={list(range(1, 7))}', f'{ANCHORS}width_stride={[8] * 6}'],
+        # Three anchors in every cell.
+        [SHARED],
+        [SHARED, f'{ANCHORS}aspect_ratios=[1]', f'{ANCHORS}num_layers=1'],
+        [f'{NMS}soft_nms_sigma=0.5'],
+        [f'{NMS}use_combined_nms=true', f'{NMS}change_coordinate_frame=false'],
+        [f'{NMS}use_class_agnostic_nms=true', f'{NMS}max_classes_per_detection=2'],
+        [f'{NMS}score_threshold=3', 'post_processing.score_converter=IDENTITY'],
+        ['loss.random_example_sampler={}', 'loss.hard_example_miner={}'],
+    ],
+)
+def test_what_fits_is_accepted(settings):
+    assert config_lib.validate(of_model(*settings)) == []
+
+
+@pytest.mark.parametrize(
+    ('settings', 'path', 'text'),
+    [
+        # Inputs of several sizes.
+        (['image_resizer={ identity_resizer {} }'], 'image_resizer.identity_resizer', 'inputs of'),
+        (
+            ['image_resizer={ conditional_shape_resizer {} }'],
+            'image_resizer.conditional_shape_resizer',
+            'inputs of several sizes; expected fixed_shape_resizer, or keep_aspect_ratio_resizer',
+        ),
+        (['image_resizer={ pad_to_multiple_resizer {} }'], 'image_resizer.pad_to', 'inputs of'),
+        (['image_resizer={ keep_aspect_ratio_resizer {} }'], RESIZER[:-1], 'inputs of several'),
+        (
+            [f'{RESIZER}pad_to_max_dimension=true', f'{RESIZER}per_channel_pad_value=[1, 2]'],
+            f'{RESIZER}per_channel_pad_value',
+            '2 values; expected 3, or none.',
+        ),
+        (
+            [f'{RESIZER}pad_to_max_dimension=true', f'{RESIZER}min_dimension=2000'],
+            f'{RESIZER}min_dimension',
+            '2000; expected at most 1024, max_dimension.',
+        ),
+        # Thresholds.
+        (
+            [f'{ARGMAX}matched_threshold=1.5'],
+            f'{ARGMAX}matched_threshold',
+            '1.5; expected at least 0 and at most 1.',
+        ),
+        (
+            [f'{ARGMAX}unmatched_threshold=0.7'],
+            f'{ARGMAX}unmatched_threshold',
+            '0.7; expected at most 0.5, matched_threshold.',
+        ),
+        (
+            [f'{ARGMAX}negatives_lower_than_unmatched=false'],
+            f'{ARGMAX}negatives_lower_than_unmatched',
+            'false, but with equal thresholds',
+        ),
+        (
+            [f'{NMS}score_threshold=1.5'],
+            f'{NMS}score_threshold',
+            '1.5; expected at least 0 and at most 1.',
+        ),
+        ([f'{NMS}iou_threshold=-1'], f'{NMS}iou_threshold', '-1; expected at least 0 and at most'),
+        # Codes.
+        (
+            ['box_predictor.convolutional_box_predictor.box_code_size=7'],
+            'box_predictor.convolutional_box_predictor.box_code_size',
+            '7; expected 4, that of faster_rcnn_box_coder.',
+        ),
+        (
+            ['box_coder={ square_box_coder {} }', SHARED, f'{TOWERS}box_code_size=4'],
+            f'{TOWERS}box_code_size',
+            '4; expected 3, that of square_box_coder.',
+        ),
+        (
+            [SHARED, f'{TOWERS}num_layers_before_predictor=2'],
+            f'{TOWERS}depth',
+            '0; expected at least 1, with num_layers_before_predictor above 0.',
+        ),
+        # Anchors.
+        (
+            [f'{ANCHORS}scales=[0.1, 0.5]', f'{ANCHORS}num_layers=3'],
+            f'{ANCHORS}scales',
+            '2 values; expected 3, num_layers.',
+        ),
+        (
+            [f'{ANCHORS}height_offset=[1, 2]', f'{ANCHORS}width_offset={[8] * 6}'],
+            f'{ANCHORS}height_offset',
+            '2 values; expected 6, one for each feature map.',
+        ),
+        (
+            [f'{ANCHORS}width_stride={[8] * 6}'],
+            f'{ANCHORS}height_stride',
+            '0 values; expected 6, one for each feature map.',
+        ),
+        (
+            [SHARED, f'{ANCHORS}aspect_ratios=[1]'],
+            f'{ANCHORS}reduce_boxes_in_lowest_layer',
+            'true: cells have 3 anchors on the first feature map, 2 on the others, and ',
+        ),
+        (
+            [MULTISCALE, 'feature_extractor.fpn.max_level=6'],
+            f'{LEVELS}max_level',
+            '7; expected 6, that of feature_extractor.fpn.',
+        ),
+        (
+            [MULTISCALE, f'{LEVELS}min_level=8'],
+            f'{LEVELS}min_level',
+            '8; expected at most 7, max_level.',
+        ),
+        (
+            [
+                'anchor_generator={ flexible_grid_anchor_generator { anchor_grid { base_sizes: 8 '
+                'aspect_ratios: [1, 2] height_stride: 8 width_stride: 8 } } }'
+            ],
+            'anchor_generator.flexible_grid_anchor_generator.anchor_grid.0.aspect_ratios',
+            '2 values; expected 1, one for each of base_sizes.',
+        ),
+        # Losses.
+        (
+            [
+                'loss.classification_loss={ weighted_sigmoid_focal {} }',
+                'loss.hard_example_miner={}',
+            ],
+            'loss.hard_example_miner',
+            'it excludes weighted_sigmoid_focal',
+        ),
+        (
+            ['loss.expected_loss_weights=EXPECTED_SAMPLING', 'loss.random_example_sampler={}'],
+            'loss.expected_loss_weights',
+            'it excludes random_example_sampler; set one.',
+        ),
+        # Suppression.
+        (
+            [f'{NMS}soft_nms_sigma=0.5', f'{NMS}use_hard_nms=true'],
+            f'{NMS}soft_nms_sigma',
+            'it excludes use_hard_nms; expected use_hard_nms: false.',
+        ),
+        (
+            [f'{NMS}use_combined_nms=true'],
+            f'{NMS}use_combined_nms',
+            'it excludes change_coordinate_frame; expected change_coordinate_frame: false.',
+        ),
+        (
+            [f'{NMS}max_classes_per_detection=2'],
+            f'{NMS}max_classes_per_detection',
+            '2; expected 1, or use_class_agnostic_nms: true.',
+        ),
+        (
+            [f'{NMS}max_detections_per_class=101'],
+            f'{NMS}max_detections_per_class',
+            '101; expected at most 100, max_total_detections.',
+        ),
+        # Missing.
+        (['num_classes=0'], 'num_classes', '0; expected at least 1.'),
+        (['loss.localization_loss={}'], 'loss.localization_loss', 'empty; expected one of: '),
+        (['feature_extractor.type=""'], 'feature_extractor.type', 'not set.'),
+        (
+            ['feature_extractor.conv_hyperparams={}'],
+            'feature_extractor.conv_hyperparams.initializer',
+            'is missing; expected one of: truncated_normal_initializer, ',
+        ),
+    ],
+)
+def test_one_problem_is_one_line(settings, path, text):
+    with pytest.raises(errors.ConfigError) as caught:
+        config_lib.validate(of_model(*settings), 'export')
+    message = str(caught.value)
+    assert message.startswith(SSD + path) and text in message and '\n' not in message
+
+
+def test_all_problems_are_in_one_error():
+    settings = [
+        'num_classes=0',
+        'mask_head_config={}',
+        'matcher={}',
+        'image_resizer={ identity_resizer {} }',
+        f'{NMS}iou_threshold=2',
+    ]
+    with pytest.raises(errors.ConfigError) as caught:
+        config_lib.validate(of_model(*settings))
+    lines = str(caught.value).splitlines()
+    assert lines[0] == 'the pipeline config has 5 problems:'
+    assert {line.split(':')[0].strip() for line in lines[1:]} == {
+        'model.ssd.num_classes',
+        'model.ssd.mask_head_config',
+        'model.ssd.matcher',
+        'model.ssd.image_resizer.identity_resizer',
+        'model.ssd.post_processing.batch_non_max_suppression.iou_threshold',
+    }
+
+
+@pytest.mark.parametrize(
+    ('settings', 'expected'),
+    [
+        (
+            ['model.ssd.anchor_generator={ grid_anchor_generator { scales: 1 aspect_ratios: 1 } }'],
+            'model.ssd.anchor_generator.grid_anchor_generator: anchors are in pixels',
+        ),
+        (
+            [SSD + MULTISCALE, f'{SSD}{LEVELS}normalize_coordinates=false'],
+            'model.ssd.anchor_generator.multiscale_anchor_generator.normalize_coordinates: anch',
+        ),
+        (
+            ['train_input_reader.load_instance_masks=true'],
+            'train_input_reader.load_instance_masks is for pictures of the groundtruth only',
+        ),
+        (
+            ['train_input_reader.num_keypoints=3'],
+            'train_input_reader.num_keypoints is for pictures of the groundtruth only',
+        ),
+        (
+            ['eval_config.recall_lower_bound=0.3'],
+            'eval_config.recall_lower_bound has no effect without precision_at_recall_detection_',
+        ),
+        (
+            [
+                'eval_config.metrics_set=pascal_voc_detection_metrics',
+                'eval_config.super_categories.a=b',
+            ],
+            'eval_config.super_categories has no effect without coco_detection_metrics',
+        ),
+        (
+            [
+                'train_config.load_all_detection_checkpoint_vars=true',
+                'train_config.fine_tune_checkpoint=a',
+            ],
+            'train_config.load_all_detection_checkpoint_vars has no effect with a fine_tune_',
+        ),
+        (
+            ['train_config.load_all_detection_checkpoint_vars=true'],
+            'train_config.load_all_detection_checkpoint_vars has no effect without fine_tune_',
+        ),
+        (
+            ['model.ssd.implicit_example_weight=2'],
+            'model.ssd.implicit_example_weight has no effect',
+        ),
+    ],
+)
+def test_what_is_probably_not_meant_is_said(settings, expected):
+    warnings = config_lib.validate(changed(*settings))
+    assert len(warnings) == 1 and warnings[0].startswith(expected)
+
+
+@pytest.mark.parametrize(
+    'settings',
+    [
+        ['eval_config.super_categories.a=b'],
+        [
+            'eval_config.metrics_set=precision_at_recall_detection_metrics',
+            'eval_config.recall_lower_bound=0.3',
+        ],
+        [
+            'train_config.load_all_detection_checkpoint_vars=true',
+            'train_config.fine_tune_checkpoint=a',
+            'train_config.fine_tune_checkpoint_type=detection',
+        ],
+        [
+            'train_config.load_all_detection_checkpoint_vars=true',
+            'train_config.fine_tune_checkpoint=a',
+            'train_config.from_detection_checkpoint=true',
+        ],
+    ],
+)
+def test_what_has_its_effect_is_not_doubted(settings):
+    assert config_lib.validate(changed(*settings)) == []
+
+
+def test_a_detector_takes_two_types_of_checkpoints():
+    settings = [
+        'train_config.fine_tune_checkpoint=a',
+        'train_config.fine_tune_checkpoint_type=full',
+    ]
+    with pytest.raises(errors.ConfigError) as caught:
+        config_lib.validate(changed(*settings))
+    assert str(caught.value) == (
+        "train_config.fine_tune_checkpoint_type: 'full'; expected one of classification, "
+        'detection, or nothing for classification.'
+    )
