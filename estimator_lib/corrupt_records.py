@@ -180,7 +180,7 @@ class RecordTester:
             one = tf.data.Dataset.from_tensors((self._record, self._tag))
             one = one.map(unconverted(self._decode)).get_single_element()
             self._decoded = tf.nest.flatten(one)
-        return tf1.Session(graph=graph)
+        return record_streams.open_session(graph)
 
     def _decode(self, record: tf.Tensor, tag: tf.Tensor) -> Tuple[Features, Labels]:
         seed = tf.stack([tf.constant(self._stream_seed, tf.int64), tag])

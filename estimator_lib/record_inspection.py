@@ -183,7 +183,7 @@ def _run_through(dataset: tf.data.Dataset) -> Iterator[Any]:
     """The elements of a dataset of the current graph."""
     iterator = tf1.data.make_initializable_iterator(record_streams.steady(dataset))
     element = iterator.get_next()
-    with tf1.Session() as session:
+    with record_streams.open_session() as session:
         session.run([iterator.initializer, tf1.tables_initializer()])
         while True:
             try:

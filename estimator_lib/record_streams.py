@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from typing import Callable, List, Sequence, Tuple
+from typing import Callable, List, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -70,16 +70,25 @@ def unconverted(function: Callable) -> Callable:
 
 
 def steady(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """The dataset in its own order, and without autotuning.
+    """The dataset in its own order, without autotuning and rewriting.
 
     TensorFlow 2.15's autotuning has a thread for each iterator, and to delete the iterator (at the
     end of an evaluation, say) can take until that thread wakes up: half a minute now and then.
+    Rewriting the dataset's graph delays the first batch and makes the later ones no faster.
     """
     options = tf.data.Options()
     options.deterministic = True
     options.autotune.enabled = False
+    options.experimental_optimization.apply_default_optimizations = False
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     return dataset.with_options(options)
+
+
+def open_session(graph: Optional[tf.Graph] = None) -> tf1.Session:
+    """A session for a graph that runs a few times: to optimise it would take longer."""
+    config = tf1.ConfigProto()
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    return tf1.Session(graph=graph, config=config)
 
 
 def parallel_calls() -> int:
@@ -261,7 +270,7 @@ def count_readable(file: records.RecordFile) -> int:
     with tf.Graph().as_default():
         dataset = tf.data.TFRecordDataset(file.path, file.compression).ignore_errors()
         count = steady(dataset).reduce(np.int64(0), unconverted(lambda count, _: count + 1))
-        with tf1.Session() as session:
+        with open_session() as session:
             return int(session.run(count))
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import gzip
-from typing import Iterable, List, Optional
+from typing import Dict, Iterable, List, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -146,7 +147,7 @@ class Input:
             variables = tf1.global_variables()
             self._assign = variables[0].assign(self._start) if variables else None
             self._initialize = [tf1.global_variables_initializer(), tf1.tables_initializer()]
-        self._session = tf1.Session(graph=graph)
+        self._session = record_streams.open_session(graph)
 
     def read(self, batches: Optional[int] = None, start: Optional[np.ndarray] = None) -> Read:
         """So many batches, or all, from a position."""
@@ -173,17 +174,37 @@ def run(reader, mode: str = TRAIN, batches: Optional[int] = None, start=None, **
     return Input(reader, mode, **options).read(batches, start)
 
 
-def raw_ids(source, order, start=(0, 0), count: int = -1) -> List[int]:
-    """The numbers of a stream of records, not decoded by a task."""
-    with tf.Graph().as_default():
-        stream = record_streams.create_stream(source, order, tf.constant(start, tf.int64))
-        _, (_, (_, record)) = tf1.data.make_one_shot_iterator(stream.take(count)).get_next()
-        ids = []
-        with tf1.Session() as session:
-            while True:
-                try:
-                    serialized = session.run(record)
-                except tf.errors.OutOfRangeError:
-                    return ids
-                message = tf.train.Example.FromString(serialized)
-                ids.append(message.features.feature['id'].int64_list.value[0])
+class Stream:
+    """A graph with a stream of records, not decoded by a task, that can be read several times."""
+
+    def __init__(self, source, order):
+        with tf.Graph().as_default() as graph:
+            self._start = tf1.placeholder_with_default(np.zeros([2], np.int64), [2])
+            self._count = tf1.placeholder_with_default(np.int64(-1), [])
+            stream = record_streams.create_stream(source, order, self._start).take(self._count)
+            iterator = tf1.data.make_initializable_iterator(record_streams.steady(stream))
+            self._initialize = iterator.initializer
+            _, (self._tag, (_, self._record)) = iterator.get_next()
+        self._session = record_streams.open_session(graph)
+
+    def epochs(self, start=(0, 0), count: int = -1) -> Dict[int, List[int]]:
+        """The numbers by epoch, in order."""
+        self._session.run(self._initialize, {self._start: start, self._count: count})
+        found = collections.defaultdict(list)
+        while True:
+            try:
+                tag, serialized = self._session.run((self._tag, self._record))
+            except tf.errors.OutOfRangeError:
+                return found
+            message = tf.train.Example.FromString(serialized)
+            number = message.features.feature['id'].int64_list.value[0]
+            found[tag // record_streams.INDEX_SPAN].append(number)
+
+    def ids(self, start=(0, 0), count: int = -1) -> List[int]:
+        """The numbers in order."""
+        return [number for epoch in self.epochs(start, count).values() for number in epoch]
+
+
+def raw_ids(source, order) -> List[int]:
+    """The numbers of a stream."""
+    return Stream(source, order).ids()

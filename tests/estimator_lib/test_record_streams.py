@@ -51,24 +51,20 @@ def test_the_order_does_not_depend_on_the_seed_of_the_graph(source):
             graph.seed = graph_seed
             stream = record_streams.create_stream(source, _order(), tf.constant([0, 0], tf.int64))
             _, (_, (origin, _)) = tf1.data.make_one_shot_iterator(stream).get_next()
-            with tf1.Session() as session:
+            with record_streams.open_session() as session:
                 orders.append([session.run(origin) for _ in range(TOTAL)])
     assert orders[0] == orders[1]
 
 
 @pytest.mark.parametrize('cache', [False, True])
 def test_an_epoch_is_the_same_wherever_reading_starts(source, cache):
-    order = _order(num_epochs=4, cache=cache)
-    ids = cases.raw_ids(source, order)
+    stream = cases.Stream(source, _order(num_epochs=4, cache=cache))
+    ids = stream.ids()
     assert sorted(ids[:TOTAL]) == list(range(TOTAL))
     for epoch, index in [(0, 1), (0, TOTAL - 1), (0, TOTAL), (1, 0), (2, 13), (3, TOTAL)]:
-        rest = cases.raw_ids(source, order, (epoch, index))
-        assert rest == ids[epoch * TOTAL + index :]
-
-
-def test_an_index_behind_the_epoch_goes_on_with_the_next(source):
-    ids = cases.raw_ids(source, _order(num_epochs=2))
-    assert cases.raw_ids(source, _order(num_epochs=2), (0, 10**6)) == ids[TOTAL:]
+        assert stream.ids((epoch, index)) == ids[epoch * TOTAL + index :]
+    # An index behind the epoch, of files that have become fewer.
+    assert stream.ids((2, 10**6)) == ids[3 * TOTAL :]
 
 
 def test_without_shuffling_files_come_in_turns(source):
@@ -91,15 +87,13 @@ def test_one_of_n(source):
 
 @pytest.mark.parametrize('count', [3, 5])  # by files, and by records
 def test_shards_are_disjoint_and_complete_in_every_epoch(source, count):
-    by_epoch = [collections.Counter(), collections.Counter()]
+    by_epoch = collections.defaultdict(list)
     for index in range(count):
-        order = _order(shard=(index, count), num_epochs=2)
-        ids = cases.raw_ids(source, order)
-        first = cases.raw_ids(source, _order(shard=(index, count), num_epochs=1))
-        assert first and ids[: len(first)] == first
-        by_epoch[0].update(first)
-        by_epoch[1].update(ids[len(first) :])
-    assert by_epoch[0] == by_epoch[1] == collections.Counter(range(TOTAL))
+        epochs = cases.Stream(source, _order(shard=(index, count), num_epochs=2)).epochs()
+        for epoch in (0, 1):
+            assert epochs[epoch]
+            by_epoch[epoch].extend(epochs[epoch])
+    assert sorted(by_epoch[0]) == sorted(by_epoch[1]) == list(range(TOTAL))
 
 
 def test_more_readers_than_files_are_not_needed(source):
@@ -120,7 +114,7 @@ def _mixed(weights, counts, draws, seed=1, start=0, sizes=(50, 50, 50)):
         mixture = record_streams.mix(datasets, sources, seed, tf.constant(start, tf.int64))
         element = tf1.data.make_one_shot_iterator(mixture.take(draws)).get_next()
         rows = []
-        with tf1.Session() as session:
+        with record_streams.open_session() as session:
             while True:
                 try:
                     rows.append(session.run(element))
@@ -162,7 +156,7 @@ def _read(path, compression=''):
         )
         element = tf1.data.make_one_shot_iterator(dataset).get_next()
         found = []
-        with tf1.Session() as session:
+        with record_streams.open_session() as session:
             while True:
                 try:
                     found.append(session.run(element))
