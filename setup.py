@@ -27,6 +27,7 @@ setup(
         'absl-py>=1.4',
         'numpy>=1.23,<2',
         'tqdm>=4.62',
+        'faster-coco-eval>=1.6',  # reads the masks of COCO files
     ],
     extras_require={
         'test': [
