@@ -23,7 +23,7 @@ from estimator_lib.reader_state import (
     pop_reader_state,
 )
 from estimator_lib.reading import Reading, create_batches, plan_reading
-from estimator_lib.record_inspection import explain_failure, inspect_records
+from estimator_lib.record_inspection import inspect_records
 from estimator_lib.record_sources import input_files
 from estimator_lib.records import count_records
 from estimator_lib.task import Task
@@ -37,7 +37,6 @@ __all__ = [
     'advance_position',
     'count_records',
     'create_input_fn',
-    'explain_failure',
     'input_files',
     'inspect_records',
     'pop_reader_state',

@@ -8,9 +8,9 @@ from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import corrupt_records, errors, record_streams, records
+from estimator_lib import corrupt_records, record_streams, records
 from estimator_lib.corrupt_records import RecordProblem, RecordTester
-from estimator_lib.reading import Reading, plan_reading
+from estimator_lib.reading import Reading
 from estimator_lib.record_sources import Source, input_files
 from estimator_lib.record_streams import DAMAGED, unconverted
 from estimator_lib.task import Task
@@ -73,31 +73,6 @@ def inspect_records(
     return sorted(problems)[:max_problems]
 
 
-def explain_failure(
-    task: Task,
-    reader: input_reader_pb2.InputReader,
-    error: tf.errors.OpError,
-    mode: str = ModeKeys.EVAL,
-) -> Optional[errors.DataError]:
-    """The record of a reader that an error of a session may have come from.
-
-    Looks through all records until one fails, which takes long where there are many;
-    `inputs.RecordInput.failure` knows where to look.
-
-    Args:
-        task: decodes.
-        reader: whose records.
-        error: as `session.run` raised it.
-        mode: TRAIN to augment them too.
-
-    Returns:
-        An error that names the file and the record; None when each record can be used.
-    """
-    reading = plan_reading(task, reader, mode, batch_size=1, seed=0)
-    problem = find_failure(reading, error)
-    return None if problem is None else corrupt_records.data_error(problem)
-
-
 def find_failure(
     reading: Reading, error: tf.errors.OpError, recent: Sequence[np.ndarray] = ()
 ) -> Optional[RecordProblem]:
@@ -139,6 +114,8 @@ def _first_failure(
                     return RecordProblem(*record_streams.locate(source, origin), problem)
         except tf.errors.DataLossError as damage:
             return corrupt_records.find_damage(source.files, damage)
+        except tf.errors.OpError:  # a file that is gone, say: not about one record
+            return None
         finally:
             tester.close()
     return None

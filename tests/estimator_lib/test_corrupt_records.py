@@ -199,23 +199,30 @@ def test_an_error_from_elsewhere_is_not_explained(damaged, tmp_path):
     assert one.input_fn.failure(caught.value) is None
 
 
-def test_a_reader_alone_explains_too(damaged):
+def test_all_records_are_looked_through_when_no_batch_was_made(damaged):
     pattern, (first, _) = damaged
-    reader = cases.reader_of(pattern)
-    one = cases.Input(reader, cases.EVAL)
+    failed, fresh = (cases.Input(cases.reader_of(pattern), cases.EVAL) for _ in range(2))
     with pytest.raises(tf.errors.InvalidArgumentError) as caught:
-        one.read()
-    explained = inputs.explain_failure(cases.IdTask(), reader, caught.value)
-    assert f'{first}, record 4: id is 999' in str(explained)
+        failed.read()
+    assert f'{first}, record 4: id is 999' in str(fresh.input_fn.failure(caught.value))
 
 
 def test_a_sound_input_explains_nothing(tmp_path):
     path = cases.write_ids(tmp_path / 'a', range(5))
-    reader = cases.reader_of(path)
+    input_fn = inputs.create_input_fn(cases.IdTask(), cases.reader_of(path), cases.EVAL, 4, 1)
     error = tf.errors.InvalidArgumentError(None, None, 'at [[{{node IteratorGetNext}}]]')
-    assert inputs.explain_failure(cases.IdTask(), reader, error) is None
+    assert input_fn.failure(error) is None
     damage = tf.errors.DataLossError(None, None, 'corrupted record at 0 [[{{node Iterator}}]]')
-    assert inputs.explain_failure(cases.IdTask(), reader, damage) is None
+    assert input_fn.failure(damage) is None
+
+
+def test_a_file_that_is_gone_is_not_a_corrupt_record(tmp_path):
+    path = cases.write_ids(tmp_path / 'a', range(5))
+    one = cases.Input(cases.reader_of(path), cases.EVAL)
+    tmp_path.joinpath('a').unlink()
+    with pytest.raises(tf.errors.NotFoundError) as caught:
+        one.read()
+    assert one.input_fn.failure(caught.value) is None
 
 
 def test_damage_is_described_by_what_is_lost(tmp_path):
