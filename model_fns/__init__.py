@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import logging
 from typing import TYPE_CHECKING, Callable, Optional
 
-from estimator_lib import errors
+from estimator_lib import config_fields, errors
 
 if TYPE_CHECKING:
     from estimator_lib.model_fn import ModelFn
     from estimator_lib.task import Task
     from protos import pipeline_pb2
+
+log = logging.getLogger(__name__)
 
 # One line a task: the field of `model`, and the class that it describes. A task's module is
 # imported when a config asks for it.
@@ -36,6 +39,9 @@ def build_task(config: pipeline_pb2.TrainEvalPipelineConfig) -> Task:
         raise errors.ConfigError(
             f'model.{kind}: there is no task for it; expected one of {", ".join(sorted(_TASKS))}.'
         )
+    if config.HasField('graph_rewriter'):
+        reason = config_fields.refusal('TrainEvalPipelineConfig', 'graph_rewriter')
+        log.warning('graph_rewriter is left out: %s.', reason)
     module, name = _TASKS[kind]
     return getattr(importlib.import_module(module), name).from_config(config)
 

@@ -7,7 +7,7 @@ from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import config_fields, errors
 from estimator_lib.task import Arrays, Example, Features, Labels, Metric, Task, Tensors
 from model_fns.detection import (
     augmentation,
@@ -30,6 +30,15 @@ ModeKeys = tf.estimator.ModeKeys
 LABEL_ID_OFFSET = 1
 
 _CHECKPOINT_TYPES = ('detection', 'classification')
+
+# What a config may ask of a detector outside of `model` and of the readers.
+_ASKED_ELSEWHERE = (
+    'train_config.merge_multiple_label_boxes',
+    'train_config.use_multiclass_scores',
+    'eval_config.parameterized_metric',
+    'eval_config.eval_instance_masks',
+    'eval_config.force_no_resize',
+)
 
 
 class DetectionTask(Task):
@@ -72,6 +81,7 @@ class DetectionTask(Task):
         Raises:
             errors.ConfigError: a part is missing or unknown, or a field is not honoured.
         """
+        _refuse(config)
         model = config.model.ssd
         path = label_map_path(config)
         label_map = LabelMap.read(path, num_classes=model.num_classes) if path else None
@@ -210,6 +220,12 @@ def groundtruth_of(labels: Labels) -> targets.Groundtruth:
         real=tf.range(tf.shape(boxes)[1]) < count,
         confidences=labels.get(fields.CONFIDENCES),
     )
+
+
+def _refuse(config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
+    refused = [one for one in config_fields.refused(config) if one.path in _ASKED_ELSEWHERE]
+    if refused:
+        raise errors.ConfigError(config_fields.listed(refused))
 
 
 def _with_padding(
