@@ -14,7 +14,6 @@ SOURCE_ID = SOURCE_ID  # string scalar
 HASH = 'hash'  # int32 scalar: a number for the source id
 TRUE_IMAGE_SHAPE = 'true_image_shape'  # int32 [3]: what is image, not padding, after resizing
 ORIGINAL_SHAPE = 'original_image_spatial_shape'  # int32 [2]: height, width as decoded
-ORIGINAL_IMAGE = 'original_image'  # uint8: before normalisation, for pictures
 
 # Examples and labels.
 BOXES = 'groundtruth_boxes'  # float32 [n, 4]: ymin, xmin, ymax, xmax, normalised
@@ -33,8 +32,6 @@ KEYPOINT_VISIBILITIES = 'groundtruth_keypoint_visibilities'  # bool [n, k]
 NUM_BOXES = 'num_groundtruth_boxes'  # int32 scalar: how many of M are real
 NUM_LEFT_OUT = 'num_groundtruth_boxes_left_out'  # int32 scalar: how many were more than M
 IMAGE_CLASSES = 'groundtruth_image_classes'  # float32 [C]: which classes were looked for at all
-NEGATIVE_CLASSES = 'groundtruth_verified_neg_classes'  # float32 [C]: verified to be absent
-NOT_EXHAUSTIVE_CLASSES = 'groundtruth_not_exhaustive_classes'  # float32 [C]
 
 # Everything that has one row a box.
 PER_BOX = (
