@@ -128,7 +128,7 @@ def train_and_evaluate(
     if evaluate:
         evaluator = create_evaluator(task, config, estimator, eval_training_data)
     if task_of_cluster is not None:
-        return _run_cluster_task(task, config, estimator, evaluator)
+        return _run_cluster_task(task, config, estimator)
     with preemption.preemption_guard():
         _train(task, config, estimator, evaluator)
         return _finish(task, config, estimator, evaluator)
@@ -329,7 +329,7 @@ def _finish(
 
 
 def train_input_fn(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> inputs.RecordInput:
-    """The training examples, for ever or `num_epochs` times."""
+    """The training examples, or this trainer's share of them in a cluster."""
     return inputs.create_input_fn(
         task,
         config.train_input_reader,
@@ -381,13 +381,12 @@ def _run_cluster_task(
     task: Task,
     config: pipeline_pb2.TrainEvalPipelineConfig,
     estimator: tf.estimator.Estimator,
-    evaluator: Optional[evaluation.Evaluator],
 ) -> Dict[str, Dict[str, float]]:
     """What this process does as a task of a cluster with parameter servers."""
-    del evaluator
     schedule = config.eval_config.schedule
     train_spec = tf.estimator.TrainSpec(
-        train_input_fn(task, config), max_steps=config.train_config.num_steps or None
+        train_input_fn(task, config),
+        max_steps=config.train_config.num_steps or None,
     )
     sets = _evaluation_sets(task, config, eval_training_data=0)
     eval_spec = tf.estimator.EvalSpec(
