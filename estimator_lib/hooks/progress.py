@@ -127,8 +127,7 @@ class ProgressHook(tf.estimator.SessionRunHook):
     """Logs a line after a session's first step, then every n steps, and after the last.
 
     Args:
-        losses: float32 scalars by name, the sum under `TOTAL_LOSS`. They are fetched only for the
-            steps that report.
+        losses: float32 scalars by name, the sum under `TOTAL_LOSS`.
         learning_rate: float32 scalar.
         batch_size: examples a global step.
         num_steps: the global step at which training ends; 0: none.
@@ -167,6 +166,7 @@ class ProgressHook(tf.estimator.SessionRunHook):
         del coord
         self._step = self._last_step = int(session.run(self._global_step))
         self._next = self._step + 1
+        self._reporting = False
         self._first_step: Optional[int] = None
         self._first_time = 0.0
         self._restart_interval()
@@ -174,19 +174,22 @@ class ProgressHook(tf.estimator.SessionRunHook):
             self._bar = _Bar(self._num_steps)
 
     def before_run(self, run_context: Any) -> tf.estimator.SessionRunArgs:
-        """Fetches little, unless the step reports."""
+        """Fetches the same scalars at each step.
+
+        A session prepares the graph anew for each set of fetches: a second set would cost more, at
+        the first step that reports, than all the numbers that it saves.
+        """
         del run_context
         coming = self._step + 1
-        if coming >= self._next or coming == self._num_steps:
-            return tf.estimator.SessionRunArgs({**self._each_step, **self._reported})
-        return tf.estimator.SessionRunArgs(self._each_step)
+        self._reporting = coming >= self._next or coming == self._num_steps
+        return tf.estimator.SessionRunArgs({**self._each_step, **self._reported})
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Reports, when it is time."""
         results = run_values.results
         self._waiting += float(results.get('waiting', 0.0))
         self._step = global_steps.step_after_run(int(results['step']), self._step)
-        if 'losses' in results:
+        if self._reporting:
             self._step = int(run_context.session.run(self._global_step))
             self._report(results)
         elif self._bar is not None:

@@ -146,7 +146,8 @@ def info(caplog):
 def test_the_first_step_every_nth_and_the_last(clock, caplog):
     computed = run(clock, 12, num_steps=12, every_n_steps=5)
     assert [line.split()[1] for line in lines(caplog)] == ['1/12', '5/12', '10/12', '12/12']
-    assert computed == 4
+    # The same at each step: another set of fetches would make the session prepare the graph anew.
+    assert computed == 12
 
 
 def test_rates_data_share_and_eta(clock, caplog):
