@@ -122,7 +122,8 @@ def test_given_update_ops_take_the_place_of_the_collection():
 
 
 def test_moving_averages_follow_the_update():
-    values = train(linear, moving_average_decay=0.75, policy=GradientPolicy(freeze_patterns=('^b',)))
+    policy = GradientPolicy(freeze_patterns=('^b',))
+    values = train(linear, moving_average_decay=0.75, policy=policy)
     assert values['a/weights/ExponentialMovingAverage'] == -0.75
     assert values['a/biases/ExponentialMovingAverage'] == -1.0
     assert 'b/weights/ExponentialMovingAverage' not in values
