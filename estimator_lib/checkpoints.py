@@ -15,11 +15,11 @@ from estimator_lib.checkpoint_files import (
 )
 from estimator_lib.initial_values import init_feed_dict, load_values
 from estimator_lib.optimization import moving_averages
+from estimator_lib.reader_state import READER_SCOPE
 from estimator_lib.restore_report import RestoreReport, variable_name
 from protos import train_pb2
 
 tf1 = tf.compat.v1
-READER_SCOPE = 'input_reader'  # as `reader_state` names the variables of the reader's position
 log = logging.getLogger('estimator_lib')
 
 
