@@ -1,0 +1,1 @@
+"""Semantic segmentation, with optional heads for instances and edges."""

@@ -1,0 +1,37 @@
+"""The names of what a segmentation example, batch and output hold: published ones where there are.
+
+Without a batch dimension while an example is decoded, varied and fitted, with one in features,
+labels and outputs. B is the batch, H x W the crop, C the number of classes.
+"""
+
+from __future__ import annotations
+
+from estimator_lib.task import IMAGE, SOURCE_ID
+
+# Examples and features.
+IMAGE = IMAGE  # uint8 [height, width, 3] when decoded; float32 [H, W, 3] in [0, 255] in features
+SOURCE_ID = SOURCE_ID  # string scalar
+TRUE_IMAGE_SHAPE = 'true_image_shape'  # int32 [3]: what is image, not padding; then 3
+
+# Examples and labels.
+SEMANTIC = 'semantic_labels'  # int32 [H, W]: class, or the ignore label (as in the padding)
+INSTANCES = 'instance_labels'  # int32 [H, W]: instance, 0 where there is none
+CENTER = 'center_heatmap'  # float32 [H, W]: 1 at centres
+OFFSET = 'center_offsets'  # float32 [H, W, 2]: rows and columns to the centre, in pixels
+OFFSET_WEIGHTS = 'offset_weights'  # float32 [H, W]: 1 where there is an instance
+EDGE = 'edge_labels'  # int32 [H, W]: class of the edge, 0 for none, or the ignore label
+
+# Outputs.
+SEMANTIC_PREDICTIONS = 'SemanticPredictions'  # int64 [B, H, W]
+SEMANTIC_PROBABILITIES = 'SemanticProbabilities'  # float32 [B, H, W, C]
+INSTANCE_CENTERS = 'InstanceCenters'  # float32 [B, H, W]
+CENTER_OFFSETS = 'CenterOffsets'  # float32 [B, H, W, 2]
+EDGE_PREDICTIONS = 'EdgePredictions'  # int64 [B, H, W]
+INSTANCE_PREDICTIONS = 'InstancePredictions'  # int32 [B, H, W]: 0 none, from 1 instances
+PANOPTIC_PREDICTIONS = 'PanopticPredictions'  # int32 [B, H, W]: 1000 * class + instance, or -1
+
+# Heads: their variables are under `logits/<head>`.
+SEMANTIC_HEAD = 'semantic'
+INSTANCE_CENTER_HEAD = 'instance_center'
+OFFSET_HEAD = 'offset'
+EDGE_HEAD = 'edge'
