@@ -102,6 +102,7 @@ _FAMILIES = (
     'inception_v3',
     'inception_v4',
     'inception_resnet_v2',
+    'xception',
     'vgg',
     'lenet',
     'cifarnet',

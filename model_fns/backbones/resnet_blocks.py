@@ -57,11 +57,13 @@ class Unit:
         depth: channels of the narrow convolutions.
         stride: output against input.
         rate: atrous rate of the 3x3 convolutions.
+        bounded: whether all values are kept within [-6, 6], to fit a quantised range.
     """
 
     depth: int
     stride: int
     rate: int
+    bounded: bool = False
 
 
 # (inputs, shape, style) -> the unit's output, and its end points by their scope in the unit.
@@ -125,6 +127,7 @@ def stack_blocks(
     *,
     output_stride: Optional[int] = None,
     subsample_after: bool = False,
+    bounded: bool = False,
 ) -> registry.EndPoints:
     """Runs blocks in the current variable scope.
 
@@ -138,6 +141,7 @@ def stack_blocks(
         subsample_after: end a block with a plain subsampling of its output, instead of striding in
             its last unit, so that the block's end point has the stride of its input. Feature
             pyramids are built on these.
+        bounded: see `Unit`.
 
     Returns:
         `<scope>/<block>/unit_<i>/<unit scope>` and the end points within the unit, for each unit;
@@ -152,7 +156,7 @@ def stack_blocks(
     for block in blocks:
         for index, factor in enumerate(block.rates):
             stride, rate = next(steps)
-            shape = Unit(block.depth, 1 if subsample_after else stride, rate * factor)
+            shape = Unit(block.depth, 1 if subsample_after else stride, rate * factor, bounded)
             name = f'{block.name}/unit_{index + 1}/{unit_function.__name__}'
             with tf1.variable_scope(name):
                 outputs, parts = unit_function(outputs, shape, style)

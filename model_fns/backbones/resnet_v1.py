@@ -58,12 +58,12 @@ def bottleneck_v1(
 ) -> Tuple[tf.Tensor, registry.EndPoints]:
     """1x1, 3x3 and 1x1 convolutions around which the input, or a projection of it, is added."""
     linear = style.but(activation=None)
-    shortcut, parts = _shortcut(inputs, 4 * unit.depth, unit.stride, linear)
+    shortcut, parts = _shortcut(inputs, 4 * unit.depth, unit, linear)
     conv1 = layers.conv2d(inputs, unit.depth, 1, style, 'conv1')
     conv2 = _conv3x3(conv1, unit, style, 'conv2')
     conv3 = layers.conv2d(conv2, 4 * unit.depth, 1, linear, 'conv3')
     parts.update(conv1=conv1, conv2=conv2, conv3=conv3)
-    return tf.nn.relu(shortcut + conv3), parts
+    return _sum(shortcut, conv3, unit), parts
 
 
 def lite_bottleneck_v1(
@@ -71,11 +71,11 @@ def lite_bottleneck_v1(
 ) -> Tuple[tf.Tensor, registry.EndPoints]:
     """Two 3x3 convolutions around which the input, or a projection of it, is added."""
     linear = style.but(activation=None)
-    shortcut, parts = _shortcut(inputs, unit.depth, unit.stride, linear)
+    shortcut, parts = _shortcut(inputs, unit.depth, unit, linear)
     conv1 = _conv3x3(inputs, dataclasses.replace(unit, stride=1), style, 'conv1')
     conv2 = _conv3x3(conv1, unit, linear, 'conv2')
     parts.update(conv1=conv1, conv2=conv2)
-    return tf.nn.relu(shortcut + conv2), parts
+    return _sum(shortcut, conv2, unit), parts
 
 
 def resnet_v1_features(
@@ -88,6 +88,7 @@ def resnet_v1_features(
     depth_multiplier: float = 1.0,
     min_depth: int = 8,
     subsample_after: bool = False,
+    bounded: bool = False,
 ) -> registry.EndPoints:
     """The feature maps of a ResNet V1.
 
@@ -102,6 +103,8 @@ def resnet_v1_features(
         depth_multiplier: factor on the channels of the blocks, not on the root's.
         min_depth: least number of narrow channels that the factor leaves.
         subsample_after: see `resnet_blocks.stack_blocks`.
+        bounded: ReLU6 instead of ReLU, and no value beyond [-6, 6] in a sum, so that all fit a
+            quantised range.
 
     Returns:
         Float32 [batch, height', width', channels'] by name: `<scope>/conv1` (beta: `conv1_1` to
@@ -109,6 +112,7 @@ def resnet_v1_features(
         `/conv1`, `/conv2`, `/conv3`, where the scope is the architecture's.
     """
     architecture = ARCHITECTURES[name]
+    style = style.but(activation=tf.nn.relu6) if bounded else style
     blocks = resnet_blocks.make_blocks(architecture.units, multi_grid, depth_multiplier, min_depth)
     with tf1.variable_scope(architecture.scope):
         end_points = _root(images, architecture, style)
@@ -122,6 +126,7 @@ def resnet_v1_features(
                 architecture.scope,
                 output_stride=output_stride,
                 subsample_after=subsample_after,
+                bounded=bounded,
             )
         )
     return end_points
@@ -199,12 +204,19 @@ def _root(
 
 
 def _shortcut(
-    inputs: tf.Tensor, depth: int, stride: int, linear: layers.LayerStyle
+    inputs: tf.Tensor, depth: int, unit: resnet_blocks.Unit, linear: layers.LayerStyle
 ) -> Tuple[tf.Tensor, registry.EndPoints]:
     if inputs.shape[-1] == depth:
-        return resnet_blocks.subsample(inputs, stride), {}
-    shortcut = layers.conv2d(inputs, depth, 1, linear, 'shortcut', stride=stride)
+        return resnet_blocks.subsample(inputs, unit.stride), {}
+    style = linear.but(activation=tf.nn.relu6) if unit.bounded else linear
+    shortcut = layers.conv2d(inputs, depth, 1, style, 'shortcut', stride=unit.stride)
     return shortcut, {'shortcut': shortcut}
+
+
+def _sum(shortcut: tf.Tensor, residual: tf.Tensor, unit: resnet_blocks.Unit) -> tf.Tensor:
+    if unit.bounded:
+        return tf.nn.relu6(shortcut + tf.clip_by_value(residual, -6.0, 6.0))
+    return tf.nn.relu(shortcut + residual)
 
 
 def _conv3x3(

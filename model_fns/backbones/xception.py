@@ -1,0 +1,283 @@
+"""Xception (Chollet 2017) as DeepLab widens it (Chen et al. 2018, section 3.3).
+
+Modules of three separable convolutions, with batch norm after both halves of each, in three flows.
+Pooling is replaced by strides: in the last separable convolution of a module and its shortcut.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Callable, Dict, Optional, Sequence, Tuple
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from model_fns import layers
+from model_fns.backbones import output_strides, registry
+
+tf1 = tf.compat.v1
+
+# Options that these networks listen to.
+HONOURS = (
+    'output_stride',
+    'multi_grid',
+    'dropout_keep_prob',
+    'weight_decay',
+    'batch_norm_decay',
+    'batch_norm_epsilon',
+)
+
+_ROOT_STRIDE = 2
+_BOUND = 6.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """A run of modules of one shape.
+
+    Attributes:
+        scope: its scope, flow included.
+        depths: output channels of the three separable convolutions.
+        skip: what is added to their output: `convolution` (of the input), `input` or `nothing`.
+        units: how many modules.
+        stride: of its last module.
+        active: whether ReLU follows both halves of a separable convolution; else it precedes the
+            whole.
+    """
+
+    scope: str
+    depths: Tuple[int, int, int]
+    skip: str = 'convolution'
+    units: int = 1
+    stride: int = 1
+    active: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class _Step:
+    """How a module strides: its stride, and the atrous rate of each separable convolution."""
+
+    stride: int
+    rates: Tuple[int, ...]
+
+
+def _blocks(entry: Sequence[Tuple[int, int]], middle_units: int) -> Tuple[Block, ...]:
+    """The blocks of a network whose entry flow has those (channels, stride)."""
+    return (
+        *(
+            Block(f'entry_flow/block{index + 1}', (depth,) * 3, stride=stride)
+            for index, (depth, stride) in enumerate(entry)
+        ),
+        Block('middle_flow/block1', (728, 728, 728), skip='input', units=middle_units),
+        Block('exit_flow/block1', (728, 1024, 1024), stride=2),
+        Block('exit_flow/block2', (1536, 1536, 2048), skip='nothing', active=True),
+    )
+
+
+_ENTRY = ((128, 2), (256, 2), (728, 2))
+_LONG_ENTRY = ((128, 2), (256, 1), (256, 2), (728, 1), (728, 2))
+
+ARCHITECTURES: Dict[str, Tuple[Block, ...]] = {
+    'xception_41': _blocks(_ENTRY, 8),
+    'xception_65': _blocks(_ENTRY, 16),
+    'xception_71': _blocks(_LONG_ENTRY, 16),
+}
+
+
+def xception_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
+    """The style as published: no penalty on depthwise weights."""
+    return layers.LayerStyle(
+        is_training=is_training,
+        initializer=layers.truncated_normal(0.09),
+        penalty=layers.l2(options.get('weight_decay', 4e-5)),
+        batch_norm=layers.BatchNorm(
+            decay=options.get('batch_norm_decay', 0.9997),
+            epsilon=options.get('batch_norm_epsilon', 1e-3),
+            scale=True,
+        ),
+    )
+
+
+def xception_features(
+    images: tf.Tensor,
+    name: str,
+    style: layers.LayerStyle,
+    *,
+    output_stride: Optional[int] = None,
+    multi_grid: Tuple[int, ...] = (),
+    bounded: bool = False,
+) -> registry.EndPoints:
+    """The feature maps of an Xception.
+
+    Args:
+        images: float32 [batch, height, width, channels], in [-1, 1].
+        name: one of `ARCHITECTURES`; also the variable scope.
+        style: of all layers, but for the activation.
+        output_stride: 4, 8, 16 or 32: from there on convolutions are atrous instead of strided;
+            None: 32.
+        multi_grid: factors on the atrous rates of the last module's three convolutions; empty:
+            all 1.
+        bounded: ReLU6 instead of ReLU, and what is added or convolved without an activation is cut
+            to [-6, 6], so that all values fit a quantised range.
+
+    Returns:
+        Float32 [batch, height', width', channels'] by name: `<name>/entry_flow/conv1_1` and
+        `conv1_2`; `<name>/<flow>/block<i>` and, within, `/unit_<k>/xception_module` and its
+        `/separable_conv<j>_depthwise`, `/separable_conv<j>_pointwise` and `/shortcut`.
+
+    Raises:
+        errors.ConfigError: the network cannot have that output stride or that multi_grid.
+    """
+    if multi_grid and len(multi_grid) != 3:
+        raise errors.ConfigError(
+            f'multi_grid: got {len(multi_grid)} rates ({", ".join(map(str, multi_grid))}); '
+            'expected none, or 3: one for each separable convolution of the last block.'
+        )
+    style = style.but(activation=tf.nn.relu6 if bounded else tf.nn.relu)
+    module = functools.partial(_module, style=style, bounded=bounded)
+    with tf1.variable_scope(name):
+        end_points = _root(images, style)
+        outputs = end_points['entry_flow/conv1_2']
+        steps = iter(_steps(ARCHITECTURES[name], output_stride, multi_grid))
+        for block in ARCHITECTURES[name]:
+            for unit in range(block.units):
+                scope = f'{block.scope}/unit_{unit + 1}/xception_module'
+                with tf1.variable_scope(scope):
+                    outputs, parts = module(outputs, block, next(steps))
+                end_points.update({f'{scope}/{part}': value for part, value in parts.items()})
+                end_points[scope] = outputs
+            end_points[block.scope] = outputs
+    return {f'{name}/{scope}': value for scope, value in end_points.items()}
+
+
+def xception(
+    images: tf.Tensor,
+    num_classes: int,
+    style: layers.LayerStyle,
+    options: registry.Options,
+    name: str,
+) -> registry.EndPoints:
+    """The classifier: the mean over the image, dropout, a linear layer.
+
+    Args:
+        images: float32 [batch, height, width, channels], in [-1, 1].
+        num_classes: how many logits.
+        style: of all layers, but for the activation.
+        options: see `registry.Options`.
+        name: one of `ARCHITECTURES`.
+
+    Returns:
+        The feature maps, `global_pool`, `<name>/logits` [batch, 1, 1, num_classes],
+        `registry.LOGITS` [batch, num_classes] and `predictions` by name.
+    """
+    end_points = xception_features(
+        images, name, style, output_stride=options.output_stride, multi_grid=options.multi_grid
+    )
+    features = end_points[last_end_point(name)]
+    with tf1.variable_scope(name):
+        pooled = tf.reduce_mean(features, [1, 2], keepdims=True)
+        keep_prob = options.get('dropout_keep_prob', 0.5)
+        dropped = layers.dropout(pooled, keep_prob, style.is_training, 'prelogits_dropout')
+        unsqueezed = layers.conv2d(dropped, num_classes, 1, style.linear(), 'logits')
+    logits = tf.squeeze(unsqueezed, [1, 2])
+    return {
+        **end_points,
+        'global_pool': pooled,
+        f'{name}/logits': unsqueezed,
+        registry.LOGITS: logits,
+        'predictions': tf.nn.softmax(logits),
+    }
+
+
+def last_end_point(name: str) -> str:
+    """The name of the last feature map of that network."""
+    return f'{name}/{ARCHITECTURES[name][-1].scope}'
+
+
+def _root(images: tf.Tensor, style: layers.LayerStyle) -> registry.EndPoints:
+    """Two convolutions, of stride 2 together."""
+    with tf1.variable_scope('entry_flow'):
+        strided = layers.conv2d(
+            images, 32, 3, style, 'conv1_1', stride=_ROOT_STRIDE, padding='FIXED'
+        )
+        outputs = layers.conv2d(strided, 64, 3, style, 'conv1_2')
+    return {'entry_flow/conv1_1': strided, 'entry_flow/conv1_2': outputs}
+
+
+def _steps(
+    blocks: Sequence[Block], output_stride: Optional[int], multi_grid: Tuple[int, ...]
+) -> Tuple[_Step, ...]:
+    """Stride and atrous rates of each module of all blocks."""
+    if output_stride is not None and output_stride < _ROOT_STRIDE:
+        raise errors.ConfigError(
+            f'output_stride: got {output_stride}; an Xception has {_ROOT_STRIDE} or more.'
+        )
+    strides = [_ROOT_STRIDE]
+    for block in blocks:
+        strides += [1] * (block.units - 1) + [block.stride]
+    steps = output_strides.atrous_strides(strides, output_stride)[1:]
+    factors = [(1, 1, 1)] * (len(steps) - 1) + [multi_grid or (1, 1, 1)]
+    return tuple(
+        _Step(stride, tuple(rate * factor for factor in each))
+        for (stride, rate), each in zip(steps, factors)
+    )
+
+
+def _module(
+    inputs: tf.Tensor, block: Block, step: _Step, style: layers.LayerStyle, bounded: bool
+) -> Tuple[tf.Tensor, registry.EndPoints]:
+    """Three separable convolutions and what is added to them, in the current variable scope.
+
+    Returns:
+        The sum, and the end points by their scope in the module.
+    """
+    limit = functools.partial(_limit, bounded=bounded)
+    inner = style if block.active else style.but(activation=limit)
+    parts: registry.EndPoints = {}
+    outputs = inputs
+    for index, (depth, rate) in enumerate(zip(block.depths, step.rates)):
+        scope = f'separable_conv{index + 1}'
+        stride = step.stride if index == len(block.depths) - 1 else 1
+        if not block.active:
+            outputs = style.activation(outputs)
+        # Stride and rate exclude each other: a strided module has rates of 1.
+        outputs = parts[f'{scope}_depthwise'] = layers.depthwise_conv2d(
+            outputs, 3, inner, f'{scope}_depthwise', stride=stride, rate=rate, padding='FIXED'
+        )
+        outputs = parts[f'{scope}_pointwise'] = layers.conv2d(
+            outputs, depth, 1, inner, f'{scope}_pointwise'
+        )
+    if block.skip == 'nothing':
+        return outputs, parts
+    added = inputs
+    if block.skip == 'convolution':
+        linear = style.but(activation=None)
+        added = layers.conv2d(inputs, depth, 1, linear, 'shortcut', stride=step.stride)
+        parts['shortcut'] = added
+    total = limit(outputs) + limit(added)
+    return (tf.nn.relu6(total) if bounded else total), parts
+
+
+def _limit(values: tf.Tensor, bounded: bool) -> tf.Tensor:
+    return tf.clip_by_value(values, -_BOUND, _BOUND) if bounded else values
+
+
+def _register(name: str) -> None:
+    build: Callable[..., registry.EndPoints] = functools.partial(xception, name=name)
+    registry.NETWORKS.add(
+        name,
+        registry.Network(
+            name=name,
+            build=build,
+            style=xception_style,
+            scope=name,
+            logits_scopes=(f'{name}/logits',),
+            image_size=299,
+            honours=HONOURS,
+        ),
+    )
+
+
+for _name in ARCHITECTURES:
+    _register(_name)
