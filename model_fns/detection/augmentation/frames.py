@@ -131,34 +131,14 @@ def pad(
     """
     image, whole = example[fields.IMAGE], image_size(example)
     after = size - whole - begin
-    result = {**example, fields.IMAGE: surround(image, begin, after, color)}
+    result = {**example, fields.IMAGE: images.surround(image, begin, after, color)}
     if fields.MASKS in example:
         masks = example[fields.MASKS]
-        result[fields.MASKS] = _surround_lines(masks, begin, after, tf.zeros([1], masks.dtype))
+        zero = tf.zeros([1], masks.dtype)
+        result[fields.MASKS] = images.surround_lines(masks, begin, after, zero)
     share = pixel_window(-begin, size, whole).share
     result[fields.BOXES] = box_ops.change_frame(example[fields.BOXES], share)
     return {**result, **_points_in(example, share, False)}
-
-
-def surround(
-    image: tf.Tensor, before: tf.Tensor, after: tf.Tensor, color: Optional[tf.Tensor] = None
-) -> tf.Tensor:
-    """An image with rows and columns of one colour around it.
-
-    Args:
-        image: [height, width, channels].
-        before: int32 [2], rows above it and columns to its left.
-        after: int32 [2], rows below it and columns to its right.
-        color: [channels], of the image's type; None: zeros.
-    """
-    channels = image.shape[-1]
-    if color is None:
-        color = tf.zeros([channels], image.dtype)
-    # Channels beside each other in one line: a plain `tf.pad` takes forty times as long.
-    size = tf.shape(image)[:2]
-    lines = tf.reshape(image, tf.stack([1, size[0], size[1] * channels]))
-    surrounded = _surround_lines(lines, before, after, color)
-    return tf.reshape(surrounded, tf.concat([size + before + after, [channels]], 0))
 
 
 def resize(
@@ -197,21 +177,6 @@ def _cut_out(image: tf.Tensor, window: Window) -> tf.Tensor:
     cut = tf.slice(image, window.begin, window.size)
     cut.set_shape([None, None, image.shape[-1]])
     return cut
-
-
-def _surround_lines(
-    lines: tf.Tensor, before: tf.Tensor, after: tf.Tensor, filler: tf.Tensor
-) -> tf.Tensor:
-    """[n, height, width * channels] with a filler [channels] around them; see `surround`."""
-    count, height, _ = tf.unstack(tf.shape(lines))
-
-    def filled(height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
-        return tf.tile(filler[tf.newaxis, tf.newaxis], tf.stack([count, height, width]))
-
-    (above, left), (below, right) = tf.unstack(before), tf.unstack(after)
-    lines = tf.concat([filled(height, left), lines, filled(height, right)], 2)
-    width = tf.shape(lines)[2] // filler.shape[0]
-    return tf.concat([filled(above, width), lines, filled(below, width)], 1)
 
 
 def _points_in(example: Example, share: tf.Tensor, clips: Flag) -> Example:

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib.task import Example
+from model_fns import images
 from model_fns.detection import fields
 from model_fns.detection.augmentation import frames, randomness, steps
 from protos import augmentation_pb2
@@ -77,7 +78,7 @@ def random_patch_gaussian(
     shape = tf.concat([end - begin, [image.shape[-1]]], 0)
     noise = randomness.normal_tensor(randomness.stream_seed(seed, 1), shape)
     noise *= 255.0 * randomness.between(deviation, *deviations)
-    noisy = image + frames.surround(noise, begin, whole - end)
+    noisy = image + images.surround(noise, begin, whole - end)
     return {**example, fields.IMAGE: tf.clip_by_value(noisy, lowest, highest)}
 
 
