@@ -1,0 +1,269 @@
+"""What a segmentation network minimises.
+
+B is the batch, H x W the crop, h x w the size of the logits, C the number of classes. Each head has
+logits for each scale of the image pyramid and for the scales merged; each of them has its loss.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, Dict, List, Mapping, Optional, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib import errors
+from model_fns import images
+from model_fns.segmentation import fields, targets
+from protos import segmentation_pb2
+
+LogitsByScale = Mapping[str, tf.Tensor]
+
+# The logits of all scales together; those of one are `logits_0.50`.
+MERGED_LOGITS = 'merged_logits'
+_SCALE_PREFIX = 'logits_'
+
+# What a mean over no pixels is divided by.
+_LEAST_COUNT = 1e-5
+
+
+def loss_name(head: str, scale: str = MERGED_LOGITS) -> str:
+    """`semantic_loss`, and `semantic_loss_0.50` of the logits `logits_0.50`."""
+    name = f'{head}_loss'
+    return name if scale == MERGED_LOGITS else f'{name}_{scale[len(_SCALE_PREFIX) :]}'
+
+
+def loss_names(heads: Sequence[str], scales: Sequence[str] = (MERGED_LOGITS,)) -> List[str]:
+    """The losses of heads, each at all scales by the names of their logits."""
+    return [loss_name(head, scale) for head in heads for scale in scales]
+
+
+def semantic_loss(
+    logits_by_scale: LogitsByScale,
+    labels: tf.Tensor,
+    ignore_label: int,
+    class_weights: Sequence[float],
+    config: segmentation_pb2.SegmentationLoss,
+    global_step: Optional[tf.Tensor] = None,
+) -> Dict[str, tf.Tensor]:
+    """Softmax cross entropy of the pixels, of all of them or of the hard ones.
+
+    Of all pixels: the sum of weight * cross entropy over the number of pixels that are not ignored.
+    Class weights are not in the denominator (as in DeepLab).
+
+    Args:
+        logits_by_scale: float32 [B, h, w, C] by the name of the scale.
+        labels: int32 [B, H, W].
+        ignore_label: pixels of it count for nothing.
+        class_weights: of the classes; of all if there is one; empty for 1.
+        config: which pixels count, where they are compared, and the loss's weight.
+        global_step: int64 scalar; read with `hard_example_mining_step`.
+
+    Returns:
+        float32 scalars by `loss_name`.
+
+    Raises:
+        errors.ConfigError: there are neither as many class weights as classes, nor one.
+    """
+
+    def loss(logits: tf.Tensor) -> tf.Tensor:
+        if config.upsample_logits:
+            at_labels, at_logits = labels, resize_like(logits, labels)
+        else:
+            at_labels, at_logits = labels_at_logits(labels, logits), logits
+        counted = tf.not_equal(at_labels, ignore_label)
+        pixels = _cross_entropy(at_logits, at_labels, counted)
+        pixels *= _pixel_weights(at_labels, counted, class_weights, logits.shape[-1])
+        if config.top_k_percent_pixels < 1.0:
+            num_pixels = tf.cast(tf.size(pixels), tf.float32)
+            share = _share_of_hard_pixels(config, global_step)
+            num_hard = tf.cast(share * num_pixels, tf.int32)
+            return mean_of_largest(tf.reshape(pixels, [-1]), num_hard)
+        num_counted = tf.reduce_sum(tf.cast(counted, tf.float32))
+        return tf.reduce_sum(pixels) / tf.maximum(num_counted, _LEAST_COUNT)
+
+    return _each_scale(fields.SEMANTIC_HEAD, logits_by_scale, loss, config.weight)
+
+
+def center_loss(
+    logits_by_scale: LogitsByScale,
+    heatmap: tf.Tensor,
+    counted: tf.Tensor,
+    config: segmentation_pb2.InstanceCenterHead,
+) -> Dict[str, tf.Tensor]:
+    """Mean squared error of the heat map of centres (Panoptic-DeepLab, section 3.2).
+
+    Args:
+        logits_by_scale: float32 [B, h, w, 1] by the name of the scale.
+        heatmap: float32 [B, H, W] in [0, 1].
+        counted: bool [B, H, W]: False in padding and where nothing is known.
+        config: gives the weight.
+
+    Returns:
+        float32 scalars by `loss_name`: means over the pixels that count.
+    """
+    weights = tf.cast(counted, tf.float32)
+
+    def loss(logits: tf.Tensor) -> tf.Tensor:
+        difference = resize_like(logits, heatmap)[..., 0] - heatmap
+        return _weighted_mean(tf.square(difference), weights)
+
+    return _each_scale(fields.INSTANCE_CENTER_HEAD, logits_by_scale, loss, config.weight)
+
+
+def offset_loss(
+    logits_by_scale: LogitsByScale,
+    offsets: tf.Tensor,
+    weights: tf.Tensor,
+    config: segmentation_pb2.OffsetHead,
+) -> Dict[str, tf.Tensor]:
+    """L1 error of the offsets to the centre, rows plus columns, in pixels of the crop.
+
+    Args:
+        logits_by_scale: float32 [B, h, w, 2] by the name of the scale.
+        offsets: float32 [B, H, W, 2].
+        weights: float32 [B, H, W]: 1 in instances, else 0.
+        config: gives the weight.
+
+    Returns:
+        float32 scalars by `loss_name`: means over the pixels of instances.
+    """
+
+    def loss(logits: tf.Tensor) -> tf.Tensor:
+        error = tf.reduce_sum(tf.abs(resize_like(logits, offsets) - offsets), axis=-1)
+        return _weighted_mean(error, weights)
+
+    return _each_scale(fields.OFFSET_HEAD, logits_by_scale, loss, config.weight)
+
+
+def edge_loss(
+    logits_by_scale: LogitsByScale, edges: tf.Tensor, config: segmentation_pb2.EdgeHead
+) -> Dict[str, tf.Tensor]:
+    """Softmax cross entropy of edges, in which the few pixels with one count more.
+
+    Args:
+        logits_by_scale: float32 [B, h, w, K] by the name of the scale.
+        edges: int32 [B, H, W]: see `targets.edge_targets`.
+        config: gives the weights.
+
+    Returns:
+        float32 scalars by `loss_name`: weighted means over the pixels that count.
+    """
+    is_edge = tf.cast(edges > targets.NO_EDGE, tf.float32)
+    is_none = tf.cast(tf.equal(edges, targets.NO_EDGE), tf.float32)
+    edge_weight = config.edge_pixel_weight or tf.math.divide_no_nan(
+        tf.reduce_sum(is_none), tf.reduce_sum(is_edge)
+    )
+    weights = is_none + edge_weight * is_edge
+    counted = tf.not_equal(edges, targets.IGNORED_EDGE)
+
+    def loss(logits: tf.Tensor) -> tf.Tensor:
+        return _weighted_mean(_cross_entropy(resize_like(logits, edges), edges, counted), weights)
+
+    return _each_scale(fields.EDGE_HEAD, logits_by_scale, loss, config.weight)
+
+
+def mean_of_largest(losses: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
+    """The mean of those of the largest losses that are not 0.
+
+    [5, 0, 1, 2] gives 3.5 for a count of 2, and 8 / 3 for one of 4.
+
+    The smallest of the largest is found by selection, which takes a tenth of the time and memory
+    of sorting. Of losses equal to it each counts as much, where a sort would take some of them.
+
+    Args:
+        losses: float32 [n], not negative, n at least 1.
+        count: int32 scalar in [0, n]: how many.
+
+    Returns:
+        float32 scalar; 0 where none is left, NaN where a loss is.
+    """
+    # Selection needs an order, which NaN is not part of.
+    ordered = tf.stop_gradient(
+        tf.where(tf.math.is_nan(losses), tf.constant(np.inf, losses.dtype), losses)
+    )
+    threshold = tf.raw_ops.NthElement(input=ordered, n=tf.maximum(count - 1, 0), reverse=True)
+    above = tf.cast(ordered > threshold, tf.float32)
+    equal = tf.cast(tf.equal(ordered, threshold), tf.float32)
+    missing = tf.cast(count, tf.float32) - tf.reduce_sum(above)
+    weights = above + equal * missing / tf.reduce_sum(equal)
+    num_not_zero = tf.reduce_sum(weights * tf.cast(ordered > 0.0, tf.float32))
+    return tf.math.divide_no_nan(tf.reduce_sum(losses * weights), num_not_zero)
+
+
+def resize_like(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """Logits at the size of labels: float32 [B, H, W, channels]."""
+    height, width = _size(labels)
+    return images.resize(logits, height, width, align_corners=True)
+
+
+def labels_at_logits(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """Labels at the size of logits: int32 [B, h, w], those of the nearest pixels."""
+    height, width = _size(logits)
+    return images.resize(
+        labels[..., tf.newaxis], height, width, method='nearest', align_corners=True
+    )[..., 0]
+
+
+def _each_scale(
+    head: str,
+    logits_by_scale: LogitsByScale,
+    loss: Callable[[tf.Tensor], tf.Tensor],
+    weight: float,
+) -> Dict[str, tf.Tensor]:
+    losses = {}
+    for scale, logits in logits_by_scale.items():
+        name = loss_name(head, scale)
+        with tf.name_scope(name):
+            losses[name] = weight * loss(logits)
+    return losses
+
+
+def _cross_entropy(logits: tf.Tensor, labels: tf.Tensor, counted: tf.Tensor) -> tf.Tensor:
+    """float32 [B, H, W]; that of class 0, whose weight the caller makes 0, for what is ignored."""
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(
+        labels=tf.where(counted, labels, 0), logits=logits
+    )
+
+
+def _pixel_weights(
+    labels: tf.Tensor, counted: tf.Tensor, class_weights: Sequence[float], num_classes: int
+) -> tf.Tensor:
+    """float32 [B, H, W]: that of its class, 0 for what is ignored."""
+    weights = tf.cast(counted, tf.float32)
+    if len(class_weights) not in (0, 1, num_classes):
+        raise errors.ConfigError(
+            f'model.segmentation.loss.class_weights: {len(class_weights)} weights were given; '
+            f'expected one for each of the {num_classes} classes, or one for all.'
+        )
+    if len(class_weights) == 1:
+        return weights * float(class_weights[0])
+    if len(class_weights):
+        table = tf.constant(np.asarray(class_weights, np.float32))
+        return weights * tf.gather(table, tf.where(counted, labels, 0))
+    return weights
+
+
+def _share_of_hard_pixels(
+    config: segmentation_pb2.SegmentationLoss, global_step: Optional[tf.Tensor]
+) -> tf.Tensor:
+    """float32 scalar: the share of the pixels that count at a step."""
+    share = tf.constant(config.top_k_percent_pixels, tf.float32)
+    if not config.hard_example_mining_step:
+        return share
+    if global_step is None:
+        raise ValueError('hard_example_mining_step needs global_step, which is None.')
+    progress = tf.cast(global_step, tf.float32) / float(config.hard_example_mining_step)
+    progress = tf.minimum(progress, 1.0)
+    return progress * share + (1.0 - progress)
+
+
+def _weighted_mean(values: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """0 where all weights are."""
+    return tf.math.divide_no_nan(tf.reduce_sum(values * weights), tf.reduce_sum(weights))
+
+
+def _size(pixels: tf.Tensor) -> Sequence[tf.Tensor]:
+    """Height and width of a batch: numbers where they are static."""
+    dynamic = tf.shape(pixels)
+    height, width = pixels.shape[1:3].as_list()
+    return height or dynamic[1], width or dynamic[2]
