@@ -105,7 +105,7 @@ def conv2d(
     scope: str,
     *,
     stride: Size = 1,
-    rate: int = 1,
+    rate: Size = 1,
     padding: Padding = 'SAME',
     use_bias: Optional[bool] = None,
     bias_initializer: Initializer = ZEROS,
@@ -119,7 +119,8 @@ def conv2d(
         style: initial values, penalties, normalisation, activation.
         scope: name of the layer.
         stride: one number, or (vertical, horizontal).
-        rate: atrous rate: distance between the kernel's taps. Above 1 the stride is 1.
+        rate: atrous rate: distance between the kernel's taps, one number or (vertical, horizontal).
+            Above 1 the stride is 1.
         padding: `SAME`, `VALID` or `FIXED`.
         use_bias: None: exactly when there is no batch norm.
         bias_initializer: first value of the biases.
@@ -135,7 +136,7 @@ def conv2d(
             style.initializer,
             style.penalty,
         )
-        outputs = _convolve(inputs, weights, _pair(stride), rate, padding)
+        outputs = _convolve(inputs, weights, _pair(stride), _pair(rate), padding)
         return _finish(outputs, style, use_bias, bias_initializer)
 
 
@@ -146,7 +147,7 @@ def depthwise_conv2d(
     scope: str,
     *,
     stride: int = 1,
-    rate: int = 1,
+    rate: Size = 1,
     padding: Padding = 'SAME',
     depth_multiplier: int = 1,
     use_bias: Optional[bool] = None,
@@ -169,7 +170,7 @@ def separable_conv2d(
     scope: str,
     *,
     stride: int = 1,
-    rate: int = 1,
+    rate: Size = 1,
     padding: Padding = 'SAME',
     depth_multiplier: int = 1,
     use_bias: Optional[bool] = None,
@@ -270,17 +271,21 @@ def divisible_channels(channels: float, divisor: int = 8, at_least: Optional[int
 
 
 def _convolve(
-    inputs: tf.Tensor, weights: tf.Variable, stride: Tuple[int, int], rate: int, padding: Padding
+    inputs: tf.Tensor,
+    weights: tf.Variable,
+    stride: Tuple[int, int],
+    rate: Tuple[int, int],
+    padding: Padding,
 ) -> tf.Tensor:
     kernel = weights.shape.as_list()[:2]
     padding = _padding(padding, kernel, stride, rate)
-    if rate == 1 or kernel == [1, 1]:
+    if rate == (1, 1) or kernel == [1, 1]:
         return tf.nn.conv2d(inputs, weights, stride, padding)
     return _atrous_convolve(inputs, tf.convert_to_tensor(weights), rate, padding)
 
 
 def _atrous_convolve(
-    inputs: tf.Tensor, weights: tf.Tensor, rate: int, padding: Padding
+    inputs: tf.Tensor, weights: tf.Tensor, rate: Tuple[int, int], padding: Padding
 ) -> tf.Tensor:
     """Convolution of stride 1 with gaps between the taps, differentiable on every device.
 
@@ -293,7 +298,7 @@ def _atrous_convolve(
         def gradient(upstream: tf.Tensor) -> Sequence[tf.Tensor]:
             same = tf1.nn.with_space_to_batch(
                 image,
-                [rate, rate],
+                rate,
                 padding,
                 lambda batch, _, inner: tf.nn.conv2d(batch, kernel, 1, inner),
                 filter_shape=kernel.shape,
@@ -310,7 +315,7 @@ def _depthwise(
     kernel_size: Size,
     style: LayerStyle,
     stride: int,
-    rate: int,
+    rate: Size,
     padding: Padding,
     depth_multiplier: int,
 ) -> tf.Tensor:
@@ -321,7 +326,7 @@ def _depthwise(
         style.depthwise_initializer or style.initializer,
         style.penalty if style.penalize_depthwise else None,
     )
-    padding = _padding(padding, kernel, (stride, stride), rate)
+    padding = _padding(padding, kernel, (stride, stride), _pair(rate))
     if not isinstance(padding, str):
         # Graph rewriting on CPUs fuses this op with what follows and loses its explicit padding.
         inputs, padding = tf.pad(inputs, padding), 'VALID'
@@ -330,7 +335,7 @@ def _depthwise(
         weights,
         strides=[1, stride, stride, 1],
         padding=padding,
-        dilations=[rate, rate],
+        dilations=_pair(rate),
     )
 
 
@@ -386,9 +391,9 @@ def _after_updates(outputs: tf.Tensor, updates: Sequence[tf.Operation], inplace:
 
 
 def _padding(
-    padding: Padding, kernel: Sequence[int], stride: Tuple[int, int], rate: int
+    padding: Padding, kernel: Sequence[int], stride: Tuple[int, int], rate: Tuple[int, int]
 ) -> Union[str, Sequence[Sequence[int]]]:
-    if rate > 1 and stride != (1, 1):
+    if rate != (1, 1) and stride != (1, 1):
         raise ValueError(f'An atrous convolution has stride 1; got stride {stride}, rate {rate}.')
     if padding != 'FIXED' or stride == (1, 1):
         return 'SAME' if padding == 'FIXED' else padding  # At stride 1 these two are the same.
