@@ -1,0 +1,92 @@
+"""What is common to the layers behind the backbone: their style, and the split separable layer."""
+
+from __future__ import annotations
+
+from typing import Callable
+
+import tensorflow as tf
+
+from model_fns import layers
+
+# First values of the two halves of a separable convolution.
+_DEPTHWISE = layers.truncated_normal(0.33)
+_POINTWISE = layers.truncated_normal(0.06)
+
+BATCH_NORM_EPSILON = 1e-5
+
+
+def head_style(
+    *,
+    is_training: bool,
+    fine_tune_batch_norm: bool,
+    weight_decay: float,
+    batch_norm_decay: float,
+    bounded_activation: bool = False,
+) -> layers.LayerStyle:
+    """The published style of everything behind the backbone.
+
+    Args:
+        is_training: whether dropout drops.
+        fine_tune_batch_norm: whether batch norm then uses and updates the batch's statistics.
+        weight_decay: factor of the L2 penalty on all weights but the depthwise ones.
+        batch_norm_decay: share of the moving statistics that an update keeps.
+        bounded_activation: ReLU6 instead of ReLU.
+    """
+    activation: Callable[[tf.Tensor], tf.Tensor] = tf.nn.relu6 if bounded_activation else tf.nn.relu
+    return layers.LayerStyle(
+        is_training=is_training,
+        initializer=layers.XAVIER,
+        depthwise_initializer=_DEPTHWISE,
+        penalty=layers.l2(weight_decay),
+        activation=activation,
+        batch_norm=layers.BatchNorm(
+            decay=batch_norm_decay,
+            epsilon=BATCH_NORM_EPSILON,
+            scale=True,
+            train=fine_tune_batch_norm,
+        ),
+    )
+
+
+def split_separable_conv2d(
+    features: tf.Tensor,
+    num_outputs: int,
+    style: layers.LayerStyle,
+    scope: str,
+    *,
+    kernel_size: int = 3,
+    rate: int = 1,
+) -> tf.Tensor:
+    """A depthwise and a 1x1 convolution, each normalised and activated.
+
+    Args:
+        features: float32 [batch, height, width, channels].
+        num_outputs: output channels.
+        style: of both.
+        scope: the two are `<scope>_depthwise` and `<scope>_pointwise`.
+        kernel_size: of the depthwise convolution.
+        rate: atrous rate of the depthwise convolution.
+
+    Returns:
+        float32 [batch, height, width, num_outputs].
+    """
+    filtered = layers.depthwise_conv2d(
+        features, kernel_size, style, f'{scope}_depthwise', rate=rate
+    )
+    pointwise = style.but(initializer=_POINTWISE)
+    return layers.conv2d(filtered, num_outputs, 1, pointwise, f'{scope}_pointwise')
+
+
+def conv3x3(
+    features: tf.Tensor,
+    num_outputs: int,
+    style: layers.LayerStyle,
+    scope: str,
+    *,
+    separable: bool,
+    rate: int = 1,
+) -> tf.Tensor:
+    """A 3x3 convolution in one piece, or `split_separable_conv2d`."""
+    if separable:
+        return split_separable_conv2d(features, num_outputs, style, scope, rate=rate)
+    return layers.conv2d(features, num_outputs, 3, style, scope, rate=rate)

@@ -1,0 +1,76 @@
+"""Heights and widths, known when the graph is built or only when it runs.
+
+DeepLab keeps the centres of the corner pixels where they are (align_corners) whenever it resizes,
+so that a side of d pixels has d - 1 intervals, and those are what scales: seen at scale s, a side
+of d pixels has int((d - 1) * s + 1).
+"""
+
+from __future__ import annotations
+
+from typing import Tuple, Union
+
+import tensorflow as tf
+
+from model_fns import images as image_ops
+
+Side = Union[int, tf.Tensor]  # in pixels or features; a tensor is an int32 scalar
+Size = Tuple[Side, Side]  # height, width
+
+
+def size_of(features: tf.Tensor) -> Size:
+    """Height and width of float32 [batch, height, width, channels], as ints where known."""
+    sides = features.shape.as_list()[1:3]
+    if None in sides:
+        dynamic = tf.shape(features)
+        sides = [dynamic[i + 1] if side is None else side for i, side in enumerate(sides)]
+    return sides[0], sides[1]
+
+
+def scaled(size: Size, scale: float) -> Size:
+    """The size of an image seen at a scale: int((d - 1) * scale + 1) of each side d."""
+    return _scaled_side(size[0], scale), _scaled_side(size[1], scale)
+
+
+def strided(size: Size, stride: int) -> Size:
+    """The size of the features at an output stride: (d - 1) // stride + 1 of each side d."""
+    return (size[0] - 1) // stride + 1, (size[1] - 1) // stride + 1
+
+
+def resize(features: tf.Tensor, size: Size, method: str = 'bilinear') -> tf.Tensor:
+    """Features at another size, corners on corners.
+
+    Args:
+        features: [batch, height, width, channels].
+        size: of the result.
+        method: `bilinear` or `nearest`.
+
+    Returns:
+        [batch, *size, channels]: float32, or for `nearest` the type of the features. No op is built
+        where the size is known to be right.
+    """
+    if same(size_of(features), size):
+        return features
+    return image_ops.resize(features, size[0], size[1], method, align_corners=True)
+
+
+def same(one: Size, other: Size) -> bool:
+    """Whether two sizes are known to be the same."""
+    return all(
+        a is b or (isinstance(a, int) and isinstance(b, int) and a == b) for a, b in zip(one, other)
+    )
+
+
+def exact(value: float) -> float:
+    """The number that was meant by a float32 of a config: 0.7, not 0.699999988.
+
+    Sizes are rounded down, so that the difference can cost a pixel.
+    """
+    return float(f'{value:.7g}')
+
+
+def _scaled_side(side: Side, scale: float) -> Side:
+    if scale == 1.0:
+        return side
+    if isinstance(side, int):
+        return int((side - 1) * scale + 1)
+    return tf.cast(tf.cast(side - 1, tf.float64) * scale + 1.0, tf.int32)
