@@ -1,0 +1,247 @@
+"""From semantic predictions, a heat map of centres and offsets to instances and a panoptic map.
+
+The steps of Panoptic-DeepLab (Cheng et al. 2020, section 3.3): the peaks of the heat map are the
+instances, each pixel of a class with instances goes to the one that its offset points at, and an
+instance has the class that most of its pixels have. B is the batch, H x W the size of the maps, K
+the most instances of an image.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Dict, NamedTuple, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib import errors
+from model_fns.segmentation import fields
+from protos import segmentation_pb2
+
+# A pixel of the panoptic map is class * this + instance, where 0 is no instance.
+PANOPTIC_DIVISOR = 1000
+UNLABELLED = -1
+
+_WHERE = 'model.segmentation.instance_grouping'
+
+
+class Centers(NamedTuple):
+    """The peaks of a batch of heat maps, the highest first.
+
+    Attributes:
+        positions: int32 [B, K, 2], rows and columns.
+        scores: float32 [B, K]: the heat.
+        num_valid: int32 [B]: how many of the K are peaks.
+    """
+
+    positions: tf.Tensor
+    scores: tf.Tensor
+    num_valid: tf.Tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class InstanceGrouping:
+    """How instances are found.
+
+    Attributes:
+        num_classes: C.
+        thing_classes: those with instances, in rising order.
+        center_threshold: a peak is at least this high.
+        suppression_window: side in pixels of the square in which a peak is the highest.
+        max_instances: K.
+        min_instance_area: instances of fewer pixels are left out.
+        min_stuff_area: classes without instances of fewer pixels in an image are left out.
+    """
+
+    num_classes: int
+    thing_classes: Tuple[int, ...]
+    center_threshold: float = 0.1
+    suppression_window: int = 7
+    max_instances: int = 200
+    min_instance_area: int = 0
+    min_stuff_area: int = 0
+
+    @classmethod
+    def from_config(
+        cls, config: segmentation_pb2.InstanceGrouping, num_classes: int
+    ) -> InstanceGrouping:
+        """What a message asks for.
+
+        Raises:
+            errors.ConfigError: a class that there is not, or sizes that cannot be.
+        """
+        unknown = [one for one in config.thing_classes if one >= num_classes]
+        if unknown:
+            raise errors.ConfigError(
+                f'{_WHERE}.thing_classes: {unknown[0]} is not a class; expected 0 to '
+                f'{num_classes - 1}.'
+            )
+        if not 1 <= config.max_instances < PANOPTIC_DIVISOR:
+            raise errors.ConfigError(
+                f'{_WHERE}.max_instances is {config.max_instances}; expected 1 to '
+                f'{PANOPTIC_DIVISOR - 1}.'
+            )
+        if config.suppression_window % 2 == 0:
+            raise errors.ConfigError(
+                f'{_WHERE}.suppression_window is {config.suppression_window}; expected an odd '
+                'number, which has a middle.'
+            )
+        return cls(
+            num_classes,
+            tuple(sorted(set(config.thing_classes))) or tuple(range(1, num_classes)),
+            config.center_threshold,
+            config.suppression_window,
+            config.max_instances,
+            config.min_instance_area,
+            config.min_stuff_area,
+        )
+
+    def group(
+        self, semantic: tf.Tensor, heatmap: tf.Tensor, offsets: tf.Tensor
+    ) -> Dict[str, tf.Tensor]:
+        """Instances and the panoptic map.
+
+        Args:
+            semantic: int64 [B, H, W], predicted classes.
+            heatmap: float32 [B, H, W].
+            offsets: float32 [B, H, W, 2], rows and columns, in pixels.
+
+        Returns:
+            `fields.INSTANCE_PREDICTIONS` int32 [B, H, W]: 0 for none, else 1 to K without gaps, the
+            highest peak first; and `fields.PANOPTIC_PREDICTIONS` int32 [B, H, W], where pixels of
+            what is left out, and of things without an instance, are `UNLABELLED`.
+        """
+        semantic = tf.cast(semantic, tf.int32)
+        is_thing = tf.gather(tf.constant(self.things()), semantic)
+        centers = find_centers(
+            heatmap, self.center_threshold, self.suppression_window, self.max_instances
+        )
+        nearest = nearest_centers(offsets, centers)
+        instances = tf.where(is_thing, nearest, 0)
+        instances, classes = self._classified(instances, semantic)
+        of_instances = classes * PANOPTIC_DIVISOR + instances
+        of_stuff = tf.where(
+            is_thing | self._is_small_stuff(semantic), UNLABELLED, semantic * PANOPTIC_DIVISOR
+        )
+        return {
+            fields.INSTANCE_PREDICTIONS: instances,
+            fields.PANOPTIC_PREDICTIONS: tf.where(instances > 0, of_instances, of_stuff),
+        }
+
+    def _classified(self, instances: tf.Tensor, semantic: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
+        """Instances that are large enough, numbered anew, and the class of each pixel's instance.
+
+        Both int32 [B, H, W]. The class is that of most of the instance's pixels, the first of
+        several.
+        """
+        batch = tf.shape(instances)[0]
+        # The instances of all images in a row; 0 of each is no instance.
+        rows = _by_image(instances, self.max_instances + 1)
+        num_rows = batch * (self.max_instances + 1)
+        votes = _count(rows * self.num_classes + semantic, num_rows * self.num_classes)
+        votes = tf.reshape(votes, [-1, self.max_instances + 1, self.num_classes])
+        areas = tf.reduce_sum(votes, axis=-1)
+        is_instance = tf.range(self.max_instances + 1) > 0
+        kept = (areas >= max(1, self.min_instance_area)) & is_instance
+        number = tf.cumsum(tf.cast(kept, tf.int32), axis=1)
+        number = tf.where(kept, number, 0)
+        classes = tf.argmax(votes, axis=-1, output_type=tf.int32)
+        return (
+            tf.gather(tf.reshape(number, [-1]), rows),
+            tf.gather(tf.reshape(classes, [-1]), rows),
+        )
+
+    def _is_small_stuff(self, semantic: tf.Tensor) -> tf.Tensor:
+        """Whether the pixel's class has too few pixels in the image: bool [B, H, W]."""
+        rows = _by_image(semantic, self.num_classes)
+        areas = _count(rows, tf.shape(semantic)[0] * self.num_classes)
+        return tf.gather(areas < self.min_stuff_area, rows)
+
+    def things(self) -> np.ndarray:
+        """Which classes have instances: bool [C]."""
+        return np.isin(np.arange(self.num_classes), self.thing_classes)
+
+
+def find_centers(heatmap: tf.Tensor, threshold: float, window: int, max_centers: int) -> Centers:
+    """The highest peaks of heat maps.
+
+    A peak is at least as high as all pixels of the square around it; of equal ones in reach of each
+    other it is the last by rows and columns.
+
+    Args:
+        heatmap: float32 [B, H, W].
+        threshold: lower peaks are none.
+        window: side of the square in pixels, odd.
+        max_centers: K.
+    """
+    highest = _largest_around(heatmap, window)
+    is_peak = tf.equal(heatmap, highest) & (heatmap >= threshold)
+    height, width = tf.shape(heatmap)[1], tf.shape(heatmap)[2]
+    # From 1, exact in float32 up to 4096 x 4096 pixels.
+    order = tf.cast(tf.reshape(tf.range(1, height * width + 1), [height, width]), tf.float32)
+    order = tf.where(is_peak, order, 0.0)
+    is_peak &= tf.equal(order, _largest_around(order, window))
+    flat = tf.reshape(tf.where(is_peak, heatmap, -np.inf), [-1, height * width])
+    # So many can be asked for even of a tiny map.
+    flat = tf.pad(flat, [[0, 0], [0, max_centers]], constant_values=-np.inf)
+    scores, cells = tf.math.top_k(flat, max_centers)
+    return Centers(
+        tf.stack([cells // width, cells % width], axis=-1),
+        scores,
+        tf.reduce_sum(tf.cast(scores > -np.inf, tf.int32), axis=-1),
+    )
+
+
+def nearest_centers(offsets: tf.Tensor, centers: Centers) -> tf.Tensor:
+    """The centre nearest to where each pixel's offset points.
+
+    One centre after another is compared with the nearest one so far: time grows with the number of
+    centres that there are, memory does not.
+
+    Args:
+        offsets: float32 [B, H, W, 2], rows and columns.
+        centers: see `find_centers`.
+
+    Returns:
+        int32 [B, H, W]: the number of the centre, from 1, the first of equally near ones; 0 where
+        the image has no centre.
+    """
+    shape = tf.shape(offsets)
+    rows = offsets[..., 0] + tf.cast(tf.range(shape[1]), tf.float32)[:, tf.newaxis]
+    columns = offsets[..., 1] + tf.cast(tf.range(shape[2]), tf.float32)
+    positions = tf.transpose(tf.cast(centers.positions, tf.float32), [1, 2, 0])
+    positions = positions[..., tf.newaxis, tf.newaxis]  # [K, 2, B, 1, 1]
+
+    def body(index: tf.Tensor, nearest: tf.Tensor, least: tf.Tensor) -> Tuple[tf.Tensor, ...]:
+        position = positions[index]
+        distance = tf.square(rows - position[0]) + tf.square(columns - position[1])
+        is_center = (index < centers.num_valid)[:, tf.newaxis, tf.newaxis]
+        closer = (distance < least) & is_center
+        return index + 1, tf.where(closer, index + 1, nearest), tf.where(closer, distance, least)
+
+    start = (
+        tf.constant(0),
+        tf.zeros_like(rows, tf.int32),
+        tf.ones_like(rows) * np.inf,
+    )
+    most = tf.reduce_max(centers.num_valid)
+    _, nearest, _ = tf.while_loop(
+        lambda index, *_: index < most, body, start, parallel_iterations=1
+    )
+    return nearest
+
+
+def _largest_around(maps: tf.Tensor, window: int) -> tf.Tensor:
+    """float32 [B, H, W]."""
+    return tf.nn.max_pool2d(maps[..., tf.newaxis], window, 1, 'SAME')[..., 0]
+
+
+def _by_image(labels: tf.Tensor, num_labels: int) -> tf.Tensor:
+    """Labels [B, H, W] in [0, num_labels) made different in each image: + image * num_labels."""
+    return labels + num_labels * tf.range(tf.shape(labels)[0])[:, tf.newaxis, tf.newaxis]
+
+
+def _count(labels: tf.Tensor, num_labels: tf.Tensor) -> tf.Tensor:
+    """int32 [num_labels]: how often each is there."""
+    ones = tf.zeros([0], tf.int32)  # empty for 1 each
+    return tf.raw_ops.Bincount(arr=labels, size=num_labels, weights=ones)
