@@ -46,6 +46,11 @@ class Evaluator:
         sets: what to evaluate on; exports and early stopping go by the first.
         exporters: told of each evaluation.
         stopping: told of each evaluation; None for never.
+
+    Attributes:
+        stopping: as given.
+        last_step: of the last checkpoint that was evaluated; None before there is one.
+        last_metrics: of it, by evaluation set.
     """
 
     def __init__(
@@ -62,7 +67,7 @@ class Evaluator:
         self._estimator = estimator
         self._sets = list(sets)
         self._exporters = list(exporters)
-        self._stopping = stopping
+        self.stopping = stopping
         self.last_step: Optional[int] = None
         self.last_metrics: Dict[str, Dict[str, float]] = {}
 
@@ -86,7 +91,7 @@ class Evaluator:
         first = self.last_metrics[self._sets[0].name]
         for exporter in self._exporters:
             exporter.export(step, checkpoint_path, first, is_final)
-        return self._stopping is not None and self._stopping.update(step, first)
+        return self.stopping is not None and self.stopping.update(step, first)
 
     def _evaluate_set(self, one: EvaluationSet, checkpoint_path: str) -> Dict[str, float]:
         started = time.monotonic()

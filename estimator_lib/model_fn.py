@@ -195,8 +195,10 @@ def _training_hooks(
             wait_seconds=None if reader_state is None else reader_state.wait_seconds,
             skipped=None if reader_state is None else reader_state.skipped,
         ),
-        preemption.PreemptionHook(),
     ]
+    if not run_config.cluster_spec:
+        # The trainers of a cluster agree on their last step, see `cluster/running.py`.
+        hooks.append(preemption.PreemptionHook())
     if train_config.progress.profile_step:
         hooks.append(
             profiling.ProfileHook(train_config.progress.profile_step, run_config.model_dir)

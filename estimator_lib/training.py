@@ -17,6 +17,7 @@ from estimator_lib import (
     model_fn,
 )
 from estimator_lib import config as config_lib
+from estimator_lib.cluster import running
 from estimator_lib.hooks import early_stopping, preemption, progress
 from estimator_lib.task import Task
 from protos import input_reader_pb2, pipeline_pb2
@@ -122,13 +123,14 @@ def train_and_evaluate(
         cluster.check_asynchronous(task_of_cluster, config.train_config)
     prepare_model_dir(config, model_dir, writes=task_of_cluster is None or task_of_cluster.is_chief)
     check_metric_names(task, config)
-    estimator = create_estimator(task, config, model_dir, graph_hook_fn)
     evaluate = evaluate and config.eval_config.schedule.enabled and bool(config.eval_input_reader)
+    if task_of_cluster is not None:
+        parts = _cluster_parts(task, config, model_dir, evaluate, eval_training_data, graph_hook_fn)
+        return running.run_task(task_of_cluster, config, model_dir, create_session_config(), parts)
+    estimator = create_estimator(task, config, model_dir, graph_hook_fn)
     evaluator = None
     if evaluate:
         evaluator = create_evaluator(task, config, estimator, eval_training_data)
-    if task_of_cluster is not None:
-        return _run_cluster_task(task, config, estimator)
     with preemption.preemption_guard():
         _train(task, config, estimator, evaluator)
         return _finish(task, config, estimator, evaluator)
@@ -377,24 +379,34 @@ def _evaluation_sets(
     ]
 
 
-def _run_cluster_task(
+def _cluster_parts(
     task: Task,
     config: pipeline_pb2.TrainEvalPipelineConfig,
-    estimator: tf.estimator.Estimator,
-) -> Dict[str, Dict[str, float]]:
-    """What this process does as a task of a cluster with parameter servers."""
-    schedule = config.eval_config.schedule
-    train_spec = tf.estimator.TrainSpec(
-        train_input_fn(task, config),
-        max_steps=config.train_config.num_steps or None,
+    model_dir: str,
+    evaluate: bool,
+    eval_training_data: int,
+    graph_hook_fn: Optional[Callable[[], None]],
+) -> running.Parts:
+    """What the roles of a cluster do, each part made where its role needs it."""
+
+    def local_evaluator() -> evaluation.Evaluator:
+        with running.one_machine():
+            estimator = create_estimator(task, config, model_dir, graph_hook_fn)
+            return create_evaluator(task, config, estimator, eval_training_data)
+
+    def finish() -> Dict[str, Dict[str, float]]:
+        with running.one_machine():
+            estimator = create_estimator(task, config, model_dir, graph_hook_fn)
+            return _finish(task, config, estimator, local_evaluator() if evaluate else None)
+
+    def stopping() -> Optional[early_stopping.EarlyStopping]:
+        return local_evaluator().stopping if evaluate else None
+
+    return running.Parts(
+        create_estimator=lambda: create_estimator(task, config, model_dir, graph_hook_fn),
+        create_input_fn=lambda: train_input_fn(task, config),
+        chief_hooks=[_ConfigSaver(config, model_dir)],
+        create_evaluator=local_evaluator if evaluate else None,
+        finish=finish,
+        create_stopping=stopping,
     )
-    sets = _evaluation_sets(task, config, eval_training_data=0)
-    eval_spec = tf.estimator.EvalSpec(
-        sets[0].input_fn,
-        steps=None,
-        name=sets[0].name,
-        start_delay_secs=schedule.start_delay_seconds,
-        throttle_secs=schedule.throttle_seconds,
-    )
-    tf.estimator.train_and_evaluate(estimator, train_spec, eval_spec)
-    return {}

@@ -6,7 +6,15 @@ import logging
 import os
 from typing import Any, Callable, Dict, Sequence
 
-from estimator_lib import checking, checkpoint_files, errors, exporting, predicting, training
+from estimator_lib import (
+    checking,
+    checkpoint_files,
+    cluster,
+    errors,
+    exporting,
+    predicting,
+    training,
+)
 from estimator_lib import config as config_lib
 from model_fns import build_task
 from model_fns.datasets import demo
@@ -75,7 +83,9 @@ def _train_and_evaluate(flags: Any) -> None:
         evaluate=flags.mode == 'train_and_evaluate',
         eval_training_data=_training_sample(flags),
     )
-    _print_next(flags.model_dir, metrics)
+    task_of_cluster = cluster.read_tf_config()
+    if task_of_cluster is None or task_of_cluster.is_chief or metrics:
+        _print_next(flags.model_dir, metrics)
 
 
 def _evaluate(flags: Any) -> None:

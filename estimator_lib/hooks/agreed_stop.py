@@ -78,6 +78,7 @@ class AgreedStopHook(preemption.PreemptionHook):
         every_n_seconds: between two looks at reasons and files.
         margin_seconds: how far in the future the chief puts the last step, in time; more than it
             takes for all others to look.
+        nobody_answers: whether the chief is gone; who is not the chief then stops at once.
     """
 
     def __init__(
@@ -87,13 +88,20 @@ class AgreedStopHook(preemption.PreemptionHook):
         *,
         every_n_seconds: float = 0.5,
         margin_seconds: float = 2.0,
+        nobody_answers: Callable[[], bool] = lambda: False,
     ):
+        self._nobody_answers = nobody_answers
         self._agreement = agreement
         self._reasons = {PREEMPTION: lambda step: preemption.requested(), **(reasons or {})}
         self._every_n_seconds = every_n_seconds
         self._margin_seconds = margin_seconds
         self._agreed: Optional[Tuple[int, str]] = None
         self._has_asked = False
+
+    @property
+    def reason(self) -> Optional[str]:
+        """Why all have agreed to stop; None while they have not."""
+        return None if self._agreed is None else self._agreed[1]
 
     def begin(self) -> None:
         """Finds the global step; forgets what an earlier run has left."""
@@ -132,6 +140,8 @@ class AgreedStopHook(preemption.PreemptionHook):
             self._has_asked = True
             self._agreement.ask(reason)
         self._agreed = self._agreement.agreed()
+        if self._agreed is None and self._has_asked and self._nobody_answers():
+            self._agreed = self._step, reason or PREEMPTION
 
     def _margin_steps(self) -> int:
         seconds = max(1e-3, time.monotonic() - self._first_time)

@@ -92,6 +92,12 @@ def requested() -> bool:
     return guard is not None and guard.signal_number is not None
 
 
+def noticed() -> bool:
+    """Whether a signal has come, even one that the main thread has not seen yet; for threads."""
+    guard = _Guard.active
+    return guard is not None and guard.noticed
+
+
 def request(signal_number: int = signal.SIGTERM) -> None:
     """Tells this process to end, as a signal would that comes during training.
 
@@ -163,6 +169,7 @@ class _Guard:
     Attributes:
         signal_number: the first signal; None before it.
         waits_for_step: whether a signal is only noted, because a hook will see it.
+        noticed: whether the thread has seen a signal; Python's handler may be late.
     """
 
     active: Optional[_Guard] = None
@@ -170,6 +177,7 @@ class _Guard:
     def __init__(self, deadline_seconds: float):
         self.signal_number: Optional[int] = None
         self.waits_for_step = False
+        self.noticed = False
         self._deadline_seconds = deadline_seconds
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._writer, False)
@@ -219,6 +227,7 @@ class _Guard:
                     return
                 if first is None and number in _SIGNALS:
                     first, deadline = number, time.monotonic() + self._deadline_seconds
+                    self.noticed = True
                     _say(f'{_name(number)}: saving and ending (Ctrl-C: at once)')
                 elif first is not None and number == signal.SIGINT:
                     _end_now(first, 'told twice')

@@ -1,0 +1,121 @@
+"""One job as one of its tasks sees it: who the others are, and which of them it needs."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import List, Tuple
+
+from estimator_lib.cluster import ending, waiting
+from estimator_lib.cluster.tf_config import Cluster
+from protos import cluster_pb2, train_pb2
+
+SERVER_ROLE = 'ps'
+EVALUATOR_ROLE = 'evaluator'
+# Schedulers differ in whether the evaluator is part of `TF_CONFIG`; there is at most one.
+EVALUATOR = f'{EVALUATOR_ROLE}:0'
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A job that this process is a task of.
+
+    Attributes:
+        cluster: its tasks.
+        train_config: what it does.
+        model_dir: which all its tasks see.
+        marks: of its end.
+    """
+
+    cluster: Cluster
+    train_config: train_pb2.TrainConfig
+    model_dir: str
+    marks: ending.JobMarks
+
+    @property
+    def name(self) -> str:
+        """Of this task."""
+        return self.cluster.name
+
+    @property
+    def role(self) -> str:
+        """Of this task."""
+        return self.cluster.role
+
+    @property
+    def trains(self) -> bool:
+        """Whether this task runs training steps."""
+        return self.role not in (SERVER_ROLE, EVALUATOR_ROLE)
+
+    @property
+    def wait_timeout_seconds(self) -> float:
+        """A task that has waited this long for another gives up."""
+        return float(self.train_config.cluster.wait_timeout_seconds)
+
+    @property
+    def is_all_reduce(self) -> bool:
+        """Whether the trainers exchange gradients among themselves."""
+        return not self.servers and len(self.trainers) > 1
+
+    @property
+    def servers(self) -> List[str]:
+        """The names of the parameter servers."""
+        return self._names(SERVER_ROLE)
+
+    @property
+    def trainers(self) -> List[str]:
+        """The names of the tasks that run training steps."""
+        return list(self.cluster.trainers)
+
+    @property
+    def chief(self) -> str:
+        """The name of the task that writes checkpoints."""
+        return self.trainers[0]
+
+    @property
+    def others(self) -> List[str]:
+        """The names of all other tasks, the evaluator among them whether it is listed or not."""
+        names = [*self.trainers, *self.servers, EVALUATOR]
+        return [name for name in names if name != self.name]
+
+    @property
+    def needed(self) -> List[str]:
+        """The names of the tasks without which this one cannot do its work for long."""
+        if self.is_all_reduce and self.trains:
+            names = self.trainers
+        elif self.cluster.is_chief:
+            names = [*self.servers, *(self.trainers if self._waits_for_all else ())]
+        elif self.trains:
+            names = [self.chief, *self.servers]
+        else:
+            names = [self.chief]
+        return [name for name in names if name != self.name]
+
+    @property
+    def _waits_for_all(self) -> bool:
+        """Whether a step of synchronised replicas takes the gradients of all trainers."""
+        config = self.train_config
+        mode = config.cluster.mode
+        is_synchronous = config.sync_replicas or (
+            mode == cluster_pb2.ClusterConfig.SYNC_PARAMETER_SERVERS
+        )
+        has_backups = config.HasField('replicas_to_aggregate') and (
+            config.replicas_to_aggregate < len(self.trainers)
+        )
+        return is_synchronous and not has_backups
+
+    def address(self, name: str) -> str:
+        """`host:port` of a task."""
+        role, _, index = name.partition(':')
+        return self.cluster.addresses[role][int(index)]
+
+    def not_listening(self, names: List[str]) -> List[str]:
+        """Those of some tasks that take no connections: they have not started, or are gone."""
+        return [
+            f'{name} ({self.address(name)})'
+            for name in names
+            if not waiting.is_listening(self.address(name))
+        ]
+
+    def _names(self, role: str) -> List[str]:
+        tasks: Tuple[str, ...] = self.cluster.addresses.get(role, ())
+        return [f'{role}:{index}' for index in range(len(tasks))]

@@ -1,0 +1,81 @@
+"""A parameter server: holds variables until the job is finished, and then ends by itself."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Dict, List
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.cluster import heartbeats, waiting
+from estimator_lib.cluster.job import EVALUATOR_ROLE, Job
+from estimator_lib.cluster.supervision import Supervisor
+from estimator_lib.hooks import agreed_stop, preemption
+
+tf1 = tf.compat.v1
+log = logging.getLogger('estimator_lib')
+
+_LOOK_SECONDS = 0.5
+# What a trainer may need to leave when the job is finished, or to save when a server is to end.
+_LEAVING_SECONDS = 15.0
+
+
+def start_server(job: Job, session_config: tf1.ConfigProto) -> tf1.train.Server:
+    """Starts TensorFlow's server of this task, by which the tasks reach each other's devices.
+
+    Raises:
+        errors.ClusterError: its port is taken.
+    """
+    spec: Dict[str, List[str]] = {
+        role: list(tasks)
+        for role, tasks in job.cluster.addresses.items()
+        if role != EVALUATOR_ROLE  # which no task talks to
+    }
+    address = job.address(job.name)
+    if waiting.is_listening(address):
+        raise errors.ClusterError(
+            f'{job.name}: another process listens at {address}, its address in TF_CONFIG; expected '
+            'a port of its own for each task, and no task that is started twice.'
+        )
+    try:
+        return tf1.train.Server(
+            spec, job_name=job.role, task_index=job.cluster.index, config=session_config
+        )
+    except tf.errors.OpError as error:
+        raise errors.ClusterError(
+            f'{job.name} cannot listen at {address}, its address in TF_CONFIG: '
+            f'{str(error).splitlines()[0]}'
+        ) from error
+
+
+def serve(job: Job, supervisor: Supervisor, session_config: tf1.ConfigProto) -> None:
+    """Serves until the job is finished.
+
+    Raises:
+        errors.ClusterError: the job has failed, or its chief is silent for too long.
+        preemption.Preempted: told to end; the trainers have been asked to save and end before.
+    """
+    server = start_server(job, session_config)
+    supervisor.heart.tell(heartbeats.SERVING)
+    log.info('%s serves variables at %s', job.name, job.address(job.name))
+    try:
+        while job.marks.finished() is None:
+            supervisor.raise_verdict()
+            time.sleep(_LOOK_SECONDS)
+        _wait_for_trainers(job, supervisor)
+    except preemption.Preempted:
+        agreed_stop.StopAgreement(job.marks.folder, is_chief=False).ask(agreed_stop.PREEMPTION)
+        _wait_for_trainers(job, supervisor)
+        raise
+    del server  # served until here
+
+
+def _wait_for_trainers(job: Job, supervisor: Supervisor) -> None:
+    """Serves those who are about to leave."""
+    deadline = time.monotonic() + _LEAVING_SECONDS
+    while time.monotonic() < deadline and any(
+        supervisor.watch.state(name) not in (None, heartbeats.ENDED) for name in job.trainers
+    ):
+        time.sleep(_LOOK_SECONDS)

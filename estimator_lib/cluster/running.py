@@ -1,0 +1,299 @@
+"""What a process does as a task of a cluster, from its start to its end."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import os
+import time
+from typing import Any, Callable, Dict, Iterator, List, Optional
+
+import tensorflow as tf
+
+from estimator_lib import errors, evaluation
+from estimator_lib.cluster import (
+    ending,
+    evaluator,
+    gang,
+    heartbeats,
+    parameter_server,
+    supervision,
+    waiting,
+)
+from estimator_lib.cluster.job import SERVER_ROLE, Job
+from estimator_lib.cluster.tf_config import Cluster
+from estimator_lib.hooks import agreed_stop, cluster_session, early_stopping, preemption
+from protos import pipeline_pb2
+
+tf1 = tf.compat.v1
+log = logging.getLogger('estimator_lib')
+
+Metrics = Dict[str, Dict[str, float]]
+
+# Kubernetes kills 30 s after it has told a task to end.
+DEADLINE_SECONDS = 20.0
+EARLY_STOPPING = 'early_stopping'
+# Attempts to train, one after the other, in which not a step was made.
+_MOST_ATTEMPTS = 20
+_ATTEMPT_SECONDS = 2.0
+# What a session raises when a parameter server is gone, or not what it was. FailedPrecondition:
+# it has been started again, and its variables are not set yet.
+_SERVER_LOSS = (
+    tf.errors.AbortedError,
+    tf.errors.UnavailableError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.FailedPreconditionError,
+    tf.errors.CancelledError,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """What a task may need; each is made when its role needs it.
+
+    Attributes:
+        create_estimator: of the trainers.
+        create_input_fn: of the trainers.
+        chief_hooks: of the chief's training.
+        create_evaluator: of the checkpoints of the job; None when nothing is evaluated.
+        finish: what the chief of a job without evaluator does in the end: the last evaluation and
+            the final export. Returns the metrics.
+        create_stopping: what decides about early stopping; None where nothing does.
+    """
+
+    create_estimator: Callable[[], tf.estimator.Estimator]
+    create_input_fn: Callable[[], Any]
+    chief_hooks: List[tf.estimator.SessionRunHook]
+    create_evaluator: Optional[Callable[[], evaluation.Evaluator]]
+    finish: Callable[[], Metrics]
+    create_stopping: Callable[[], Optional[early_stopping.EarlyStopping]]
+
+
+def run_task(
+    cluster: Cluster,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    model_dir: str,
+    session_config: tf1.ConfigProto,
+    parts: Parts,
+) -> Metrics:
+    """Does the work of this process's task until the job is finished.
+
+    Args:
+        cluster: the tasks, and which this is.
+        config: of the job.
+        model_dir: which all tasks see.
+        session_config: of the servers.
+        parts: of the work.
+
+    Returns:
+        The metrics of the last evaluation, of the task that made one.
+
+    Raises:
+        errors.ClusterError: another task has failed, or was waited for too long.
+        ending.PeerLost: the job is to be started again.
+        preemption.Preempted: told to end; the chief has saved.
+    """
+    job = Job(
+        cluster, config.train_config, model_dir, ending.JobMarks(model_dir, config.train_config)
+    )
+    with preemption.preemption_guard(DEADLINE_SECONDS, ends_process=True), _supervised(job) as it:
+        if cluster.role == SERVER_ROLE:
+            parameter_server.serve(job, it, session_config)
+        elif job.trains:
+            return _Trainer(job, it, session_config, parts).run()
+        elif parts.create_evaluator is not None:
+            return evaluator.evaluate_until_finished(
+                job, it, parts.create_evaluator(), config.eval_config.schedule
+            )
+        else:
+            log.info('nothing is to be evaluated: the evaluator ends')
+        return {}
+
+
+@contextlib.contextmanager
+def one_machine() -> Iterator[None]:
+    """What is made inside (the Estimator of an evaluation) is of this process alone."""
+    tf_config = os.environ.pop('TF_CONFIG', None)
+    try:
+        yield
+    finally:
+        if tf_config is not None:
+            os.environ['TF_CONFIG'] = tf_config
+
+
+@contextlib.contextmanager
+def _supervised(job: Job) -> Iterator[supervision.Supervisor]:
+    """Tells the other tasks that this one runs, and how it has ended."""
+    supervisor = supervision.Supervisor(job)
+    supervisor.start()
+    status = 1
+    try:
+        yield supervisor
+        status = 0
+    except (preemption.Preempted, ending.PeerLost) as end:
+        status = end.exit_status
+        log.info('%s ends with status %d: %s', job.name, status, end)
+        raise
+    except Exception as error:
+        status = 2 if isinstance(error, errors.UserError) else 1
+        message = (str(error) or type(error).__name__).splitlines()[0]
+        job.marks.write_failed(job.name, message, supervisor.heart.identity)
+        raise
+    finally:
+        supervisor.stop(status)
+
+
+class _Trainer:
+    """The chief, or a worker."""
+
+    def __init__(
+        self,
+        job: Job,
+        supervisor: supervision.Supervisor,
+        session_config: tf1.ConfigProto,
+        parts: Parts,
+    ):
+        self._job = job
+        self._supervisor = supervisor
+        self._session_config = session_config
+        self._parts = parts
+        self._is_chief = job.cluster.is_chief
+        self._sessions = 0
+        self._attempts = 0
+        self._agreement = agreed_stop.StopAgreement(job.marks.folder, self._is_chief)
+
+    def run(self) -> Metrics:
+        """Trains, and ends the job where this is the chief."""
+        reason = 'num_steps'
+        if self._job.marks.finished() is None:
+            train = self._train_all_reduce if self._job.is_all_reduce else self._train
+            reason = train() or reason
+        elif not self._is_chief:
+            log.info('the job is finished: %s has nothing to do', self._job.name)
+        # What ended the session may be a signal or a verdict.
+        preemption.raise_if_requested()
+        self._supervisor.raise_verdict()
+        return self._finish(reason) if self._is_chief else {}
+
+    def _finish(self, reason: str) -> Metrics:
+        if self._job.marks.finished() is None:
+            self._job.marks.write_finished(reason)
+        if self._parts.create_evaluator is not None and self._supervisor.has_evaluator():
+            return {}
+        log.info('no evaluator: the chief does what comes at the end')
+        return self._parts.finish()
+
+    def _train(self) -> Optional[str]:
+        """With parameter servers: once, and again after each loss of one.
+
+        Returns:
+            Why training has ended before its last step; None when it has not.
+        """
+        server = None
+        while True:
+            if server is None:
+                server = parameter_server.start_server(self._job, self._session_config)
+            if not self._wait():
+                return None
+            stop = self._stop_hook()
+            try:
+                self._parts.create_estimator().train(
+                    self._parts.create_input_fn(),
+                    hooks=self._hooks(stop),
+                    max_steps=self._job.train_config.num_steps or None,
+                )
+                return stop.reason
+            except _SERVER_LOSS as error:
+                self._attempts += 1
+                preemption.raise_if_requested()
+                self._supervisor.raise_verdict()
+                if self._attempts >= _MOST_ATTEMPTS:
+                    raise
+                log.warning(
+                    '%s has lost its session and opens another: %s',
+                    self._job.name,
+                    str(error).splitlines()[0],
+                )
+                time.sleep(_ATTEMPT_SECONDS)
+
+    def _wait(self) -> bool:
+        """Waits for who is needed to begin; False when the job is finished."""
+        self._supervisor.heart.tell(heartbeats.WAITING)
+        job = self._job
+
+        def give_up() -> bool:
+            self._supervisor.raise_verdict()
+            return job.marks.finished() is not None
+
+        def idle_chief() -> List[str]:
+            trains = self._supervisor.watch.state(job.chief) == heartbeats.TRAINING
+            return [] if trains else [job.chief]
+
+        options = {'timeout_seconds': job.wait_timeout_seconds, 'give_up': give_up}
+        ready = waiting.wait_for(
+            lambda: job.not_listening(job.servers), who=job.name, until='to listen', **options
+        )
+        if self._is_chief or not ready:
+            return ready
+        return waiting.wait_for(idle_chief, who=job.name, until='to train', **options)
+
+    def _train_all_reduce(self) -> Optional[str]:
+        """All trainers together; who loses one ends, to be started again with all."""
+        if not gang.form(self._job, self._supervisor):
+            return None
+        stop = self._stop_hook()
+        train_spec = tf.estimator.TrainSpec(
+            self._parts.create_input_fn(),
+            max_steps=self._job.train_config.num_steps or None,
+            hooks=self._hooks(stop),
+        )
+        # Not used by a trainer, but no TrainSpec goes without.
+        eval_spec = tf.estimator.EvalSpec(self._parts.create_input_fn())
+        try:
+            tf.estimator.train_and_evaluate(self._parts.create_estimator(), train_spec, eval_spec)
+        except tf.errors.OpError as error:
+            preemption.raise_if_requested()
+            self._raise_if_peer_lost(error)
+            raise
+        return stop.reason
+
+    def _raise_if_peer_lost(self, error: tf.errors.OpError) -> None:
+        """Gives the supervisor the time to find out whether another trainer is gone."""
+        log.warning('%s: %s', self._job.name, str(error).splitlines()[0])
+        deadline = time.monotonic() + 3 * heartbeats.LEAST_SECONDS
+        while time.monotonic() < deadline:
+            self._supervisor.raise_verdict()
+            time.sleep(waiting.POLL_SECONDS)
+
+    def _stop_hook(self) -> agreed_stop.AgreedStopHook:
+        stopping = self._parts.create_stopping() if self._is_chief else None
+        chief_address = self._job.address(self._job.chief)
+        return agreed_stop.AgreedStopHook(
+            self._agreement,
+            {} if stopping is None else {EARLY_STOPPING: stopping.another_says_stop},
+            nobody_answers=lambda: not waiting.is_listening(chief_address),
+        )
+
+    def _hooks(self, stop: agreed_stop.AgreedStopHook) -> List[tf.estimator.SessionRunHook]:
+        own = cluster_session.ClusterSessionHook(
+            self._session_opened,
+            self._step_done,
+            should_end=lambda: self._supervisor.verdict is not None,
+        )
+        return [own, stop, *(self._parts.chief_hooks if self._is_chief else ())]
+
+    def _session_opened(self, step: int) -> None:
+        self._sessions += 1
+        if self._job.is_all_reduce and self._sessions > 1:
+            raise ending.PeerLost(
+                'a trainer of the all-reduce job is gone: all are started again together, and go '
+                'on from the last checkpoint.'
+            )
+        self._supervisor.heart.tell(heartbeats.TRAINING, step=step)
+        again = '' if self._sessions == 1 else f' again (session {self._sessions})'
+        log.info('%s trains%s, from step %d', self._job.name, again, step)
+
+    def _step_done(self, step: int) -> None:
+        self._attempts = 0
+        self._supervisor.heart.at_step(step)

@@ -1,0 +1,227 @@
+"""What goes on beside a task's work: its heartbeat, and an eye on the job and the other tasks.
+
+The main thread may be inside a training step that never ends, so this is a thread. It finds a
+verdict, which the main thread acts on where it can (a hook asks for the end, a loop raises); when
+it does not in time, the thread ends the process.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import threading
+import time
+from typing import Dict, Optional
+
+from estimator_lib import errors
+from estimator_lib.cluster import ending, heartbeats
+from estimator_lib.cluster.job import EVALUATOR, Job
+from estimator_lib.hooks import preemption
+
+log = logging.getLogger('estimator_lib')
+
+LOOK_SECONDS = 1.0
+REPORT_SECONDS = 30.0
+# How long the main thread has to act on a verdict.
+GRACE_SECONDS = 15.0
+PEER_LOST_GRACE_SECONDS = 3.0
+# A trainer of a finished job has left by then, or hangs in a step that nobody answers any more.
+FINISHED_GRACE_SECONDS = 20.0
+_USER_ERROR_STATUS = 2
+_TOLD_TO_END_STATUS = 143
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """Why this task is to end.
+
+    Attributes:
+        status: of the process.
+        message: why.
+        since: when that was found, by the monotonic clock.
+    """
+
+    status: int
+    message: str
+    since: float
+
+
+class Supervisor:
+    """The thread, and what it has found.
+
+    Args:
+        job: which this process is a task of.
+
+    Attributes:
+        heart: this task's heartbeat.
+        watch: those of the others.
+        members: of an all-reduce job that has formed, the identity of each trainer.
+    """
+
+    def __init__(self, job: Job):
+        self._job = job
+        count = len(job.others) + 1
+        self.heart = heartbeats.Heart(job.marks.folder, job.name)
+        self.watch = heartbeats.Watch(
+            job.marks.folder, job.others, heartbeats.silent_seconds(count)
+        )
+        self.members: Dict[str, str] = {}
+        self._beat_seconds = heartbeats.beat_seconds(count)
+        self._next_beat = 0.0
+        self._verdict: Optional[Verdict] = None
+        self._reported: Dict[str, float] = {}
+        self._unreachable_since: Dict[str, float] = {}
+        self._finished_since: Optional[float] = None
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name='supervisor', daemon=True)
+
+    def start(self) -> None:
+        """Begins."""
+        self.heart.beat()
+        self._thread.start()
+
+    def stop(self, status: int) -> None:
+        """Ends, and tells the others with what status this task does."""
+        self._stopped.set()
+        self._thread.join()
+        self.heart.tell(heartbeats.ENDED, status=status)
+
+    @property
+    def verdict(self) -> Optional[Verdict]:
+        """Why this task is to end; None when it need not."""
+        return self._verdict
+
+    def raise_verdict(self) -> None:
+        """Ends the task here, when it is to end.
+
+        Raises:
+            errors.ClusterError: the job has failed, or another task is silent for too long.
+            ending.PeerLost: all tasks are to be started again.
+        """
+        verdict = self._verdict
+        if verdict is None:
+            return
+        if verdict.status == ending.PEER_LOST_STATUS:
+            raise ending.PeerLost(verdict.message)
+        raise errors.ClusterError(verdict.message)
+
+    def _run(self) -> None:
+        while not self._stopped.wait(LOOK_SECONDS):
+            now = time.monotonic()
+            if now >= self._next_beat:
+                self._next_beat = now + self._beat_seconds
+                self.heart.beat()
+                self.watch.look()
+                self._report_silence(now)
+            self._judge(now)
+            self._enforce(now)
+
+    def _report_silence(self, now: float) -> None:
+        for name in self.watch.names:
+            silent = self.watch.silence(name)
+            ended = self.watch.last(name).get('state') == heartbeats.ENDED
+            if silent < self.watch.silent_after or ended:
+                if self._reported.pop(name, None) is not None and not ended:
+                    log.info('%s answers again', name)
+            elif self.watch.was_alive(name) and now >= self._reported.get(name, 0.0):
+                self._reported[name] = now + REPORT_SECONDS
+                step = self.watch.last(name).get('step')
+                place = '' if step is None else f' (it was at step {step})'
+                log.warning('%s has not answered for %.0f s%s', name, silent, place)
+
+    def _judge(self, now: float) -> None:
+        if self._verdict is not None:
+            return
+        failure = self._job.marks.failure()
+        if failure is not None:
+            self._find(_USER_ERROR_STATUS, f'the job has failed: {failure}', now)
+        elif self.members:
+            self._judge_members(now)
+        elif self.heart.state in (heartbeats.TRAINING, heartbeats.SERVING, heartbeats.EVALUATING):
+            self._judge_silence(now, _USER_ERROR_STATUS)
+
+    def _judge_silence(self, now: float, status: int) -> None:
+        for name in self._job.needed:
+            silent = self.watch.silence(name)
+            if silent >= self._job.wait_timeout_seconds:
+                self._find(
+                    status,
+                    f'{self._job.name} cannot go on without {name}, which has not answered for '
+                    f'{silent:.0f} s, longer than train_config.cluster.wait_timeout_seconds.',
+                    now,
+                )
+                return
+
+    def _judge_members(self, now: float) -> None:
+        """Whether a trainer of an all-reduce job is gone: the others then hang in their step."""
+        for name, identity in self.members.items():
+            if name == self._job.name:
+                continue
+            last = self.watch.last(name)
+            if last.get('identity') != identity:
+                self._lost(name, 'has been started again', now)
+            elif last.get('state') == heartbeats.ENDED:
+                if last.get('status') not in (0, _TOLD_TO_END_STATUS):
+                    self._lost(name, f'has ended with status {last.get("status")}', now)
+            elif self._is_gone(name, now):
+                self._lost(name, f'({self._job.address(name)}) takes no connections any more', now)
+        self._judge_silence(now, ending.PEER_LOST_STATUS)
+
+    def _is_gone(self, name: str, now: float) -> bool:
+        """Whether nobody has listened at a trainer's address for some seconds."""
+        if self.heart.state != heartbeats.TRAINING or not self._job.not_listening([name]):
+            self._unreachable_since.pop(name, None)
+            return False
+        # Twice: one that has just ended in good order has said so by then.
+        return now - self._unreachable_since.setdefault(name, now) >= 2 * self._beat_seconds
+
+    def _lost(self, name: str, what: str, now: float) -> None:
+        self._find(
+            ending.PEER_LOST_STATUS,
+            f'{name} {what}: the trainers of an all-reduce job are started again together, and go '
+            'on from the last checkpoint.',
+            now,
+        )
+
+    def _find(self, status: int, message: str, now: float) -> None:
+        if self._verdict is None:
+            self._verdict = Verdict(status, message, now)
+
+    def _enforce(self, now: float) -> None:
+        """Ends the process when the main thread does not."""
+        verdict = self._verdict
+        if verdict is not None:
+            is_lost = verdict.status == ending.PEER_LOST_STATUS
+            grace = PEER_LOST_GRACE_SECONDS if is_lost else GRACE_SECONDS
+            if now - verdict.since >= grace:
+                self._leave(verdict.status, verdict.message)
+        if self._job.trains:
+            self._leave_without_servers()
+        if self._job.trains and not self._job.cluster.is_chief:
+            self._leave_finished(now)
+
+    def _leave_without_servers(self) -> None:
+        """Told to end without parameter servers, there is nothing that could be saved."""
+        if self.heart.state != heartbeats.TRAINING or not preemption.noticed():
+            return
+        gone = self._job.not_listening(self._job.servers)
+        if gone:
+            message = f'told to end, and {", ".join(gone)} is gone: the last checkpoint stays'
+            self._leave(_TOLD_TO_END_STATUS, message)
+
+    def _leave_finished(self, now: float) -> None:
+        if self._finished_since is None:
+            chief_ended = self.watch.last(self._job.chief).get('state') == heartbeats.ENDED
+            if chief_ended and self._job.marks.finished() is not None:
+                self._finished_since = now
+        elif now - self._finished_since >= FINISHED_GRACE_SECONDS:
+            log.info('the job is finished, and %s has nothing to save', self._job.name)
+            self._leave(0, '')
+
+    def _leave(self, status: int, message: str) -> None:
+        self.heart.tell(heartbeats.ENDED, status=status)
+        ending.leave_now(status, message)
+
+    def has_evaluator(self) -> bool:
+        """Whether the job has a task that evaluates."""
+        return 'evaluator' in self._job.cluster.addresses or self.watch.is_alive(EVALUATOR)

@@ -1,0 +1,92 @@
+"""Waiting for other tasks: never in silence, never for ever."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from typing import Callable, List, Sequence
+
+from estimator_lib import errors
+from estimator_lib.hooks import preemption
+
+log = logging.getLogger('estimator_lib')
+
+FIRST_REPORT_SECONDS = 5.0
+REPORT_SECONDS = 30.0
+POLL_SECONDS = 0.25
+_CONNECT_SECONDS = 2.0
+
+
+def wait_for(
+    missing: Callable[[], Sequence[str]],
+    *,
+    who: str,
+    until: str,
+    timeout_seconds: float,
+    give_up: Callable[[], bool] = lambda: False,
+) -> bool:
+    """Waits until nobody is missing.
+
+    Args:
+        missing: the names of the tasks that are still waited for.
+        who: waits.
+        until: what these are expected to do: `to listen`.
+        timeout_seconds: after which it is an error.
+        give_up: whether there is no need to wait any more; it may raise.
+
+    Returns:
+        False when there was no need any more.
+
+    Raises:
+        errors.ClusterError: the time is over.
+        preemption.Preempted: the process was told to end.
+    """
+    started = time.monotonic()
+    next_report = FIRST_REPORT_SECONDS
+    while True:
+        preemption.raise_if_requested()
+        if give_up():
+            return False
+        names = list(missing())
+        waited = time.monotonic() - started
+        if not names:
+            if waited > FIRST_REPORT_SECONDS:
+                log.info('%s has waited %.0f s; now it goes on', who, waited)
+            return True
+        if waited >= timeout_seconds:
+            raise errors.ClusterError(
+                f'{who} has waited {waited:.0f} s for {_list(names)} {until}, as long as '
+                'train_config.cluster.wait_timeout_seconds says; expected: all tasks of TF_CONFIG '
+                'are started, and reach each other and the same model_dir.'
+            )
+        if waited >= next_report:
+            next_report = REPORT_SECONDS * (1 + waited // REPORT_SECONDS)
+            log.info(
+                '%s waits for %s %s: %.0f s (gives up after %g s)',
+                who,
+                _list(names),
+                until,
+                waited,
+                timeout_seconds,
+            )
+        time.sleep(POLL_SECONDS)
+
+
+def is_listening(address: str) -> bool:
+    """Whether a process takes connections at `host:port`.
+
+    A process that is stopped (SIGSTOP) does: its kernel answers.
+    """
+    host, _, port = address.rpartition(':')
+    try:
+        with socket.create_connection((host.strip('[]'), int(port)), timeout=_CONNECT_SECONDS):
+            return True
+    except OSError:
+        return False
+
+
+def _list(names: Sequence[str], most: int = 8) -> str:
+    shown: List[str] = list(names[:most])
+    rest = f' and {len(names) - most} more' if len(names) > most else ''
+    return ', '.join(shown) + rest
