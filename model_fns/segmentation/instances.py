@@ -162,25 +162,37 @@ class InstanceGrouping:
         return np.isin(np.arange(self.num_classes), self.thing_classes)
 
 
+def find_peaks(heatmap: tf.Tensor, threshold: float, window: int) -> tf.Tensor:
+    """Where heat maps are at least as high as in all of the square around.
+
+    Of equally high pixels in reach of each other only the last by rows and columns is a peak.
+
+    Args:
+        heatmap: float32 [B, H, W], of at most 2^24 pixels each.
+        threshold: a peak is at least this high.
+        window: side of the square in pixels, odd.
+
+    Returns:
+        bool [B, H, W].
+    """
+    is_highest = tf.equal(heatmap, _largest_around(heatmap, window)) & (heatmap >= threshold)
+    height, width = tf.shape(heatmap)[1], tf.shape(heatmap)[2]
+    order = tf.cast(tf.reshape(tf.range(1, height * width + 1), [height, width]), tf.float32)
+    order = tf.where(is_highest, order, 0.0)
+    return is_highest & tf.equal(order, _largest_around(order, window))
+
+
 def find_centers(heatmap: tf.Tensor, threshold: float, window: int, max_centers: int) -> Centers:
     """The highest peaks of heat maps.
 
-    A peak is at least as high as all pixels of the square around it; of equal ones in reach of each
-    other it is the last by rows and columns.
-
     Args:
         heatmap: float32 [B, H, W].
-        threshold: lower peaks are none.
-        window: side of the square in pixels, odd.
+        threshold: see `find_peaks`.
+        window: see `find_peaks`.
         max_centers: K.
     """
-    highest = _largest_around(heatmap, window)
-    is_peak = tf.equal(heatmap, highest) & (heatmap >= threshold)
     height, width = tf.shape(heatmap)[1], tf.shape(heatmap)[2]
-    # From 1, exact in float32 up to 4096 x 4096 pixels.
-    order = tf.cast(tf.reshape(tf.range(1, height * width + 1), [height, width]), tf.float32)
-    order = tf.where(is_peak, order, 0.0)
-    is_peak &= tf.equal(order, _largest_around(order, window))
+    is_peak = find_peaks(heatmap, threshold, window)
     flat = tf.reshape(tf.where(is_peak, heatmap, -np.inf), [-1, height * width])
     # So many can be asked for even of a tiny map.
     flat = tf.pad(flat, [[0, 0], [0, max_centers]], constant_values=-np.inf)

@@ -12,14 +12,13 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns import images
-from model_fns.segmentation import fields, targets
+from model_fns.segmentation import fields, sizes, targets
+from model_fns.segmentation.image_pyramid import MERGED_LOGITS
 from protos import segmentation_pb2
 
 LogitsByScale = Mapping[str, tf.Tensor]
 
-# The logits of all scales together; those of one are `logits_0.50`.
-MERGED_LOGITS = 'merged_logits'
+# Of the names of the logits of one scale: `logits_0.50`.
 _SCALE_PREFIX = 'logits_'
 
 # What a mean over no pixels is divided by.
@@ -192,16 +191,12 @@ def mean_of_largest(losses: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
 
 def resize_like(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     """Logits at the size of labels: float32 [B, H, W, channels]."""
-    height, width = _size(labels)
-    return images.resize(logits, height, width, align_corners=True)
+    return sizes.resize(logits, sizes.size_of(labels))
 
 
 def labels_at_logits(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     """Labels at the size of logits: int32 [B, h, w], those of the nearest pixels."""
-    height, width = _size(logits)
-    return images.resize(
-        labels[..., tf.newaxis], height, width, method='nearest', align_corners=True
-    )[..., 0]
+    return sizes.resize(labels[..., tf.newaxis], sizes.size_of(logits), 'nearest')[..., 0]
 
 
 def _each_scale(
@@ -260,10 +255,3 @@ def _share_of_hard_pixels(
 def _weighted_mean(values: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
     """0 where all weights are."""
     return tf.math.divide_no_nan(tf.reduce_sum(values * weights), tf.reduce_sum(weights))
-
-
-def _size(pixels: tf.Tensor) -> Sequence[tf.Tensor]:
-    """Height and width of a batch: numbers where they are static."""
-    dynamic = tf.shape(pixels)
-    height, width = pixels.shape[1:3].as_list()
-    return height or dynamic[1], width or dynamic[2]
