@@ -20,8 +20,14 @@ _DEPTH_AT = 24
 _KIND_AT = 25
 _HEADER_START, _HEADER_END = 12, 29  # what the header's CRC is of: its name and 13 bytes
 _CHUNK_EXTRA = 12  # length, name and CRC of a chunk
-_GREY, _COLOR, _PALETTE, _GREY_ALPHA = 0, 2, 3, 4
-_KINDS = {_GREY: 'grey', _COLOR: 'colour', _PALETTE: 'palette', _GREY_ALPHA: 'grey and alpha'}
+_GREY, _PALETTE, _GREY_ALPHA = 0, 3, 4
+_KINDS = {
+    _GREY: 'grey',
+    2: 'colour',
+    _PALETTE: 'palette',
+    _GREY_ALPHA: 'grey and alpha',
+    6: 'colour and alpha',
+}
 
 # By the bits of a pixel: what the decoder multiplies an id by to fill 16 bits.
 _FILLED = np.array([65535 // (2**bits - 1) if bits else 1 for bits in range(17)], np.int32)
@@ -32,7 +38,8 @@ class PngKind(NamedTuple):
 
     Attributes:
         bits: of a channel.
-        color: `grey`, `colour`, `palette`, `grey and alpha`, or the number of another kind.
+        color: `grey`, `colour`, `palette`, `grey and alpha`, `colour and alpha`, or the number of
+            another kind.
     """
 
     bits: int

@@ -19,7 +19,16 @@ import tqdm
 
 from estimator_lib import errors, logs
 from model_fns import images
-from model_fns.datasets import coco, codecs, folders, records, sources, voc  # noqa: F401  (they register themselves)
+from model_fns.datasets import (  # noqa: F401  (they register themselves)
+    coco,
+    codecs,
+    folders,
+    instances,
+    masks,
+    records,
+    sources,
+    voc,
+)
 from model_fns.datasets.sources import Item, Source
 from model_fns.label_map import LabelMap
 
@@ -151,11 +160,25 @@ def create_parser() -> argparse.ArgumentParser:
         dest='format',
         required=True,
         choices=list(sources.SOURCES),
-        help='folders: one folder a class; voc: Pascal VOC XML; coco: instances JSON',
+        help='folders: one folder a class; voc: Pascal VOC XML; coco: instances JSON; masks: PNGs '
+        'of class ids; instances: PNGs of instance ids',
     )
     parser.add_argument('--images', required=True, help='folder of the images')
-    parser.add_argument('--annotations', help='voc: folder of the XML files; coco: the JSON file')
+    parser.add_argument(
+        '--annotations',
+        help='voc: folder of the XML files; coco: the JSON file; masks, instances: folder of PNGs '
+        "with the images' stems",
+    )
     parser.add_argument('--no_masks', action='store_true', help="coco: leave objects' masks out")
+    parser.add_argument(
+        '--ignore_label',
+        type=int,
+        help='masks, instances: value of pixels that count for nothing (default: 255 for masks, '
+        'none for instances)',
+    )
+    parser.add_argument(
+        '--class_name', default='object', help="instances: the objects' class (default object)"
+    )
     parser.add_argument('--list', help='file with the stems of the images to take, one a line')
     parser.add_argument(
         '--label_map', required=True, help='read when it exists, written when it does not'

@@ -1,0 +1,123 @@
+"""What `--from=masks` and `--from=instances` share: one PNG of ids beside each image."""
+
+from __future__ import annotations
+
+import abc
+import os
+from typing import Iterable, List, Optional, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib import errors
+from model_fns import id_images, images
+from model_fns.datasets import codecs, records, sources
+from model_fns.datasets.sources import Item, Source
+
+tf1 = tf.compat.v1
+
+MAX_BYTE = 255
+_MOST_LISTED = 10
+
+
+class IdCodec:
+    """Decodes PNGs of ids, those with a palette too; safe to use from several threads."""
+
+    def __init__(self):
+        graph = tf.Graph()
+        with graph.as_default():
+            encoded = tf1.placeholder(tf.string, [])
+            ids = id_images.decode(encoded, 'the annotation')
+        config = tf1.ConfigProto(intra_op_parallelism_threads=1, device_count={'GPU': 0})
+        self._decode = tf1.Session(graph=graph, config=config).make_callable(ids, [encoded])
+
+    def decode(self, encoded: bytes) -> np.ndarray:
+        """int32 [height, width]: the grey values, or the indices into the palette.
+
+        Raises:
+            errors.DataError: it is no PNG, one of colours, or damaged; the message names no file.
+        """
+        try:
+            grey = id_images.without_palette(encoded)
+            problem = id_images.problem_with(grey)
+            if problem is None:
+                return self._decode(grey)
+        except tf.errors.InvalidArgumentError:
+            problem = 'damaged'
+        raise errors.DataError(f'the annotation is {problem}.')
+
+
+class IdPngs(Source):
+    """Images in one folder, `<stem>.png` for each in another.
+
+    Args:
+        image_folder: of the images.
+        annotation_folder: of the PNGs.
+    """
+
+    def __init__(self, image_folder: str, annotation_folder: str):
+        self._image_folder = image_folder
+        self._annotation_folder = annotation_folder
+        self._codec = IdCodec()
+
+    def items(self) -> List[Item]:
+        """See `Source`: the images that have an annotation, which is the path of its file."""
+        stems = sources.by_stem(sources.images_in(self._image_folder))
+        annotations = self._annotations()
+        items = [
+            Item(stem, path, os.path.basename(path), annotations[stem])
+            for stem, path in stems.items()
+            if stem in annotations
+        ]
+        if not items:
+            raise errors.DataError(
+                f'--annotations: {self._annotation_folder} has no PNG file with the stem of any of '
+                f'the {len(stems)} images in {self._image_folder}.'
+            )
+        return items
+
+    def problems(self) -> Sequence[str]:
+        """See `Source`: annotations without an image."""
+        stems = sources.by_stem(sources.images_in(self._image_folder))
+        return [
+            f'{path}: no image in {self._image_folder} has this stem.'
+            for stem, path in self._annotations().items()
+            if stem not in stems
+        ]
+
+    @abc.abstractmethod
+    def features(self, item, header, classes) -> records.Features:
+        """See `Source`."""
+
+    def _annotations(self):
+        paths = sources.images_in(self._annotation_folder)
+        return sources.by_stem([path for path in paths if path.lower().endswith('.png')])
+
+    def _ids(self, item: Item, header: Optional[images.ImageHeader] = None) -> np.ndarray:
+        """int32 [height, width] of an item's annotation, which has the size of the image."""
+        with tf.io.gfile.GFile(str(item.annotation), 'rb') as file:
+            encoded = file.read()
+        ids = self._codec.decode(encoded)
+        if header is not None:
+            sources.check_size(header, *ids.shape)
+        return ids
+
+
+def class_features(classes: np.ndarray) -> records.Features:
+    """Class ids of pixels as records have them.
+
+    Args:
+        classes: int [height, width].
+    """
+    dtype = np.uint8 if classes.max(initial=0) <= MAX_BYTE else np.uint16
+    return {
+        'image/segmentation/class/encoded': codecs.encode_png(classes.astype(dtype)),
+        'image/segmentation/class/format': 'png',
+    }
+
+
+def listed(values: Iterable[int]) -> str:
+    """Some of the values, for a message."""
+    values = list(values)
+    more = ', ..' if len(values) > _MOST_LISTED else ''
+    return ', '.join(str(value) for value in values[:_MOST_LISTED]) + more

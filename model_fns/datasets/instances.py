@@ -1,0 +1,104 @@
+"""`--from=instances`: objects of one class, as PNGs of instance ids.
+
+The records serve segmentation (class ids, instance ids) and detection (boxes, masks).
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import List, Optional, Sequence
+
+import numpy as np
+
+from estimator_lib import errors
+from model_fns import images
+from model_fns.datasets import codecs, id_pngs, records, sources
+from model_fns.datasets.sources import Item, Source
+from model_fns.label_map import LabelMap
+
+_NO_INSTANCE = 0
+_IGNORED_CLASS = 255
+
+
+class Instances(id_pngs.IdPngs):
+    """Images in one folder, `<stem>.png` of instance ids for each in another.
+
+    Args:
+        image_folder: of the images.
+        annotation_folder: of the PNGs: of up to 16 bits, grey or with a palette.
+        class_name: what all the objects are.
+        ignore_label: a value that is no instance, of pixels that count for nothing; None: there is
+            none.
+    """
+
+    def __init__(
+        self,
+        image_folder: str,
+        annotation_folder: str,
+        class_name: str = 'object',
+        ignore_label: Optional[int] = None,
+    ):
+        super().__init__(image_folder, annotation_folder)
+        self._class_name = class_name
+        self._ignore_label = ignore_label
+
+    def class_names(self, items: Sequence[Item]) -> List[str]:
+        """See `Source`: the one class."""
+        return [self._class_name]
+
+    def features(
+        self, item: Item, header: images.ImageHeader, classes: LabelMap
+    ) -> records.Features:
+        """See `Source`."""
+        class_id = self._class_id(classes)
+        ids = self._ids(item, header)
+        is_ignored = np.zeros(ids.shape, bool)
+        if self._ignore_label is not None:
+            is_ignored = ids == self._ignore_label
+            ids = np.where(is_ignored, _NO_INSTANCE, ids)
+        semantic = np.where(ids != _NO_INSTANCE, class_id, 0)
+        semantic[is_ignored] = _IGNORED_CLASS
+        return {
+            **id_pngs.class_features(semantic),
+            'image/segmentation/instance/encoded': codecs.encode_png(ids.astype(np.uint16)),
+            **self._objects(ids, class_id, classes, header),
+        }
+
+    def _class_id(self, classes: LabelMap) -> int:
+        """That of the class's name, or the one of a label map with one class."""
+        if self._class_name in classes or len(classes.names) > 1:
+            return sources.class_id(classes, self._class_name)
+        return classes.max_id
+
+    def _objects(
+        self, ids: np.ndarray, class_id: int, classes: LabelMap, header: images.ImageHeader
+    ) -> records.Features:
+        """Each instance as detection has it."""
+        instances, areas = np.unique(ids[ids != _NO_INSTANCE], return_counts=True)
+        masks = [(ids == instance) for instance in instances]
+        count = len(masks)
+        name = classes.item(class_id).name
+        boxes = np.array([_box(mask) for mask in masks]).reshape(-1, 4)
+        return {
+            **sources.box_features(boxes, [class_id] * count, [name] * count, header),
+            'image/object/is_crowd': np.zeros(count, np.int64),
+            'image/object/area': areas.astype(np.float32),
+            'image/object/mask': [codecs.encode_png(mask.astype(np.uint8)) for mask in masks],
+        }
+
+
+def _box(mask: np.ndarray) -> List[int]:
+    """ymin, xmin, ymax, xmax in pixels: the last ones are beyond the last pixel."""
+    rows, columns = (np.flatnonzero(mask.any(axis=axis)) for axis in (1, 0))
+    return [rows[0], columns[0], rows[-1] + 1, columns[-1] + 1]
+
+
+@sources.SOURCES.register('instances')
+def _from_arguments(arguments: argparse.Namespace) -> Source:
+    if not arguments.annotations:
+        raise errors.UserError(
+            '--from=instances needs --annotations=DIR, the folder of the PNG files.'
+        )
+    return Instances(
+        arguments.images, arguments.annotations, arguments.class_name, arguments.ignore_label
+    )

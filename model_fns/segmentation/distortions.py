@@ -1,0 +1,117 @@
+"""What an image may be varied by beside its size and place: colours, blur, rotation.
+
+Everything takes the random numbers it needs, uniform in [0, 1), and draws none.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Dict, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+_CHANNELS = 3
+
+
+def shift_brightness(image: tf.Tensor, uniform: tf.Tensor, most: float) -> tf.Tensor:
+    """Adds up to `most` of the full range, either way, to all pixels of a float32 image."""
+    return _in_range(image + (2.0 * uniform - 1.0) * (255.0 * most))
+
+
+def scale_contrast(image: tf.Tensor, uniform: tf.Tensor, most: float) -> tf.Tensor:
+    """Multiplies distances from each channel's mean by 1 / `most` to `most`."""
+    factor = _factor(uniform, most)
+    return _in_range(tf.raw_ops.AdjustContrastv2(images=image, contrast_factor=factor))
+
+
+def scale_saturation(image: tf.Tensor, uniform: tf.Tensor, most: float) -> tf.Tensor:
+    """Multiplies the saturation by 1 / `most` to `most`."""
+    scale = _factor(uniform, most)
+    return _in_range(tf.raw_ops.AdjustSaturation(images=image, scale=scale))
+
+
+def blur_of_motion(
+    image: tf.Tensor, direction: tf.Tensor, length: tf.Tensor, most: int
+) -> tf.Tensor:
+    """The image as a camera sees it that moves along a line.
+
+    A pixel becomes the mean of those on the line around it that are in the image.
+
+    Args:
+        image: float32 [height, width, 3].
+        direction: uniform; of the line, any.
+        length: uniform; of the line, from 1 to `most` pixels.
+        most: in pixels.
+    """
+    kernel = _line(math.pi * direction, 1.0 + length * (most - 1.0), most // 2)[..., None, None]
+    ones = tf.ones(tf.concat([[1], tf.shape(image)[:2], [1]], 0))
+    per_channel = tf.tile(kernel, [1, 1, _CHANNELS, 1])
+    sums = tf.nn.depthwise_conv2d(image[tf.newaxis], per_channel, [1, 1, 1, 1], 'SAME')
+    return (sums / tf.nn.conv2d(ones, kernel, 1, 'SAME'))[0]
+
+
+def rotate(
+    image: tf.Tensor,
+    ids: Dict[str, tf.Tensor],
+    uniform: tf.Tensor,
+    most_degrees: float,
+    color: Sequence[float],
+    fillers: Dict[str, int],
+) -> Dict[str, tf.Tensor]:
+    """An image and what belongs to its pixels, turned around the centre.
+
+    Args:
+        image: float32 [height, width, 3]; read between pixels.
+        ids: int32 [height, width] by name; read at the nearest pixel.
+        uniform: where 0.5 is no turn.
+        most_degrees: to either side.
+        color: of the corners that come into view, by channel.
+        fillers: what ids are in these corners, by name.
+
+    Returns:
+        The ids by name, and the image under ''.
+    """
+    angle = (2.0 * uniform - 1.0) * math.radians(most_degrees)
+    size = tf.shape(image)[:2]
+    cosine, sine = tf.cos(angle), tf.sin(angle)
+    middle_y, middle_x = tf.unstack((tf.cast(size, tf.float32) - 1.0) / 2.0)
+    # Where each pixel comes from: columns first.
+    from_x = [cosine, -sine, middle_x - cosine * middle_x + sine * middle_y]
+    from_y = [sine, cosine, middle_y - sine * middle_x - cosine * middle_y]
+    transform = tf.stack([*from_x, *from_y, 0.0, 0.0])[tf.newaxis]
+
+    def turned(values: tf.Tensor, method: str, filler: float) -> tf.Tensor:
+        return tf.raw_ops.ImageProjectiveTransformV3(
+            images=values[tf.newaxis],
+            transforms=transform,
+            output_shape=size,
+            fill_value=tf.constant(filler, tf.float32),
+            interpolation=method,
+            fill_mode='CONSTANT',
+        )[0]
+
+    # The kernel fills all channels with one value: 0 is the colour once that is taken away.
+    color = np.array(color, np.float32)
+    result = {'': turned(image - color, 'BILINEAR', 0.0) + color}
+    for name, values in ids.items():
+        result[name] = turned(values[..., tf.newaxis], 'NEAREST', fillers[name])[..., 0]
+    return result
+
+
+def _line(angle: tf.Tensor, length: tf.Tensor, radius: int) -> tf.Tensor:
+    """How near each pixel around the middle is to a line: [2 * radius + 1, the same], 1 on it."""
+    y, x = np.mgrid[-radius : radius + 1, -radius : radius + 1].astype(np.float32)
+    along = x * tf.cos(angle) + y * tf.sin(angle)
+    across = y * tf.cos(angle) - x * tf.sin(angle)
+    beyond = tf.maximum(tf.abs(along) - (length - 1.0) / 2.0, 0.0)
+    return tf.maximum(1.0 - tf.sqrt(beyond**2 + across**2), 0.0)
+
+
+def _factor(uniform: tf.Tensor, most: float) -> tf.Tensor:
+    """From 1 / most to most; as often below 1 as above."""
+    return tf.exp((2.0 * uniform - 1.0) * math.log(most))
+
+
+def _in_range(image: tf.Tensor) -> tf.Tensor:
+    return tf.clip_by_value(image, 0.0, 255.0)

@@ -1,0 +1,128 @@
+"""Segmentation examples: records to images and ids of the same size, whose values are checked."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.task import Example
+from model_fns import id_images, images
+from model_fns.segmentation import fields
+
+IMAGE_KEY = 'image/encoded'
+CLASSES_KEY = 'image/segmentation/class/encoded'
+INSTANCES_KEY = 'image/segmentation/instance/encoded'
+
+_STRING = tf.io.FixedLenFeature([], tf.string, '')
+_KEYS: Dict[str, Any] = {
+    IMAGE_KEY: tf.io.FixedLenFeature([], tf.string),
+    CLASSES_KEY: tf.io.FixedLenFeature([], tf.string),
+    'image/source_id': _STRING,
+    'image/filename': _STRING,
+}
+_MOST_SHOWN = 10  # wrong values in a message
+
+
+def decode(
+    serialized: tf.Tensor, num_classes: int, ignore_label: int, with_instances: bool = False
+) -> Example:
+    """One record.
+
+    Args:
+        serialized: string scalar, a `tf.train.Example` with an image, and class ids of its size as
+            a grey PNG.
+        num_classes: ids are below it.
+        ignore_label: the one other value that pixels may have.
+        with_instances: whether instance ids are read too.
+
+    Returns:
+        `IMAGE`: uint8 [height, width, 3]; `SEMANTIC`, with instances `INSTANCES`: int32 [height,
+        width]; `TRUE_IMAGE_SHAPE`: int32 [3]; `SOURCE_ID`: string scalar, the file name where the
+        record has no id. Running it fails with `tf.errors.InvalidArgumentError` where sizes differ
+        and where a value is neither a class nor the ignore label: the message has the source and
+        the values.
+    """
+    keys = (
+        {**_KEYS, INSTANCES_KEY: tf.io.FixedLenFeature([], tf.string)} if with_instances else _KEYS
+    )
+    parsed = tf.io.parse_single_example(serialized, keys)
+    given = parsed['image/source_id']
+    source_id = tf.where(tf.equal(given, ''), parsed['image/filename'], given)
+    image = images.decode_image(parsed[IMAGE_KEY])
+    ids = {fields.SEMANTIC: CLASSES_KEY}
+    if with_instances:
+        ids[fields.INSTANCES] = INSTANCES_KEY
+    decoded = {name: id_images.decode(parsed[key], key) for name, key in ids.items()}
+    checks = [_same_size(decoded[name], image, key, source_id) for name, key in ids.items()] + [
+        _known_values(decoded[fields.SEMANTIC], num_classes, ignore_label, source_id)
+    ]
+    with tf.control_dependencies(checks):
+        decoded = {name: tf.identity(values) for name, values in decoded.items()}
+    return {
+        fields.IMAGE: image,
+        fields.TRUE_IMAGE_SHAPE: tf.shape(image),
+        fields.SOURCE_ID: source_id,
+        **decoded,
+    }
+
+
+def problem_with(serialized: bytes, with_instances: bool = False) -> Optional[str]:
+    """What is wrong with a record, by its keys and headers alone; None when nothing is.
+
+    Values of pixels are not looked at: `decode` does that.
+    """
+    try:
+        features = tf.train.Example.FromString(serialized).features.feature
+    except Exception:  # protobuf's DecodeError, of which there is one a runtime
+        return 'not a tf.train.Example'
+    values = {
+        key: b''.join(features[key].bytes_list.value[:1])
+        for key in (IMAGE_KEY, CLASSES_KEY, INSTANCES_KEY)
+    }
+    if not values[IMAGE_KEY]:
+        return f'no {IMAGE_KEY}'
+    try:
+        image = images.image_header(values[IMAGE_KEY])
+    except errors.DataError as error:
+        return f'{IMAGE_KEY}: {str(error).rstrip(".")}'
+    for key in (CLASSES_KEY, INSTANCES_KEY) if with_instances else (CLASSES_KEY,):
+        problem = _problem_with_ids(values[key], image)
+        if problem:
+            return f'{key}: {problem}' if values[key] else f'no {key}'
+    return None
+
+
+def _problem_with_ids(encoded: bytes, image: images.ImageHeader) -> Optional[str]:
+    problem = id_images.problem_with(encoded)
+    if problem is None:
+        header = images.image_header(encoded)
+        if (header.height, header.width) != (image.height, image.width):
+            problem = (
+                f'{header.height} x {header.width} pixels; the image has '
+                f'{image.height} x {image.width}'
+            )
+    return problem
+
+
+def _same_size(ids: tf.Tensor, image: tf.Tensor, key: str, source_id: tf.Tensor) -> tf.Operation:
+    size, expected = tf.shape(ids), tf.shape(image)[:2]
+    sides = [tf.strings.as_string(side) for side in (*tf.unstack(size), *tf.unstack(expected))]
+    parts = [source_id, f': {key} has ', sides[0], ' x ', sides[1], ' pixels; the image has ',
+             sides[2], ' x ', sides[3]]  # fmt: skip
+    same = tf.reduce_all(tf.equal(size, expected))
+    # Without the guard of `tf.debugging.Assert`, a conditional, which is slow to build.
+    return tf.raw_ops.Assert(condition=same, data=[tf.strings.join(parts)])
+
+
+def _known_values(
+    classes: tf.Tensor, num_classes: int, ignore_label: int, source_id: tf.Tensor
+) -> tf.Operation:
+    is_wrong = tf.logical_and(classes >= num_classes, tf.not_equal(classes, ignore_label))
+    wrong = tf.sort(tf.unique(tf.boolean_mask(classes, is_wrong))[0])
+    shown = tf.strings.reduce_join(tf.strings.as_string(wrong[:_MOST_SHOWN]), separator=', ')
+    parts = [source_id, f': {CLASSES_KEY} has the values ', shown,
+             f'; expected classes from 0 to {num_classes - 1}, or {ignore_label} for what is '
+             'ignored']  # fmt: skip
+    return tf.raw_ops.Assert(condition=tf.equal(tf.size(wrong), 0), data=[tf.strings.join(parts)])

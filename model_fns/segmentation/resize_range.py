@@ -1,0 +1,90 @@
+"""The size to which an image is brought before anything else: a range of its sides.
+
+All numbers are whole, so that the graph and the program come to the same sizes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Optional, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib import errors
+from protos import segmentation_pb2
+
+Side = Any  # an int, an int array or an int32 tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class ResizeRange:
+    """The shorter side to `least`, unless the longer one would then be above `most`.
+
+    Attributes:
+        least: of the shorter side, in pixels.
+        most: of the longer side, in pixels; None for no bound.
+        factor: both sides are raised to a multiple of it plus 1; None: they stay.
+        keep_aspect_ratio: False: both sides get the length of the longer one.
+
+    Example: 375 x 500 pixels with `least` 513 and `most` 640 would become 513 x 684, which is too
+    long; they become 480 x 640 (with `factor` 16: `most` counts as 625, 468 x 625 are raised to
+    481 x 625).
+    """
+
+    least: int
+    most: Optional[int] = None
+    factor: Optional[int] = None
+    keep_aspect_ratio: bool = True
+
+    def size(self, height: Side, width: Side) -> Tuple[Side, Side]:
+        """Height and width of the resized image, of the type of those of the image."""
+        ops = tf if tf.is_tensor(height) else np
+        shorter, longer = ops.minimum(height, width), ops.maximum(height, width)
+        target, of = self.least, shorter
+        if self.most is not None:
+            most = self._most()
+            is_too_long = longer * self.least // shorter > most
+            target = ops.where(is_too_long, most, self.least)
+            of = ops.where(is_too_long, longer, shorter)
+        height, width = (self._raised(ops.maximum(s * target // of, 1)) for s in (height, width))
+        if not self.keep_aspect_ratio:
+            height = width = ops.maximum(height, width)
+        return height, width
+
+    def _most(self) -> int:
+        """`most`, lowered so that raising a side to it cannot pass it."""
+        return self.most if self.factor is None else self.most - (self.most - 1) % self.factor
+
+    def _raised(self, side: Side) -> Side:
+        return side if self.factor is None else side + (1 - side) % self.factor
+
+
+def from_config(
+    config: segmentation_pb2.SegmentationPreprocessing, where: str
+) -> Optional[ResizeRange]:
+    """The range that a config asks for; None where images keep their size.
+
+    Args:
+        config: which.
+        where: its own path, for messages.
+
+    Raises:
+        errors.ConfigError: one field is set that means nothing without another, or the bounds
+            contradict each other.
+    """
+    least, most = config.min_resize_value, config.max_resize_value
+    if not least:
+        for field in ('max_resize_value', 'resize_factor'):
+            if getattr(config, field):
+                raise errors.ConfigError(
+                    f'{where}.{field} is {getattr(config, field)}, but min_resize_value is not '
+                    'set; expected both, or neither.'
+                )
+        return None
+    if most and most < least:
+        raise errors.ConfigError(
+            f'{where}: min_resize_value is {least} and max_resize_value {most}; expected '
+            'min_resize_value <= max_resize_value.'
+        )
+    return ResizeRange(least, most or None, config.resize_factor or None, config.keep_aspect_ratio)

@@ -1,0 +1,128 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from model_fns.datasets import codecs, convert
+from model_fns.label_map import LabelMap
+from tests.model_fns.datasets.id_files import png
+
+IDS = np.zeros([6, 8], np.int32)
+IDS[1:4, 2:5] = 1
+IDS[4:, 5:] = 3
+IDS[0, :] = 255
+
+
+def run(folder, *more):
+    try:
+        convert.main(
+            [
+                '--from=masks',
+                f'--images={folder / "images"}',
+                f'--annotations={folder / "labels"}',
+                f'--label_map={folder / "map.pbtxt"}',
+                f'--output_prefix={folder / "out" / "train"}',
+                '--num_shards=1',
+                *more,
+            ]
+        )
+    except SystemExit as ending:
+        return ending.code
+    return 0
+
+
+def write(folder, stem, annotation, size=(6, 8)):
+    for name in ('images', 'labels'):
+        (folder / name).mkdir(exist_ok=True)
+    image = np.random.default_rng(0).integers(0, 256, (*size, 3)).astype(np.uint8)
+    (folder / 'images' / f'{stem}.png').write_bytes(codecs.encode_png(image))
+    if annotation is not None:
+        (folder / 'labels' / f'{stem}.png').write_bytes(annotation)
+
+
+def classes_of(folder):
+    """Class ids of each record by source id."""
+    found = {}
+    for path in (folder / 'out').glob('*.tfrecord'):
+        for serialized in tf.compat.v1.io.tf_record_iterator(str(path)):
+            feature = tf.train.Example.FromString(serialized).features.feature
+            encoded = feature['image/segmentation/class/encoded'].bytes_list.value[0]
+            assert feature['image/segmentation/class/format'].bytes_list.value == [b'png']
+            source_id = feature['image/source_id'].bytes_list.value[0].decode()
+            found[source_id] = tf.io.decode_png(encoded, dtype=tf.uint8).numpy()[..., 0]
+    return found
+
+
+def test_grey_files_and_palettes_give_the_same_ids(tmp_path):
+    write(tmp_path, 'grey', png(IDS))
+    write(tmp_path, 'palette', png(IDS, 8, palette=True))
+    write(tmp_path, 'few', png(np.minimum(IDS, 3), 2, palette=True))
+    write(tmp_path, 'no_label', None)
+    assert run(tmp_path) == 0
+    found = classes_of(tmp_path)
+    assert sorted(found) == ['few.png', 'grey.png', 'palette.png']
+    np.testing.assert_array_equal(found['grey.png'], IDS)
+    np.testing.assert_array_equal(found['palette.png'], IDS)
+    np.testing.assert_array_equal(found['few.png'], np.minimum(IDS, 3))
+    names = LabelMap.read(str(tmp_path / 'map.pbtxt')).names
+    assert names == {1: 'class_1', 2: 'class_2', 3: 'class_3'}
+
+
+def test_values_that_are_no_class_are_named_with_the_file(tmp_path, capsys):
+    LabelMap.from_names(['cat', 'dog']).write(str(tmp_path / 'map.pbtxt'))
+    write(tmp_path, 'good', png(np.minimum(IDS, 2)))
+    wrong = IDS.copy()
+    wrong[2, 2] = 77
+    write(tmp_path, 'wrong', png(wrong))
+    assert run(tmp_path) == 2
+    said = capsys.readouterr().err
+    assert 'wrong.png has the values 3, 77; expected ids of the label map (1, 2), 0 for' in said
+    assert 'good' not in said
+    assert run(tmp_path, '--on_error=skip') == 0
+    assert sorted(classes_of(tmp_path)) == ['good.png']
+
+
+def test_another_ignore_label(tmp_path, capsys):
+    LabelMap.from_names(['cat', 'dog', 'emu']).write(str(tmp_path / 'map.pbtxt'))
+    write(tmp_path, 'a', png(np.where(IDS == 255, 11, IDS)))
+    assert run(tmp_path) == 2
+    assert 'has the values 11' in capsys.readouterr().err
+    assert run(tmp_path, '--ignore_label=11') == 0
+
+
+@pytest.mark.parametrize(
+    'annotation, message',
+    [
+        (codecs.encode_png(np.zeros([6, 8, 3], np.uint8)), 'a PNG of colour, 8 bits; expected a'),
+        (b'\xff\xd8\xff\xe0 a JPEG', 'the annotation is not a PNG file'),
+        (png(IDS)[:-30], 'the annotation is damaged'),
+        (png(IDS[:5]), 'the annotation is of an image of 5 x 8 pixels; the image has 6 x 8'),
+    ],
+)
+def test_annotations_that_cannot_be_read(tmp_path, capsys, annotation, message):
+    write(tmp_path, 'good', png(IDS))
+    write(tmp_path, 'bad', annotation)
+    assert run(tmp_path) == 2
+    said = capsys.readouterr().err
+    assert message in said and 'bad.png' in said and 'good.png' not in said
+
+
+def test_folders_that_do_not_belong_together(tmp_path, capsys):
+    write(tmp_path, 'a', None)
+    (tmp_path / 'labels' / 'b.png').write_bytes(png(IDS))
+    assert run(tmp_path) == 2
+    assert 'has no PNG file with the stem of any of the 1 images' in capsys.readouterr().err
+    write(tmp_path, 'c', png(IDS))
+    assert run(tmp_path) == 2
+    assert 'b.png: no image in' in capsys.readouterr().err
+
+
+def test_labels_without_any_class(tmp_path, capsys):
+    write(tmp_path, 'a', png(np.where(IDS == 255, 255, 0)))
+    assert run(tmp_path) == 2
+    assert 'no annotation has a pixel of a class' in capsys.readouterr().err
+
+
+def test_annotations_are_needed(tmp_path, capsys):
+    write(tmp_path, 'a', png(IDS))
+    assert run(tmp_path, '--annotations=') == 2
+    assert '--from=masks needs --annotations=DIR' in capsys.readouterr().err
