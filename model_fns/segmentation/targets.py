@@ -40,11 +40,11 @@ def instance_targets(instances: tf.Tensor, sigma: float) -> Dict[str, tf.Tensor]
     """
     height, width = _size(instances)
     grid = _grid(height, width)
-    ids, index = tf.unique(tf.reshape(instances, [-1]))
+    ids, index, areas = tf.unique_with_counts(tf.reshape(instances, [-1]))
     # In float32 the sums of a large instance would be off by tenths of a pixel.
     positions = tf.cast(tf.reshape(grid, [-1, 2]), tf.float64)
-    means = tf.math.unsorted_segment_mean(positions, index, tf.size(ids))
-    means = tf.cast(means, tf.float32)
+    sums = tf.math.unsorted_segment_sum(positions, index, tf.size(ids))
+    means = tf.cast(sums / tf.cast(areas, tf.float64)[:, tf.newaxis], tf.float32)
     to_center = tf.reshape(tf.gather(means, index), [height, width, 2]) - grid
     weights = tf.cast(tf.not_equal(instances, 0), tf.float32)
     centers = tf.boolean_mask(means, tf.not_equal(ids, 0))
