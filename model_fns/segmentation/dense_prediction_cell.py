@@ -13,6 +13,7 @@ The search writes a cell as a JSON list of
 from __future__ import annotations
 
 import dataclasses
+import fractions
 import json
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -49,6 +50,23 @@ class Branch:
     kernel_size: int = 3
     rate: Tuple[int, int] = (1, 1)
     grid: Optional[Tuple[int, int]] = None
+
+    def with_larger_rate(self, factor: fractions.Fraction, where: str) -> Branch:
+        """The branch with its rate, if it has one, multiplied.
+
+        Raises:
+            errors.ConfigError: the product is no whole number.
+        """
+        if self.grid is not None or self.kernel_size == 1:
+            return self
+        rate = (self.rate[0] * factor, self.rate[1] * factor)
+        if any(side.denominator != 1 for side in rate):
+            raise errors.ConfigError(
+                f'{where} of the dense prediction cell: its atrous rates {self.rate[0]} and '
+                f'{self.rate[1]} are no whole numbers at an output stride {1 / factor} times as '
+                'large; expected another output stride.'
+            )
+        return dataclasses.replace(self, rate=(int(rate[0]), int(rate[1])))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,10 +119,29 @@ class Cell:
             dropout_keep_prob=keep_prob,
         )
 
+    def at_output_stride(self, old_stride: int, new_stride: int, where: str = '') -> Cell:
+        """The cell, with the same variables, for features of another output stride.
 
-def apply_cell(
-    features: tf.Tensor, cell: Cell, style: layers.LayerStyle, *, rate_multiplier: int = 1
-) -> tf.Tensor:
+        Args:
+            old_stride: output stride that the rates are for.
+            new_stride: output stride that is asked for. Rates become as much larger as the
+                features do: 6 at 16 becomes 12 at 8.
+            where: what asks for it, for the error message.
+
+        Raises:
+            errors.ConfigError: a rate would not be a whole number.
+        """
+        factor = fractions.Fraction(old_stride, new_stride)
+        branches = [
+            branch.with_larger_rate(
+                factor, f'{where}: branch {index}' if where else f'branch {index}'
+            )
+            for index, branch in enumerate(self.branches)
+        ]
+        return dataclasses.replace(self, branches=tuple(branches))
+
+
+def apply_cell(features: tf.Tensor, cell: Cell, style: layers.LayerStyle) -> tf.Tensor:
     """The features that a cell makes of the backbone's.
 
     A pyramid pooling takes the features for those of the whole image, whatever its size: cells of
@@ -114,8 +151,6 @@ def apply_cell(
         features: float32 [batch, height, width, channels]; height and width may be unknown.
         cell: its branches.
         style: of all layers, see `head_layers.head_style`; the cell has its own batch norm decay.
-        rate_multiplier: factor on all rates, for features of a smaller output stride than that
-            which the rates are meant for.
 
     Returns:
         float32 [batch, height, width, cell.num_filters].
@@ -129,8 +164,7 @@ def apply_cell(
             source = features if branch.source == _FROM_BACKBONE else outputs[branch.source]
             scope = f'branch{index}'
             if branch.grid is None:
-                rate = (branch.rate[0] * rate_multiplier, branch.rate[1] * rate_multiplier)
-                outputs.append(_convolve(source, branch.kernel_size, rate, cell, style, scope))
+                outputs.append(_convolve(source, branch, cell, style, scope))
             else:
                 outputs.append(_pool(source, branch.grid, cell, style, scope))
         joined = tf.concat(outputs, 3) if len(outputs) > 1 else outputs[0]
@@ -141,13 +175,9 @@ def apply_cell(
 
 
 def _convolve(
-    features: tf.Tensor,
-    kernel_size: int,
-    rate: Tuple[int, int],
-    cell: Cell,
-    style: layers.LayerStyle,
-    scope: str,
+    features: tf.Tensor, branch: Branch, cell: Cell, style: layers.LayerStyle, scope: str
 ) -> tf.Tensor:
+    kernel_size, rate = branch.kernel_size, branch.rate
     if kernel_size > 1 and cell.separable:
         return head_layers.split_separable_conv2d(
             features, cell.num_filters, style, scope, kernel_size=kernel_size, rate=rate
