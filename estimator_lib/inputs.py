@@ -57,6 +57,8 @@ def create_input_fn(
     sample_1_of_n: Optional[int] = None,
     max_examples: Optional[int] = None,
     shard: Optional[Tuple[int, int]] = None,
+    batch_parts: int = 1,
+    share_batches: bool = False,
 ) -> RecordInput:
     """The `input_fn` of a reader.
 
@@ -72,6 +74,10 @@ def create_input_fn(
         max_examples: end after so many; not for training.
         shard: (index, count): of the processes that share the records, which this one is. Left
             out: the chief and the workers of the Estimator's cluster share them in training.
+        batch_parts: give batches in so many equal parts, one after the other.
+        share_batches: processes share out the records of each batch, so that one batch is what all
+            of them take at a time; else they share out the files (or, where there are not enough,
+            the records of each), and each makes batches of its own.
 
     Returns:
         An `input_fn`, see `RecordInput`.
@@ -89,6 +95,8 @@ def create_input_fn(
         num_epochs=num_epochs,
         sample_1_of_n=sample_1_of_n,
         max_examples=max_examples,
+        batch_parts=batch_parts,
+        share_batches=share_batches,
     )
     return RecordInput(reading, shard)
 

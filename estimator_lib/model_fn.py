@@ -10,7 +10,8 @@ from typing import Any, Callable, Dict, List, Mapping, Optional
 
 import tensorflow as tf
 
-from estimator_lib import checkpoints, errors, inputs, summaries
+from estimator_lib import checkpoints, cluster, errors, inputs, summaries
+from estimator_lib.cluster import clones, placement, startup, strategies, sync_replicas
 from estimator_lib.hooks import non_finite, preemption, profiling, progress
 from estimator_lib.optimization import (
     gradients,
@@ -63,6 +64,13 @@ def create_model_fn(
                 'pipeline config; set the fields there.'
             )
         features, reader_state = inputs.pop_reader_state(features)
+        if mode == ModeKeys.TRAIN:
+            plan = cluster.create_plan(pipeline, cluster.cluster_of(config))
+            strategies.require(plan)
+            losses = compute_training_losses(task, pipeline, plan, features, labels)
+            if graph_hook_fn is not None:
+                graph_hook_fn()
+            return _train_spec(task, pipeline, plan, losses, features, reader_state, config)
         predictions = task.predict(features, mode)
         if mode == ModeKeys.PREDICT:
             if graph_hook_fn is not None:
@@ -71,8 +79,6 @@ def create_model_fn(
         losses = compute_losses(task, pipeline, predictions, features, labels)
         if graph_hook_fn is not None:
             graph_hook_fn()
-        if mode == ModeKeys.TRAIN:
-            return _train_spec(task, pipeline, losses, features, reader_state, config)
         return _eval_spec(task, pipeline, predictions, losses, features, labels)
 
     return model_fn
@@ -91,7 +97,33 @@ def compute_losses(
         float32 scalars by name: those of `task.losses`, `REGULARIZATION_LOSS` where the network
         has any and `train_config.add_regularization_loss` is set, and last `TOTAL_LOSS`.
     """
-    losses = dict(task.losses(predictions, features, labels))
+    return _with_total(config, task.losses(predictions, features, labels))
+
+
+def compute_training_losses(
+    task: Task,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    plan: cluster.Plan,
+    features: Features,
+    labels: Labels,
+) -> Tensors:
+    """Builds the network for training, once for each device that shares the batch.
+
+    Returns:
+        As `compute_losses`: the means over the devices, and the regularisation once.
+    """
+
+    def task_losses(features: Features, labels: Labels) -> Tensors:
+        return task.losses(task.predict(features, ModeKeys.TRAIN), features, labels)
+
+    devices = plan.devices if plan.mode is cluster.Mode.CLONES else ('',)
+    with placement.partitioned(plan):
+        return _with_total(config, clones.mean_losses(devices, task_losses, features, labels))
+
+
+def _with_total(config: pipeline_pb2.TrainEvalPipelineConfig, losses: Tensors) -> Tensors:
+    """The losses, the regularisation, and the sum."""
+    losses = dict(losses)
     penalties = tf1.get_collection(tf1.GraphKeys.REGULARIZATION_LOSSES)
     if penalties and config.train_config.add_regularization_loss:
         losses[REGULARIZATION_LOSS] = tf.add_n(penalties, name=REGULARIZATION_LOSS)
@@ -108,6 +140,7 @@ def loss_metric_names(task: Task) -> List[str]:
 def _train_spec(
     task: Task,
     config: pipeline_pb2.TrainEvalPipelineConfig,
+    plan: cluster.Plan,
     losses: Tensors,
     features: Features,
     reader_state: Optional[inputs.ReaderState],
@@ -115,6 +148,7 @@ def _train_spec(
 ) -> tf.estimator.EstimatorSpec:
     """The training graph: gradients applied, weights restored, hooks that watch."""
     train_config = config.train_config
+    loss, losses = losses[TOTAL_LOSS], strategies.mean_over_replicas(losses)
     global_step = tf1.train.get_or_create_global_step()
     learning_rate = learning_rates.create_learning_rate(
         optimizers.learning_rate_config(train_config.optimizer),
@@ -123,13 +157,16 @@ def _train_spec(
     )
     summaries.scalars({'learning_rate': learning_rate})
     summaries.scalars({f'Loss/{name}': loss for name, loss in losses.items()})
+    exchange = sync_replicas.from_plan(plan)
     train_op = optimize_loss.optimize_loss(
-        losses[TOTAL_LOSS],
+        loss,
         global_step=global_step,
         optimizer=optimizers.create_optimizer(train_config.optimizer, learning_rate),
         policy=gradients.GradientPolicy.from_config(train_config, task.last_layer_scopes()),
         moving_average_decay=moving_averages.decay_from_config(train_config.optimizer),
         summarize_gradients=train_config.summarize_gradients,
+        exchange=exchange,
+        colocate_gradients=plan.mode is cluster.Mode.CLONES,
     )
     if reader_state is not None:
         train_op = tf.group(train_op, inputs.advance_position(reader_state))
@@ -138,12 +175,15 @@ def _train_spec(
     scaffold = _train_scaffold(task, config, run_config)
     return tf.estimator.EstimatorSpec(
         ModeKeys.TRAIN,
-        loss=non_finite.reported_loss(losses[TOTAL_LOSS]),
+        loss=non_finite.reported_loss(loss),
         train_op=train_op,
         scaffold=scaffold,
-        training_hooks=_training_hooks(
-            config, losses, learning_rate, features, reader_state, run_config
-        ),
+        training_hooks=[
+            *startup.hooks(plan, exchange, train_config.num_steps),
+            *_training_hooks(
+                config, plan, losses, learning_rate, features, reader_state, run_config
+            ),
+        ],
         training_chief_hooks=[
             non_finite.FiniteCheckpointSaverHook.from_run_config(run_config, losses, scaffold)
         ],
@@ -175,6 +215,7 @@ def _train_scaffold(
 
 def _training_hooks(
     config: pipeline_pb2.TrainEvalPipelineConfig,
+    plan: cluster.Plan,
     losses: Tensors,
     learning_rate: tf.Tensor,
     features: Features,
@@ -184,12 +225,15 @@ def _training_hooks(
     train_config = config.train_config
     hooks: List[tf1.train.SessionRunHook] = [
         non_finite.NonFiniteLossHook(
-            losses, learning_rate, features[SOURCE_ID], train_config.non_finite_loss_policy
+            losses,
+            learning_rate,
+            strategies.all_of_this_process(features[SOURCE_ID]),
+            train_config.non_finite_loss_policy,
         ),
         progress.ProgressHook(
             losses,
             learning_rate,
-            batch_size=train_config.batch_size,
+            batch_size=plan.examples_per_step,
             num_steps=train_config.num_steps,
             every_n_steps=train_config.progress.every_n_steps,
             wait_seconds=None if reader_state is None else reader_state.wait_seconds,

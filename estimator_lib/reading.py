@@ -31,7 +31,7 @@ class Reading:
     Attributes:
         task: decodes, augments and prepares.
         mode: a `tf.estimator.ModeKeys`.
-        batch_size: examples in a batch.
+        batch_size: examples in a batch, or in one of its parts.
         sources: what is read.
         rows: of the position, see `reader_state`.
         order: of the records.
@@ -39,6 +39,7 @@ class Reading:
         num_prefetch_batches: batches that are ready ahead; negative: as many as seem useful.
         drop_remainder: whether a last batch that is not full is left out.
         max_examples: of all; None for no limit.
+        batch_parts: in how many parts a batch is given.
     """
 
     task: Task
@@ -51,6 +52,7 @@ class Reading:
     num_prefetch_batches: int = 2
     drop_remainder: bool = True
     max_examples: Optional[int] = None
+    batch_parts: int = 1
 
     @property
     def scope(self) -> str:
@@ -83,11 +85,16 @@ class Reading:
             shard: (index, count) of this process.
 
         Raises:
+            errors.ConfigError: they share each batch, and cannot share its `examples_per_batch`.
             errors.DataError: there are fewer records than processes.
         """
-        for source in self.sources:
+        sources = self.sources
+        for source in sources:
             _check_shard(source, shard[1])
-        return dataclasses.replace(self, order=dataclasses.replace(self.order, shard=shard))
+        order = dataclasses.replace(self.order, shard=shard)
+        if order.shares_batches and self.batch_parts > 1:
+            sources = tuple(_share_counts(source, shard[1]) for source in sources)
+        return dataclasses.replace(self, order=order, sources=sources)
 
 
 def plan_reading(
@@ -100,8 +107,12 @@ def plan_reading(
     num_epochs: Optional[int] = None,
     sample_1_of_n: Optional[int] = None,
     max_examples: Optional[int] = None,
+    batch_parts: int = 1,
+    share_batches: bool = False,
 ) -> Reading:
     """What the fields of a reader mean in a mode; see `inputs.create_input_fn`."""
+    if batch_size % batch_parts:
+        raise ValueError(f'A batch of {batch_size} has no {batch_parts} equal parts.')
     training = mode == ModeKeys.TRAIN
     if training and max_examples is not None:
         raise ValueError('max_examples is for evaluation; training ends by num_epochs or steps.')
@@ -119,11 +130,12 @@ def plan_reading(
         num_epochs=(reader.num_epochs if num_epochs is None else num_epochs) if training else 1,
         cache=reader.cache and training,
         skip_damaged=reader.corrupt_record_policy == input_reader_pb2.SKIP,
+        shares_batches=share_batches,
     )
     return Reading(
         task=task,
         mode=mode,
-        batch_size=batch_size,
+        batch_size=batch_size // batch_parts,
         sources=tuple(sources),
         rows=rows,
         order=order,
@@ -131,6 +143,7 @@ def plan_reading(
         num_prefetch_batches=reader.num_prefetch_batches,
         drop_remainder=reader.drop_remainder and (training or reader.HasField('drop_remainder')),
         max_examples=max_examples,
+        batch_parts=batch_parts,
     )
 
 
@@ -208,3 +221,16 @@ def _check_shard(source: Source, count: int) -> None:
             f'{source.files[0].path}: {num_records} records for {count} workers; expected at '
             'least one for each.'
         )
+
+
+def _share_counts(source: Source, count: int) -> Source:
+    """A source as one of several processes reads it that share each batch."""
+    if source.per_batch is None:
+        return source
+    if source.per_batch % count:
+        raise errors.ConfigError(
+            f'examples_per_batch has a count of {source.per_batch}, which {count} workers that '
+            'share each batch cannot take equal parts of; expected multiples of '
+            f'{count}.'
+        )
+    return dataclasses.replace(source, per_batch=source.per_batch // count)

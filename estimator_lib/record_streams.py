@@ -50,6 +50,9 @@ class Order:
         shard: (index, count): which part of the records is read, of how many.
         cache: keep the records in memory.
         skip_damaged: where a frame is damaged, go on behind it, with `DAMAGED` in its place.
+        shares_batches: each process reads all files in the same order, and of `count` records that
+            follow one another keeps the one at its `index`. So what all of them read in a step is
+            what one process would. Else they share out the files, which is less to read.
     """
 
     seed: int
@@ -62,6 +65,7 @@ class Order:
     shard: Tuple[int, int] = (0, 1)
     cache: bool = False
     skip_damaged: bool = False
+    shares_batches: bool = False
 
 
 def unconverted(function: Callable) -> Callable:
@@ -125,6 +129,11 @@ def create_stream(source: Source, order: Order, start: tf.Tensor) -> tf.data.Dat
 
     epochs = tf.data.Dataset.range(start[0], order.num_epochs or _MAX)
     stream = epochs.flat_map(unconverted(read_epoch))
+    if order.shares_batches:
+        index, count = order.shard
+        # A position is behind a record of this process, or at the very beginning.
+        first = tf.where(tf.equal(start[1], 0), np.int64(index), np.int64(count - 1))
+        stream = stream.skip(first).shard(count, 0)
     if order.shuffle_buffer_size >= _BUFFER_SHARE:
         # While the buffer of the next epoch fills, these are decoded.
         stream = stream.prefetch(order.shuffle_buffer_size // _BUFFER_SHARE)
@@ -211,7 +220,7 @@ def _epoch_seeds(order: Order, source: Source, epoch: tf.Tensor) -> tf.Tensor:
 
 def _read_files(source: Source, order: Order, seed: tf.Tensor) -> tf.data.Dataset:
     """(origin, record) of this shard's records, in the order of one epoch's files."""
-    index, count = order.shard
+    index, count = (0, 1) if order.shares_batches else order.shard
     by_files = len(source.files) >= count
     dataset = _shuffle(file_tensors(source.files), order.files_buffer_size, seed)
     if by_files:

@@ -17,7 +17,7 @@ from estimator_lib import (
     model_fn,
 )
 from estimator_lib import config as config_lib
-from estimator_lib.cluster import running
+from estimator_lib.cluster import run_configs, running
 from estimator_lib.hooks import early_stopping, preemption, progress
 from estimator_lib.task import Task
 from protos import input_reader_pb2, pipeline_pb2
@@ -34,6 +34,7 @@ def create_estimator(
     config: pipeline_pb2.TrainEvalPipelineConfig,
     model_dir: str,
     graph_hook_fn: Optional[Callable[[], None]] = None,
+    plan: Optional[cluster.Plan] = None,
 ) -> tf.estimator.Estimator:
     """The Estimator of a task.
 
@@ -42,18 +43,28 @@ def create_estimator(
         config: how; the cadence of checkpoints and summaries, the seed and the number type too.
         model_dir: where checkpoints and events go.
         graph_hook_fn: see `model_fn.create_model_fn`.
+        plan: on which devices, and with which other tasks, it trains; None: on one device, alone,
+            as evaluation and export do.
     """
     return tf.estimator.Estimator(
         model_fn.create_model_fn(task, config, graph_hook_fn),
         model_dir=model_dir,
-        config=create_run_config(config, model_dir),
+        config=create_run_config(config, model_dir, plan),
     )
 
 
 def create_run_config(
-    config: pipeline_pb2.TrainEvalPipelineConfig, model_dir: str
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    model_dir: str,
+    plan: Optional[cluster.Plan] = None,
 ) -> tf.estimator.RunConfig:
-    """Cadences, seed and session options of a run."""
+    """Cadences, seed, session options and devices of a run.
+
+    Args:
+        config: how it trains.
+        model_dir: of the run.
+        plan: see `create_estimator`.
+    """
     train_config = config.train_config
     saves = train_config.checkpoints
     by_steps = saves.WhichOneof('cadence') == 'save_every_n_steps'
@@ -63,14 +74,15 @@ def create_run_config(
             None if by_steps else saves.save_every_n_seconds or DEFAULT_SAVE_SECONDS
         ),
     }
-    return tf.estimator.RunConfig(
+    return run_configs.create(
+        plan or cluster.alone(config),
+        create_session_config(train_config.use_bfloat16),
         model_dir=model_dir,
         tf_random_seed=train_config.random_seed,
         save_summary_steps=train_config.progress.summary_every_n_steps or None,
         log_step_count_steps=None,
         keep_checkpoint_max=saves.keep_max or None,
         keep_checkpoint_every_n_hours=train_config.keep_checkpoint_every_n_hours,
-        session_config=create_session_config(train_config.use_bfloat16),
         **every,
     )
 
@@ -119,20 +131,23 @@ def train_and_evaluate(
         preemption.Preempted: the process was told to end; the checkpoint is saved.
     """
     task_of_cluster = cluster.read_tf_config()
-    if task_of_cluster is not None:
-        cluster.check_asynchronous(task_of_cluster, config.train_config)
+    plan = cluster.create_plan(config, task_of_cluster)
+    for field in cluster.idle_fields(plan, config.train_config):
+        log.warning('%s has no effect: training uses %s', field, plan.mode.value)
     prepare_model_dir(config, model_dir, writes=task_of_cluster is None or task_of_cluster.is_chief)
     check_metric_names(task, config)
     evaluate = evaluate and config.eval_config.schedule.enabled and bool(config.eval_input_reader)
     if task_of_cluster is not None:
-        parts = _cluster_parts(task, config, model_dir, evaluate, eval_training_data, graph_hook_fn)
+        parts = _cluster_parts(
+            task, config, plan, model_dir, evaluate, eval_training_data, graph_hook_fn
+        )
         return running.run_task(task_of_cluster, config, model_dir, create_session_config(), parts)
-    estimator = create_estimator(task, config, model_dir, graph_hook_fn)
+    estimator = create_estimator(task, config, model_dir, graph_hook_fn, plan)
     evaluator = None
     if evaluate:
         evaluator = create_evaluator(task, config, estimator, eval_training_data)
     with preemption.preemption_guard():
-        _train(task, config, estimator, evaluator)
+        _train(config, estimator, train_input_fn(task, config, plan), evaluator)
         return _finish(task, config, estimator, evaluator)
 
 
@@ -287,9 +302,9 @@ def create_evaluator(
 
 
 def _train(
-    task: Task,
     config: pipeline_pb2.TrainEvalPipelineConfig,
     estimator: tf.estimator.Estimator,
+    input_fn: inputs.RecordInput,
     evaluator: Optional[evaluation.Evaluator],
 ) -> None:
     listeners = []
@@ -302,7 +317,6 @@ def _train(
                 first_step=checkpoint_files.latest_step(estimator.model_dir),
             )
         )
-    input_fn = train_input_fn(task, config)
     with evaluation.explained(input_fn), progress.closing_bar():
         estimator.train(
             input_fn,
@@ -330,14 +344,27 @@ def _finish(
     return {}
 
 
-def train_input_fn(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> inputs.RecordInput:
-    """The training examples, or this trainer's share of them in a cluster."""
+def train_input_fn(
+    task: Task,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    plan: Optional[cluster.Plan] = None,
+) -> inputs.RecordInput:
+    """The training examples, or this trainer's share of them in a cluster.
+
+    Args:
+        task: whose they are.
+        config: where they come from.
+        plan: see `create_estimator`.
+    """
+    plan = plan or cluster.alone(config)
     return inputs.create_input_fn(
         task,
         config.train_input_reader,
         ModeKeys.TRAIN,
-        batch_size=config.train_config.batch_size,
+        batch_size=plan.batch_size,
         seed=config.train_config.random_seed,
+        batch_parts=plan.input_parts,
+        share_batches=plan.is_synchronous,
     )
 
 
@@ -382,6 +409,7 @@ def _evaluation_sets(
 def _cluster_parts(
     task: Task,
     config: pipeline_pb2.TrainEvalPipelineConfig,
+    plan: cluster.Plan,
     model_dir: str,
     evaluate: bool,
     eval_training_data: int,
@@ -403,8 +431,8 @@ def _cluster_parts(
         return local_evaluator().stopping if evaluate else None
 
     return running.Parts(
-        create_estimator=lambda: create_estimator(task, config, model_dir, graph_hook_fn),
-        create_input_fn=lambda: train_input_fn(task, config),
+        create_estimator=lambda: create_estimator(task, config, model_dir, graph_hook_fn, plan),
+        create_input_fn=lambda: train_input_fn(task, config, plan),
         chief_hooks=[_ConfigSaver(config, model_dir)],
         create_evaluator=local_evaluator if evaluate else None,
         finish=finish,

@@ -1,11 +1,23 @@
 """Training on several devices or machines: what `TF_CONFIG` says, and how each mode does it."""
 
+from estimator_lib.cluster.modes import Mode, Plan, alone, create_plan, idle_fields
 from estimator_lib.cluster.tf_config import (
     CHIEF_ROLES,
     ROLES,
     Cluster,
-    check_asynchronous,
+    cluster_of,
     read_tf_config,
 )
 
-__all__ = ['CHIEF_ROLES', 'ROLES', 'Cluster', 'check_asynchronous', 'read_tf_config']
+__all__ = [
+    'CHIEF_ROLES',
+    'ROLES',
+    'Cluster',
+    'Mode',
+    'Plan',
+    'alone',
+    'cluster_of',
+    'create_plan',
+    'idle_fields',
+    'read_tf_config',
+]

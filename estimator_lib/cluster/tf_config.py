@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
+
+import tensorflow as tf
 
 from estimator_lib import errors
-from protos import train_pb2
 
 CHIEF_ROLES = ('chief', 'master')
 ROLES = ('chief', 'master', 'worker', 'ps', 'evaluator')
@@ -39,6 +41,15 @@ class Cluster:
     def name(self) -> str:
         """`worker:1`."""
         return f'{self.role}:{self.index}'
+
+    @property
+    def trainers(self) -> Tuple[str, ...]:
+        """The names of all tasks that train, the chief's first."""
+        return tuple(
+            f'{role}:{index}'
+            for role in (*CHIEF_ROLES, 'worker')
+            for index in range(len(self.addresses.get(role, ())))
+        )
 
 
 def read_tf_config(environment: Optional[Mapping[str, str]] = None) -> Optional[Cluster]:
@@ -73,17 +84,37 @@ def read_tf_config(environment: Optional[Mapping[str, str]] = None) -> Optional[
     return Cluster(addresses, role, index)
 
 
-def check_asynchronous(cluster: Cluster, train_config: train_pb2.TrainConfig) -> None:
-    """Raises when the replicas of a cluster are to wait for each other.
+@contextlib.contextmanager
+def environment(cluster: Optional[Cluster]) -> Iterator[None]:
+    """Inside, `TF_CONFIG` describes a cluster: what TensorFlow finds when it makes a `RunConfig`.
 
-    Raises:
-        errors.ConfigError: they are; synchronous training is not available.
+    Args:
+        cluster: None for one machine: `TF_CONFIG` is not set.
     """
-    if train_config.sync_replicas and 'worker' in cluster.addresses:
-        raise errors.ConfigError(
-            'train_config.sync_replicas: not supported: the replicas of a cluster train without '
-            'waiting for each other; expected false.'
+    before = os.environ.pop('TF_CONFIG', None)
+    if cluster is not None:
+        os.environ['TF_CONFIG'] = json.dumps(
+            {
+                'cluster': {role: list(tasks) for role, tasks in cluster.addresses.items()},
+                'task': {'type': cluster.role, 'index': cluster.index},
+            }
         )
+    try:
+        yield
+    finally:
+        os.environ.pop('TF_CONFIG', None)
+        if before is not None:
+            os.environ['TF_CONFIG'] = before
+
+
+def cluster_of(run_config: tf.estimator.RunConfig) -> Optional[Cluster]:
+    """The cluster that an Estimator's config describes; None for one machine."""
+    addresses = {
+        role: tuple(tasks) for role, tasks in run_config.cluster_spec.as_dict().items() if tasks
+    }
+    if not addresses:
+        return None
+    return Cluster(addresses, run_config.task_type, run_config.task_id or 0)
 
 
 def _parse(text: str) -> Dict[str, Any]:

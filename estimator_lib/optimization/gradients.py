@@ -10,7 +10,7 @@ import dataclasses
 import logging
 import math
 import re
-from typing import Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 import tensorflow as tf
 
@@ -95,7 +95,10 @@ class GradientPolicy:
 
 
 def compute(
-    loss: tf.Tensor, variables: Sequence[tf.Variable], optimizer: tf.compat.v1.train.Optimizer
+    loss: tf.Tensor,
+    variables: Sequence[tf.Variable],
+    optimizer: tf.compat.v1.train.Optimizer,
+    **options: Any,
 ) -> List[Pair]:
     """Gradients of a loss.
 
@@ -103,6 +106,7 @@ def compute(
         loss: float scalar.
         variables: by which; the backward pass is built for no others.
         optimizer: who scales the loss, in a distribution strategy.
+        options: others of its `compute_gradients`.
 
     Returns:
         A pair for each variable that the loss depends on; a warning names the others.
@@ -117,7 +121,8 @@ def compute(
     # Only the older kind of variable has a type that says it is a reference.
     resources = all(variable.dtype == variable.dtype.base_dtype for variable in variables)
     gate = optimizer.GATE_NONE if resources else optimizer.GATE_OP
-    pairs = optimizer.compute_gradients(loss, list(variables), gate_gradients=gate)
+    options = {'gate_gradients': gate, **options}
+    pairs = optimizer.compute_gradients(loss, list(variables), **options)
     missing = [variable_name(variable) for gradient, variable in pairs if gradient is None]
     if len(missing) == len(pairs):
         raise errors.ConfigError(

@@ -6,6 +6,7 @@ from typing import List, Optional, Sequence
 
 import tensorflow as tf
 
+from estimator_lib.cluster.sync_replicas import GradientExchange
 from estimator_lib.optimization import gradients as gradients_lib
 from estimator_lib.optimization import moving_averages, trained_variables
 from estimator_lib.optimization.gradients import GradientPolicy
@@ -22,6 +23,8 @@ def optimize_loss(
     update_ops: Optional[Sequence[tf.Operation]] = None,
     moving_average_decay: Optional[float] = None,
     summarize_gradients: bool = False,
+    exchange: Optional[GradientExchange] = None,
+    colocate_gradients: bool = False,
 ) -> tf.Operation:
     """One training step: gradients, then what the policy asks, then the updates.
 
@@ -35,6 +38,8 @@ def optimize_loss(
             the graph's `UPDATE_OPS`.
         moving_average_decay: of averages of what is trained; None: no averages.
         summarize_gradients: whether TensorBoard gets each gradient's histogram and norm.
+        exchange: with trainers on other machines; None: this one's gradients make the step.
+        colocate_gradients: whether an op's gradient is computed on the device of the op.
 
     Returns:
         The train op.
@@ -44,7 +49,11 @@ def optimize_loss(
     """
     policy = policy or GradientPolicy()
     trained = select_variables(variables, policy)
-    pairs = gradients_lib.compute(loss, trained, optimizer)
+    pairs = gradients_lib.compute(
+        loss, trained, optimizer, colocate_gradients_with_ops=colocate_gradients
+    )
+    if exchange is not None:
+        pairs = exchange.average(pairs)
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
     if replicas > 1 and (policy.clip_norm > 0 or summarize_gradients):
         # A norm is that of the whole batch's gradient, as on one device; the optimizer sums over
@@ -55,13 +64,14 @@ def optimize_loss(
         pairs = gradients_lib.multiply(pairs, shares)
     else:
         pairs = process_gradients(pairs, policy, summarize=summarize_gradients)
-    return apply_gradients(
+    update = apply_gradients(
         pairs,
         global_step=global_step,
         optimizer=optimizer,
         update_ops=update_ops,
         moving_average_decay=moving_average_decay,
     )
+    return update if exchange is None else exchange.finish(update)
 
 
 def select_variables(

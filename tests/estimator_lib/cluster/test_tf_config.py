@@ -3,7 +3,6 @@ import json
 import pytest
 
 from estimator_lib import cluster, errors
-from protos import train_pb2
 
 CLUSTER = {
     'chief': ['a:1'],
@@ -120,16 +119,3 @@ def test_refused_with_the_value_and_what_was_expected(case):
         read(config)
     assert expected in str(caught.value)
     assert str(caught.value).startswith('TF_CONFIG')
-
-
-@pytest.mark.parametrize('role', ['chief', 'worker', 'ps'])
-def test_replicas_that_are_to_wait_for_each_other_are_refused(role):
-    found = read({'cluster': CLUSTER, 'task': {'type': role, 'index': 0}})
-    cluster.check_asynchronous(found, train_pb2.TrainConfig(replicas_to_aggregate=2))
-    with pytest.raises(errors.ConfigError, match=r'train_config\.sync_replicas: not supported'):
-        cluster.check_asynchronous(found, train_pb2.TrainConfig(sync_replicas=True))
-
-
-def test_a_chief_alone_has_nobody_to_wait_for():
-    found = read({'cluster': {'chief': ['a:1']}, 'task': {'type': 'chief', 'index': 0}})
-    cluster.check_asynchronous(found, train_pb2.TrainConfig(sync_replicas=True))
