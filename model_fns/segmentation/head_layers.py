@@ -55,7 +55,7 @@ def split_separable_conv2d(
     scope: str,
     *,
     kernel_size: int = 3,
-    rate: int = 1,
+    rate: layers.Size = 1,
 ) -> tf.Tensor:
     """A depthwise and a 1x1 convolution, each normalised and activated.
 
@@ -65,7 +65,7 @@ def split_separable_conv2d(
         style: of both.
         scope: the two are `<scope>_depthwise` and `<scope>_pointwise`.
         kernel_size: of the depthwise convolution.
-        rate: atrous rate of the depthwise convolution.
+        rate: atrous rate of the depthwise convolution, or (vertical, horizontal).
 
     Returns:
         float32 [batch, height, width, num_outputs].
