@@ -210,7 +210,9 @@ def _train_scaffold(
     saver = checkpoints.create_saver(
         train_config.checkpoints.keep_max, train_config.keep_checkpoint_every_n_hours
     )
-    return tf1.train.Scaffold(saver=saver, **start)
+    alone = run_config.num_worker_replicas <= 1 and run_config.train_distribute is None
+    ready = checkpoints.always_ready() if alone and not run_config.num_ps_replicas else {}
+    return tf1.train.Scaffold(saver=saver, **ready, **start)
 
 
 def _training_hooks(
@@ -296,5 +298,6 @@ def _predict_spec(
 
 def _restore_scaffold(config: pipeline_pb2.TrainEvalPipelineConfig) -> tf1.train.Scaffold:
     return tf1.train.Scaffold(
-        saver=checkpoints.create_inference_saver(config.eval_config.use_moving_averages)
+        saver=checkpoints.create_inference_saver(config.eval_config.use_moving_averages),
+        **checkpoints.always_ready(),
     )

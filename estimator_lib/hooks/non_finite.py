@@ -154,6 +154,17 @@ class FiniteCheckpointSaverHook(tf1.train.CheckpointSaverHook):
             scaffold=scaffold,
         )
 
+    def after_create_session(self, session: tf1.Session, coord: tf.train.Coordinator) -> None:
+        """Saves what the run starts from.
+
+        The hook that this is made from writes the graph as text before that, which takes longer
+        than everything else of it; the events and each checkpoint's `.meta` have the graph.
+        """
+        del coord
+        step = session.run(self._global_step_tensor)
+        self._save(session, step)
+        self._timer.update_last_triggered_step(step)
+
     def before_run(self, run_context: Any) -> tf.estimator.SessionRunArgs:
         """Fetches the losses as well."""
         own = super().before_run(run_context)
