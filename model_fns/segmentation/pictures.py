@@ -1,0 +1,157 @@
+"""Pictures of segmentations: the image, its labels and what is predicted, in colours."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Optional
+
+import numpy as np
+
+from estimator_lib import colors, visualization
+from estimator_lib.task import Arrays
+from model_fns.datasets import codecs
+from model_fns.segmentation import fields
+from model_fns.segmentation.presets import Dataset
+
+_MOST_NAMES = 6  # classes that a caption names
+_DIMMED = 0.35  # of the image, below a heat map
+_HEAT = np.array([255.0, 90.0, 40.0])
+
+# What is drawn of a further head: its output, and the label beside it.
+_HEADS = (
+    (fields.INSTANCE_PREDICTIONS, fields.INSTANCES),
+    (fields.INSTANCE_CENTERS, fields.CENTER),
+    (fields.EDGE_PREDICTIONS, fields.EDGE),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Drawer:
+    """Draws examples.
+
+    Attributes:
+        dataset: names and colours of the classes.
+    """
+
+    dataset: Dataset
+
+    def draw(
+        self, features: Arrays, outputs: Arrays, labels: Optional[Arrays] = None
+    ) -> np.ndarray:
+        """A picture of one example: a row for the classes, and one for each further head.
+
+        Args:
+            features: `IMAGE` [height, width, 3] in [0, 255]; with `TRUE_IMAGE_SHAPE` what is below
+                and to the right of it is padding.
+            outputs: of the same size, see `fields`.
+            labels: of the same size; they are drawn beside what is predicted.
+
+        Returns:
+            uint8 [height, width, 3].
+        """
+        image = _image(features)
+        content = tuple(slice(side) for side in image.shape[:2])
+        outputs = {name: np.asarray(values)[content] for name, values in outputs.items()}
+        labels = {name: np.asarray(values)[content] for name, values in (labels or {}).items()}
+        rows = [[visualization.captioned(image, ['image'])]]
+        if fields.SEMANTIC in labels:
+            rows[0].append(self._classes(labels[fields.SEMANTIC], 'label'))
+        if fields.SEMANTIC_PREDICTIONS in outputs:
+            rows[0].append(self._classes(outputs[fields.SEMANTIC_PREDICTIONS], 'prediction'))
+        for output, label in _HEADS:
+            row = []
+            if output in outputs and label in labels:
+                row.append(self._head(image, output, labels[label], 'label'))
+            if output in outputs:
+                row.append(self._head(image, output, outputs[output], 'prediction'))
+            if row:
+                rows.append(row)
+        lines = [visualization.grid(row, columns=len(row)) for row in rows]
+        return visualization.grid(lines, columns=1)
+
+    def raw_classes(self, features: Arrays, outputs: Arrays) -> np.ndarray:
+        """The predicted classes of one example, for programs: see `Dataset.for_submission`.
+
+        Args:
+            features: see `draw`.
+            outputs: with `SEMANTIC_PREDICTIONS`.
+
+        Returns:
+            uint8 or uint16 [height, width], without padding.
+        """
+        height, width = _image(features).shape[:2]
+        classes = np.asarray(outputs[fields.SEMANTIC_PREDICTIONS])[:height, :width]
+        return self.dataset.for_submission(classes)
+
+    def raw_png(self, features: Arrays, outputs: Arrays) -> bytes:
+        """`raw_classes` as a grey PNG file."""
+        return codecs.encode_png(self.raw_classes(features, outputs))
+
+    def _classes(self, classes: np.ndarray, title: str) -> np.ndarray:
+        picture = self.dataset.colored(classes)
+        return visualization.captioned(picture, [title, self._names(classes)])
+
+    def _names(self, classes: np.ndarray) -> str:
+        """The classes that are there, the largest first."""
+        known = (classes >= 0) & (classes < self.dataset.num_classes)
+        known &= classes != self.dataset.ignore_label
+        counts = np.bincount(classes[known].ravel())
+        largest = [index for index in np.argsort(-counts, kind='stable') if counts[index]]
+        names = [self.dataset.class_names[index] for index in largest[:_MOST_NAMES]]
+        return ', '.join(names) + (', ..' if len(largest) > _MOST_NAMES else '')
+
+    def _head(self, image: np.ndarray, head: str, values: np.ndarray, title: str) -> np.ndarray:
+        if head == fields.INSTANCE_PREDICTIONS:
+            count = np.unique(values[values > 0]).size
+            return visualization.captioned(
+                _instances(image, values), [title, f'instances: {count}']
+            )
+        if head == fields.INSTANCE_CENTERS:
+            return visualization.captioned(_heat(image, values), [title, 'centres'])
+        return visualization.captioned(self._edges(image, values), [title, 'edges'])
+
+    def _edges(self, image: np.ndarray, edges: np.ndarray) -> np.ndarray:
+        """Edges over the image: white, or in the colours of the classes that they bound."""
+        picture = (image * _DIMMED).astype(np.uint8)
+        is_edge = (edges > 0) & (edges != self.dataset.ignore_label)
+        of_classes = bool(is_edge.any()) and edges[is_edge].max() > 1
+        shown = self.dataset.colored(np.where(is_edge, edges, 0))
+        picture[is_edge] = shown[is_edge] if of_classes else visualization.WHITE
+        return picture
+
+
+def _image(features: Arrays) -> np.ndarray:
+    """The image without padding, uint8 [height, width, 3]."""
+    image = np.asarray(features[fields.IMAGE])
+    if fields.TRUE_IMAGE_SHAPE in features:
+        height, width = features[fields.TRUE_IMAGE_SHAPE][:2]
+        image = image[:height, :width]
+    if image.dtype != np.uint8:
+        image = np.rint(np.clip(np.nan_to_num(image), 0, 255)).astype(np.uint8)
+    return image
+
+
+def _instances(image: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """Instances mixed into the image, each in a colour of its own and with an outline."""
+    present, places = np.unique(ids, return_inverse=True)
+    places = places.reshape(ids.shape)
+    shown = np.array([colors.of_class(number) for number in range(len(present))], np.float32)
+    own = shown[places]
+    picture = np.where((ids > 0)[..., np.newaxis], 0.6 * image + 0.4 * own, image)
+    outline = _outline(ids)
+    picture[outline] = own[outline]
+    return np.rint(picture).astype(np.uint8)
+
+
+def _outline(ids: np.ndarray) -> np.ndarray:
+    """Bool [height, width]: pixels of an instance beside one that is not of it."""
+    padded = np.pad(ids, 1, mode='edge')
+    neighbours = (padded[:-2, 1:-1], padded[2:, 1:-1], padded[1:-1, :-2], padded[1:-1, 2:])
+    differs = np.any([neighbour != ids for neighbour in neighbours], axis=0)
+    return differs & (ids > 0)
+
+
+def _heat(image: np.ndarray, heat: np.ndarray) -> np.ndarray:
+    """A map from 0 to 1 glowing on the darkened image."""
+    share = np.clip(np.nan_to_num(heat), 0.0, 1.0)[..., np.newaxis]
+    return np.rint(image * _DIMMED * (1.0 - share) + _HEAT * share).astype(np.uint8)
