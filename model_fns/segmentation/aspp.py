@@ -141,6 +141,8 @@ def _average_pool(
     # smaller, and then the mean is that of what they cover.
     missing = tf.maximum(tf.stack(window) - tf.stack(size), 0)
     paddings = tf.pad(tf.stack([tf.zeros_like(missing), missing], 1), [[1, 1], [0, 0]])
-    means = tf.nn.avg_pool2d(tf.pad(features, paddings), window, stride, 'VALID')
+    padded = tf.pad(features, paddings)
+    padded.set_shape([None, None, None, features.shape[-1]])
+    means = tf.nn.avg_pool2d(padded, window, stride, 'VALID')
     covered = tf.reduce_prod(tf.stack(window) - missing)
     return means * (math.prod(window) / tf.cast(covered, tf.float32))

@@ -6,8 +6,9 @@ Chen et al. 2017, "Rethinking Atrous Convolution for Semantic Image Segmentation
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from typing import Dict, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -99,27 +100,14 @@ class SegmentationNetwork:
         options = _options(config)
         backbone.check_options(options, f'{where}.backbone')
         network_checks.check(config, num_classes, backbone, options.output_stride, where)
-        pyramid, has_cell = config.aspp, config.HasField('dense_prediction_cell')
-        is_plain = not has_cell and not pyramid.batch_norm
-        head_decay = config.dense_prediction_cell if has_cell else pyramid
+        has_decoder = config.HasField('decoder')
         return cls(
             backbone=backbone,
             options=options,
             heads=heads_lib.heads_from_config(config, num_classes),
-            context=None if has_cell or is_plain else aspp.Aspp.from_config(pyramid),
-            cell=(
-                dense_prediction_cell.Cell.from_config(
-                    config.dense_prediction_cell, f'{where}.dense_prediction_cell'
-                )
-                if has_cell
-                else None
-            ),
-            refinement=(
-                decoder.Decoder.from_config(config.decoder, num_classes)
-                if config.HasField('decoder')
-                else None
-            ),
-            logits_rates=tuple(pyramid.atrous_rates) if is_plain else (),
+            refinement=decoder.Decoder.from_config(config.decoder, num_classes)
+            if has_decoder
+            else None,
             logits_kernel_size=config.logits_kernel_size,
             scales=tuple(sizes.exact(scale) for scale in config.image_pyramid) or (1.0,),
             merge_average=config.merge_method == segmentation_pb2.MERGE_AVERAGE,
@@ -128,7 +116,7 @@ class SegmentationNetwork:
             last_layers_are_logits=config.last_layers_contain_logits_only,
             bounded_activation=config.use_bounded_activation,
             weight_decay=options.get('weight_decay', backbone.weight_decay),
-            batch_norm_decay=head_decay.batch_norm_decay,
+            **_context(config, where),
         )
 
     @property
@@ -214,8 +202,8 @@ class SegmentationNetwork:
             grid = sizes.scaled(image_size, max(scales) / self._logits_stride())
         normalised = self.backbone.normalise(images)
         by_scale: Dict[str, Dict[float, tf.Tensor]] = {head.name: {} for head in self.heads}
-        scope = tf1.variable_scope(tf1.get_variable_scope(), reuse=tf1.AUTO_REUSE)
-        with scope, image_pyramid.summed_updates():
+        one_update = image_pyramid.summed_updates() if scales[1:] else contextlib.nullcontext()
+        with tf1.variable_scope(tf1.get_variable_scope(), reuse=tf1.AUTO_REUSE), one_update:
             for scale in scales:
                 seen = sizes.resize(normalised, sizes.scaled(image_size, scale))
                 for head, value in self._one_scale(seen, is_training).items():
@@ -310,7 +298,7 @@ class SegmentationNetwork:
             bounded_activation=self.bounded_activation,
         )
         size = sizes.size_of(images)
-        features = self._with_context(features, style, size)
+        features = self._with_context(features, style)
         if self.refinement is not None:
             strides = self.refinement.output_strides
             earlier = [end_points[self.backbone.decoder_tap(stride)] for stride in strides]
@@ -323,9 +311,7 @@ class SegmentationNetwork:
             for head in self.heads
         }
 
-    def _with_context(
-        self, features: tf.Tensor, style: layers.LayerStyle, image_size: sizes.Size
-    ) -> tf.Tensor:
+    def _with_context(self, features: tf.Tensor, style: layers.LayerStyle) -> tf.Tensor:
         if self.context is not None:
             return aspp.pyramid(features, self.context, style, self.output_stride)
         if self.cell is not None:
@@ -337,6 +323,20 @@ class SegmentationNetwork:
         if self.refinement is None:
             return self.output_stride
         return self.refinement.output_strides[-1]
+
+
+def _context(config: segmentation_pb2.Segmentation, where: str) -> Dict[str, Any]:
+    """What the config puts on the backbone's features, as arguments of the network."""
+    if config.HasField('dense_prediction_cell'):
+        cell = dense_prediction_cell.Cell.from_config(
+            config.dense_prediction_cell, f'{where}.dense_prediction_cell'
+        )
+        return {'context': None, 'cell': cell, 'batch_norm_decay': cell.batch_norm_decay}
+    decay = sizes.exact(config.aspp.batch_norm_decay)
+    if config.aspp.batch_norm:
+        return {'context': aspp.Aspp.from_config(config.aspp), 'batch_norm_decay': decay}
+    rates = tuple(config.aspp.atrous_rates)
+    return {'context': None, 'logits_rates': rates, 'batch_norm_decay': decay}
 
 
 def _options(config: segmentation_pb2.Segmentation) -> registry.Options:
