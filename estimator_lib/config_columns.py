@@ -56,7 +56,7 @@ HONOURED: Mapping[str, FrozenSet[str]] = {
     'ProgressConfig': ALL,
     'GradientMultiplier': ALL,
     'EarlyStopping': ALL,
-    'ClusterConfig': _names('mode'),
+    'ClusterConfig': _names('mode wait_timeout_seconds'),
     'InputReader': _names(
         'name label_map_path shuffle shuffle_buffer_size filenames_shuffle_buffer_size num_epochs '
         'sample_1_of_n_examples num_readers read_block_length num_parallel_batches '
@@ -178,7 +178,7 @@ REFUSED: Mapping[str, Union[str, Mapping[str, str]]] = {
         'use_multiclass_scores': _ONE_LABEL,
     },
     'ClusterConfig': _with_reason(
-        CLUSTER, 'num_clones clone_on_cpu partition_variables_over_bytes wait_timeout_seconds'
+        CLUSTER, 'num_clones clone_on_cpu partition_variables_over_bytes'
     ),
     'InputReader': {
         'num_additional_channels': 'images have three channels',
