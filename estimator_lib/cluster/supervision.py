@@ -117,7 +117,9 @@ class Supervisor:
             self._enforce(now)
 
     def _report_silence(self, now: float) -> None:
-        for name in self.watch.names:
+        # The chief's lines are read most; the others say what they suffer from.
+        names = self.watch.names if self._job.cluster.is_chief else self._job.needed
+        for name in names:
             silent = self.watch.silence(name)
             ended = self.watch.last(name).get('state') == heartbeats.ENDED
             if silent < self.watch.silent_after or ended:
