@@ -16,6 +16,7 @@ from model_fns.segmentation.presets import Dataset
 _MOST_NAMES = 6  # classes that a caption names
 _DIMMED = 0.35  # of the image, below a heat map
 _HEAT = np.array([255.0, 90.0, 40.0])
+_NOTHING = np.full([1, 1, 3], visualization.PAPER, np.uint8)
 
 # What is drawn of a further head: its output, and the label beside it.
 _HEADS = (
@@ -59,13 +60,16 @@ class Drawer:
         if fields.SEMANTIC_PREDICTIONS in outputs:
             rows[0].append(self._classes(outputs[fields.SEMANTIC_PREDICTIONS], 'prediction'))
         for output, label in _HEADS:
-            row = []
-            if output in outputs and label in labels:
-                row.append(self._head(image, output, labels[label], 'label'))
-            if output in outputs:
-                row.append(self._head(image, output, outputs[output], 'prediction'))
-            if row:
-                rows.append(row)
+            if output not in outputs:
+                continue
+            row = [_NOTHING]  # below the image
+            if fields.SEMANTIC in labels:
+                is_known = label in labels
+                row.append(
+                    self._head(image, output, labels[label], 'label') if is_known else _NOTHING
+                )
+            row.append(self._head(image, output, outputs[output], 'prediction'))
+            rows.append(row)
         lines = [visualization.grid(row, columns=len(row)) for row in rows]
         return visualization.grid(lines, columns=1)
 

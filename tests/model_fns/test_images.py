@@ -278,3 +278,14 @@ def test_window_and_crop_or_pad():
             np.testing.assert_array_equal(results[1][0], expected)
             middle = [int((n - m) / 2) for n, m in zip(pixels.shape, (4, 5))]
             np.testing.assert_array_equal(results[2], _window_by_hand(pixels, middle, 4, 5))
+
+
+@pytest.mark.parametrize('color', [None, [7, 8, 9]])
+def test_surround(color):
+    image = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        filler = None if color is None else tf.constant(color, tf.uint8)
+        surrounded = session.run(images.surround(tf.constant(image), [1, 0], [2, 4], filler))
+    expected = np.tile(np.array(color or [0, 0, 0], np.uint8), [5, 7, 1])
+    expected[1:3, :3] = image
+    np.testing.assert_array_equal(surrounded, expected)
