@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import logging
 import os
 import re
 import uuid
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -22,8 +24,19 @@ _STEP = re.compile(r'-(\d+)$')
 _LEFTOVERS = re.compile(
     r'(model\.ckpt-\d+_temp'
     r'|model\.ckpt-\d+\.(index|data-\d{5}-of-\d{5})\.tempstate\d+'
+    r'|model\.ckpt-\d+\.meta\.tmp[0-9a-f]{32}'
     r'|checkpoint\.tmp[0-9a-f]{32})$'
 )
+
+# What a session also raises that has lost a parameter server.
+_NOT_OF_FILES = (
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.FailedPreconditionError,
+    tf.errors.UnavailableError,
+)
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+_ERRNOS = (*_FULL, errno.EACCES, errno.EIO)
 
 
 def resolve_checkpoint(path: str, where: str = '') -> str:
@@ -124,6 +137,67 @@ def ensure_writable(model_dir: str) -> None:
         raise errors.UserError(
             f'model_dir {model_dir} cannot be written to: {_first_line(error)}'
         ) from error
+
+
+@contextlib.contextmanager
+def explained_write(model_dir: str) -> Iterator[None]:
+    """Turns the error of a checkpoint that cannot be written into one plain sentence.
+
+    Args:
+        model_dir: where it was to be written.
+
+    Raises:
+        errors.CheckpointError: the disk is full, the folder is not writable any more, and so on;
+            the message names the last good checkpoint, which stays.
+    """
+    try:
+        yield
+    except (tf.errors.OpError, OSError) as error:
+        reason = _file_system_reason(error)
+        if reason is None and isinstance(error, _NOT_OF_FILES):
+            raise
+        raise errors.CheckpointError(
+            f'a checkpoint cannot be written to model_dir {model_dir}: '
+            f'{reason or _first_line(error)}; {_last_good(model_dir)}'
+        ) from error
+
+
+@contextlib.contextmanager
+def explained_full_disk(model_dir: str) -> Iterator[None]:
+    """Turns any error that says that nothing more can be written into one plain sentence.
+
+    For all that a run writes beside checkpoints: events, metrics, exports.
+
+    Args:
+        model_dir: of the run.
+
+    Raises:
+        errors.UserError: in place of such an error.
+    """
+    try:
+        yield
+    except (tf.errors.OpError, OSError) as error:
+        reason = _file_system_reason(error, _FULL)
+        if reason is None:
+            raise
+        raise errors.UserError(
+            f'model_dir {model_dir} cannot be written to: {reason}; {_last_good(model_dir)}'
+        ) from error
+
+
+def _file_system_reason(error: Exception, numbers: Sequence[int] = _ERRNOS) -> Optional[str]:
+    """What the file system says, out of a message about nodes of a graph."""
+    return next((text for text in map(os.strerror, numbers) if text in str(error)), None)
+
+
+def _last_good(model_dir: str) -> str:
+    try:
+        last = latest_checkpoint(model_dir)
+    except errors.CheckpointError:
+        last = None
+    if last is None:
+        return 'there is no earlier checkpoint.'
+    return f'the last good one is {last}, from which the run goes on when it is started again.'
 
 
 def clean_temporary(model_dir: str) -> List[str]:

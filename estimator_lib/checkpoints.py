@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from typing import Any, Dict, Mapping, Optional, Sequence
 
 import tensorflow as tf
@@ -10,8 +11,10 @@ import tensorflow as tf
 from estimator_lib import errors, restore_report
 from estimator_lib.checkpoint_files import (
     checkpoint_shapes,
+    explained_write,
     latest_checkpoint,
     resolve_checkpoint,
+    step_of,
 )
 from estimator_lib.initial_values import init_feed_dict, load_values
 from estimator_lib.optimization import moving_averages
@@ -261,9 +264,21 @@ class _ResumingSaver(tf1.train.Saver):
 
     With another number of workers or of inputs, the positions of readers have other names or
     shapes; those readers then start from the beginning.
+
+    Nothing is restored into parameter servers that are ahead of the checkpoint: a chief that was
+    started again takes over what the workers have done meanwhile. And a checkpoint that cannot be
+    written is a `CheckpointError`, not a node's.
     """
 
+    def save(self, sess: tf1.Session, save_path: str, *args: Any, **options: Any) -> Optional[str]:
+        with explained_write(os.path.dirname(save_path)):
+            return super().save(sess, save_path, *args, **options)
+
     def restore(self, sess: tf1.Session, save_path: str) -> None:
+        live = _live_step(sess)
+        if live is not None and live >= step_of(save_path):
+            log.info('the parameter servers are at step %d: nothing to restore', live)
+            return
         variables = sess.graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
         by_name = {variable_name(variable): variable for variable in variables}
         report = restore_report.match(checkpoint_shapes(save_path), by_name)
@@ -275,6 +290,16 @@ class _ResumingSaver(tf1.train.Saver):
         sess.run([by_name[name].initializer for name in anew])
         loaded = {entry.checkpoint_name: by_name[entry.name] for entry in report.loaded}
         load_values(sess, save_path, loaded)
+
+
+def _live_step(session: tf1.Session) -> Optional[int]:
+    """The global step of parameter servers all of whose variables have values; else None."""
+    graph = session.graph
+    step = tf1.train.get_global_step(graph)
+    questions = graph.get_collection(tf1.GraphKeys.READY_OP)
+    if step is None or '/job:ps' not in step.device or not questions:
+        return None
+    return None if len(session.run(questions[0])) else int(session.run(step))
 
 
 def _is_reader_position(name: str) -> bool:
