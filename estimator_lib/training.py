@@ -79,7 +79,7 @@ def create_run_config(
         create_session_config(train_config.use_bfloat16),
         model_dir=model_dir,
         tf_random_seed=train_config.random_seed,
-        save_summary_steps=train_config.progress.summary_every_n_steps or None,
+        save_summary_steps=None,  # see summaries.TrainingScalars
         log_step_count_steps=None,
         keep_checkpoint_max=saves.keep_max or None,
         keep_checkpoint_every_n_hours=train_config.keep_checkpoint_every_n_hours,
@@ -145,12 +145,15 @@ def train_and_evaluate(
         parts = _cluster_parts(
             task, config, plan, model_dir, evaluate, eval_training_data, graph_hook_fn
         )
-        return running.run_task(task_of_cluster, config, model_dir, create_session_config(), parts)
+        with checkpoint_files.explained_full_disk(model_dir):
+            return running.run_task(
+                task_of_cluster, config, model_dir, create_session_config(), parts
+            )
     estimator = create_estimator(task, config, model_dir, graph_hook_fn, plan)
     evaluator = None
     if evaluate:
         evaluator = create_evaluator(task, config, estimator, eval_training_data)
-    with preemption.preemption_guard():
+    with checkpoint_files.explained_full_disk(model_dir), preemption.preemption_guard():
         _train(config, estimator, train_input_fn(task, config, plan), evaluator)
         return _finish(task, config, estimator, evaluator)
 
@@ -422,14 +425,12 @@ def _cluster_parts(
     """What the roles of a cluster do, each part made where its role needs it."""
 
     def local_evaluator() -> evaluation.Evaluator:
-        with running.one_machine():
-            estimator = create_estimator(task, config, model_dir, graph_hook_fn)
-            return create_evaluator(task, config, estimator, eval_training_data)
+        estimator = create_estimator(task, config, model_dir, graph_hook_fn)
+        return create_evaluator(task, config, estimator, eval_training_data)
 
     def finish() -> Dict[str, Dict[str, float]]:
-        with running.one_machine():
-            estimator = create_estimator(task, config, model_dir, graph_hook_fn)
-            return _finish(task, config, estimator, local_evaluator() if evaluate else None)
+        estimator = create_estimator(task, config, model_dir, graph_hook_fn)
+        return _finish(task, config, estimator, local_evaluator() if evaluate else None)
 
     def stopping() -> Optional[early_stopping.EarlyStopping]:
         return local_evaluator().stopping if evaluate else None

@@ -23,6 +23,8 @@ def create(plan: Plan, session_config: tf.compat.v1.ConfigProto, **options: Any)
     trains = cluster is None or cluster.name in cluster.trainers
     if plan.uses_parameter_servers and trains:
         options['device_fn'] = placement.device_fn(cluster)
+        # TensorFlow would look for a ready model every 30 s, in silence; `running` waits instead.
+        options['session_creation_timeout_secs'] = 1
         session_config.device_filters.extend(placement.device_filters(cluster))
     strategies.configure_devices(plan, session_config)
     is_alone = cluster is not None and cluster.role == 'evaluator'

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-import os
 import time
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
@@ -109,17 +108,6 @@ def run_task(
         else:
             log.info('nothing is to be evaluated: the evaluator ends')
         return {}
-
-
-@contextlib.contextmanager
-def one_machine() -> Iterator[None]:
-    """What is made inside (the Estimator of an evaluation) is of this process alone."""
-    tf_config = os.environ.pop('TF_CONFIG', None)
-    try:
-        yield
-    finally:
-        if tf_config is not None:
-            os.environ['TF_CONFIG'] = tf_config
 
 
 @contextlib.contextmanager
