@@ -13,6 +13,8 @@ from typing import Optional, Sequence, Tuple
 
 import tensorflow as tf
 
+from estimator_lib.cluster import strategies
+
 tf1 = tf.compat.v1
 
 
@@ -120,14 +122,14 @@ def variable(
         name: its name in the scope.
         shape: its static shape.
         initializer: draws the first value.
-        penalty: added to `REGULARIZATION_LOSSES` when the variable is new, not when it is reused.
+        penalty: added to the replica's `REGULARIZATION_LOSSES`, once however often the variable is
+            used.
         trainable: else it is a statistic: the replicas of a distribution strategy keep one each,
             and what is saved is their mean.
     """
     scope = tf1.get_variable_scope()
-    seed = seed_of(f'{scope.name}/{name}')
-    known = tf1.get_collection_ref(tf1.GraphKeys.GLOBAL_VARIABLES)
-    before = len(known)
+    full_name = f'{scope.name}/{name}'
+    seed = seed_of(full_name)
     statistic = {
         'synchronization': tf.VariableSynchronization.ON_READ,
         'aggregation': tf.VariableAggregation.MEAN,
@@ -141,6 +143,14 @@ def variable(
         collections=[tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.MODEL_VARIABLES],
         **({} if trainable else statistic),
     )
-    if penalty is not None and len(known) > before:
-        tf1.add_to_collection(tf1.GraphKeys.REGULARIZATION_LOSSES, penalty(created))
+    if penalty is not None:
+        _penalize(full_name, created, penalty)
     return created
+
+
+def _penalize(name: str, weights: tf.Variable, penalty: Penalty) -> None:
+    collection = strategies.penalties_collection()
+    names = f'{collection}_names'
+    if name not in tf1.get_collection(names):
+        tf1.add_to_collection(names, name)
+        tf1.add_to_collection(collection, penalty(weights))

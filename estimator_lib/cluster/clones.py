@@ -58,7 +58,7 @@ def build(count: int, tower_fn: Callable[[int, str], Any], device_of: Callable[[
         scope = scope_of(index, count)
         name_scope = tf1.name_scope(scope) if scope else contextlib.nullcontext('')
         shared = tf1.variable_scope(tf1.get_variable_scope(), reuse=True if index else None)
-        with shared, name_scope as name, tf.device(device_of(index)):
+        with shared, name_scope as name, tf1.device(device_of(index)):
             results.append(tower_fn(index, name))
         if index == 0:
             kept = len(updates)

@@ -49,6 +49,20 @@ def configure_devices(plan: Plan, session_config: tf1.ConfigProto) -> None:
         session_config.device_count['CPU'] = len(plan.devices)
 
 
+def penalties_collection() -> str:
+    """The collection of this replica's penalties on weights: `REGULARIZATION_LOSSES`.
+
+    The replicas of one process build one graph. A penalty is a function of one replica's weights,
+    so those of the second and later ones have a collection of their own.
+    """
+    context = tf.distribute.get_replica_context()
+    replica = 0
+    if tf.distribute.has_strategy() and context is not None:
+        replica = int(tf.get_static_value(context.replica_id_in_sync_group) or 0)
+    name = tf1.GraphKeys.REGULARIZATION_LOSSES
+    return f'{name}_{replica}' if replica else name
+
+
 def mean_over_replicas(losses: Tensors) -> Tensors:
     """The losses of the whole batch, for reports: means over the replicas.
 
