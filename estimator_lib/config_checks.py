@@ -22,7 +22,7 @@ from estimator_lib.config_fields import Problem
 from estimator_lib.config_parts import check_parts
 from estimator_lib.config_ranges import RANGES
 from estimator_lib.config_reader_checks import check_agreement, check_batch_counts, check_reader
-from protos import pipeline_pb2, train_pb2
+from protos import backbone_pb2, pipeline_pb2, train_pb2
 
 log = logging.getLogger('estimator_lib')
 
@@ -133,13 +133,18 @@ def _model(config: PipelineConfig) -> Iterator[Problem]:
         model = config.model.classification
         if not model.HasField('num_classes'):
             yield Problem('model.classification.num_classes', 'not set; expected at least 1.')
-        if not model.backbone.name:
-            yield Problem(
-                'model.classification.backbone.name',
-                'not set; expected the name of a network, like "mobilenet_v1".',
-            )
+        yield from _backbone_name('model.classification.backbone', model.backbone, 'mobilenet_v1')
+    if kind == 'segmentation':
+        model = config.model.segmentation
+        yield from _backbone_name('model.segmentation.backbone', model.backbone, 'mobilenet_v2')
     if kind == 'ssd':
         yield from config_detection_checks.check_ssd(config.model.ssd)
+
+
+def _backbone_name(path: str, backbone: backbone_pb2.Backbone, example: str) -> Iterator[Problem]:
+    if not backbone.name:
+        text = f'not set; expected the name of a network, like "{example}".'
+        yield Problem(f'{path}.name', text)
 
 
 def _training(config: PipelineConfig) -> Iterator[Problem]:

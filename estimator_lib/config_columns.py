@@ -17,7 +17,6 @@ _QUANTISATION = (
     'quantisation-aware training is not available; train in float32, without graph_rewriter'
 )
 _EXPERIMENTS = 'experimental models are made in code; there are none here'
-_SEGMENTATION = 'segmentation is not available yet'
 _NO_BOXES = 'it is about boxes, masks or keypoints, and the model has none'
 _ONE_LABEL = 'the classes of boxes are their labels'
 _SEQUENCES = 'records are tf.train.Example; sequences are not read'
@@ -35,13 +34,21 @@ def _with_reason(reason: str, text: str) -> Dict[str, str]:
     return dict.fromkeys(text.split(), reason)
 
 
+# Messages with all of their fields.
+_SEGMENTATION = _names(
+    'Segmentation AtrousSpatialPyramidPooling DensePredictionCell DensePredictionCell.Branch '
+    'SegmentationDecoder SegmentationPreprocessing SegmentationLoss InstanceCenterHead OffsetHead '
+    'EdgeHead InstanceGrouping SegmentationEvaluation SegmentationExport'
+)
+
 HONOURED: Mapping[str, FrozenSet[str]] = {
     'TrainEvalPipelineConfig': _names(
         'model train_config train_input_reader eval_config eval_input_reader export_config'
     ),
-    'DetectionModel': _names('classification ssd'),
+    'DetectionModel': _names('classification segmentation ssd'),
     'Classification': ALL,
     'Backbone': ALL,
+    **dict.fromkeys(_SEGMENTATION, ALL),
     'TrainConfig': _names(
         'batch_size keep_checkpoint_every_n_hours optimizer gradient_clipping_by_norm '
         'fine_tune_checkpoint fine_tune_checkpoint_type fine_tune_checkpoint_version '
@@ -169,10 +176,8 @@ REFUSED: Mapping[str, Union[str, Mapping[str, str]]] = {
         'faster_rcnn': detection.TWO_STAGES,
         'center_net': detection.KEYPOINTS,
         'experimental_model': _EXPERIMENTS,
-        'segmentation': _SEGMENTATION,
     },
     'ExperimentalModel': _EXPERIMENTS,
-    'Segmentation': _SEGMENTATION,
     'TrainConfig': {
         'merge_multiple_label_boxes': 'each box has one class',
         'use_multiclass_scores': _ONE_LABEL,

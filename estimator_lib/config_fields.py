@@ -74,21 +74,23 @@ def _starts_from_checkpoint(config: message_lib.Message) -> bool:
     return bool(getattr(config, 'train_config', config).fine_tune_checkpoint)
 
 
-def _not_of_classification(reason: str) -> Condition:
-    return Condition(lambda value, config: model_kind(config) != 'classification', reason)
+def _of_boxes(reason: str) -> Condition:
+    return Condition(
+        lambda value, config: model_kind(config) not in ('classification', 'segmentation'), reason
+    )
 
 
 # Conditions on honoured fields, by `Message.field`.
 CONDITIONS: Mapping[str, Condition] = {
-    'TrainConfig.data_augmentation_options': _not_of_classification(
-        'classification varies images by its preprocessing family '
-        '(model.classification.preprocessing)'
+    'TrainConfig.data_augmentation_options': _of_boxes(
+        'images are varied by the preprocessing of the model (model.classification.preprocessing, '
+        'a family; model.segmentation.preprocessing, its fields)'
     ),
-    'EvalConfig.metrics_set': _not_of_classification(
-        'classification has one set of metrics, which is always reported'
+    'EvalConfig.metrics_set': _of_boxes(
+        'classification and segmentation have one set of metrics each, which is always reported'
     ),
-    'EvalConfig.super_categories': _not_of_classification(
-        'classification has no metrics over groups of classes'
+    'EvalConfig.super_categories': _of_boxes(
+        'classification and segmentation have no metrics over groups of classes'
     ),
     'ClusterConfig.mode': Condition(
         lambda value, config: value == cluster_pb2.ClusterConfig.AUTO, CLUSTER

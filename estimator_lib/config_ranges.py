@@ -196,8 +196,58 @@ _OF_DETECTION: Mapping[str, Range] = {
     },
 }
 
+_OF_SEGMENTATION: Mapping[str, Range] = {
+    **_of(
+        AT_LEAST_1,
+        'Segmentation.crop_height Segmentation.crop_width Segmentation.logits_kernel_size '
+        'AtrousSpatialPyramidPooling.atrous_rates AtrousSpatialPyramidPooling.num_filters '
+        'AtrousSpatialPyramidPooling.image_pooling_crop_height '
+        'AtrousSpatialPyramidPooling.image_pooling_crop_width '
+        'AtrousSpatialPyramidPooling.image_pooling_stride_height '
+        'AtrousSpatialPyramidPooling.image_pooling_stride_width DensePredictionCell.num_filters '
+        'DensePredictionCell.Branch.kernel_size DensePredictionCell.Branch.rate_height '
+        'DensePredictionCell.Branch.rate_width DensePredictionCell.Branch.grid_height '
+        'DensePredictionCell.Branch.grid_width SegmentationDecoder.output_strides '
+        'SegmentationDecoder.num_filters SegmentationPreprocessing.min_resize_value '
+        'SegmentationPreprocessing.max_resize_value SegmentationPreprocessing.resize_factor '
+        'SegmentationPreprocessing.max_contrast_factor '
+        'SegmentationPreprocessing.max_saturation_factor EdgeHead.edge_width '
+        'SegmentationExport.atrous_rates',
+    ),
+    **_of(
+        AT_LEAST_0,
+        'SegmentationPreprocessing.scale_factor_step_size SegmentationLoss.weight '
+        'SegmentationLoss.class_weights InstanceCenterHead.weight OffsetHead.weight '
+        'EdgeHead.weight EdgeHead.edge_pixel_weight',
+    ),
+    **_of(
+        POSITIVE,
+        'Segmentation.image_pyramid SegmentationPreprocessing.min_scale_factor '
+        'SegmentationPreprocessing.max_scale_factor InstanceCenterHead.sigma '
+        'SegmentationEvaluation.scales SegmentationExport.scales',
+    ),
+    **_of(
+        SHARE,
+        'SegmentationPreprocessing.flip_probability '
+        'SegmentationPreprocessing.max_brightness_change '
+        'SegmentationPreprocessing.motion_blur_probability EdgeHead.tolerance '
+        'InstanceGrouping.center_threshold',
+    ),
+    **_of(
+        KEPT_SHARE,
+        'SegmentationLoss.top_k_percent_pixels AtrousSpatialPyramidPooling.dropout_keep_prob '
+        'DensePredictionCell.dropout_keep_prob',
+    ),
+    **_of(
+        FRACTION,
+        'AtrousSpatialPyramidPooling.batch_norm_decay DensePredictionCell.batch_norm_decay',
+    ),
+    'SegmentationPreprocessing.max_rotation_degrees': Range(0, 180),
+}
+
 # By `Message.field`. Values that are not set are not looked at: defaults are in range.
 RANGES: Mapping[str, Range] = {
+    **_OF_SEGMENTATION,
     **_OF_DETECTION,
     **_of(
         AT_LEAST_1,

@@ -126,6 +126,7 @@ class Evaluator:
                 self._estimator.eval_dir(one.name),
                 self._eval_config.num_visualizations,
                 self._eval_config.visualization_export_dir,
+                self._task.files,
             )
         ]
 

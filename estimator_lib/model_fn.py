@@ -114,7 +114,9 @@ def compute_training_losses(
     """
 
     def task_losses(features: Features, labels: Labels) -> Tensors:
-        return task.losses(task.predict(features, ModeKeys.TRAIN), features, labels)
+        predictions = task.predict(features, ModeKeys.TRAIN)
+        summaries.offer_training_metrics(task.training_metrics(predictions, features, labels))
+        return task.losses(predictions, features, labels)
 
     devices = plan.devices if plan.mode is cluster.Mode.CLONES else ('',)
     with placement.partitioned(plan):
@@ -124,7 +126,7 @@ def compute_training_losses(
 def _with_total(config: pipeline_pb2.TrainEvalPipelineConfig, losses: Tensors) -> Tensors:
     """The losses, the regularisation, and the sum."""
     losses = dict(losses)
-    penalties = tf1.get_collection(tf1.GraphKeys.REGULARIZATION_LOSSES)
+    penalties = tf1.get_collection(strategies.penalties_collection())
     if penalties and config.train_config.add_regularization_loss:
         losses[REGULARIZATION_LOSS] = tf.add_n(penalties, name=REGULARIZATION_LOSS)
     losses[TOTAL_LOSS] = tf.add_n(list(losses.values()), name=TOTAL_LOSS)
@@ -155,14 +157,15 @@ def _train_spec(
         global_step,
         train_config.num_steps,
     )
-    summaries.scalars({'learning_rate': learning_rate})
-    summaries.scalars({f'Loss/{name}': loss for name, loss in losses.items()})
+    metrics = summaries.training_metrics()
     exchange = sync_replicas.from_plan(plan)
     train_op = optimize_loss.optimize_loss(
         loss,
         global_step=global_step,
         optimizer=optimizers.create_optimizer(train_config.optimizer, learning_rate),
-        policy=gradients.GradientPolicy.from_config(train_config, task.last_layer_scopes()),
+        policy=gradients.GradientPolicy.from_config(
+            train_config, task.last_layer_scopes(), task.bias_gradient_multiplier()
+        ),
         moving_average_decay=moving_averages.decay_from_config(train_config.optimizer),
         summarize_gradients=train_config.summarize_gradients,
         exchange=exchange,
@@ -170,6 +173,8 @@ def _train_spec(
     )
     if reader_state is not None:
         train_op = tf.group(train_op, inputs.advance_position(reader_state))
+    values = {name: value for name, (value, _) in metrics.items()}
+    train_op = tf.group(train_op, [update for _, update in metrics.values()])
     if train_config.progress.summarize_variables:
         summaries.histograms(tf1.trainable_variables())
     scaffold = _train_scaffold(task, config, run_config)
@@ -181,11 +186,21 @@ def _train_spec(
         training_hooks=[
             *startup.hooks(plan, exchange, train_config.num_steps),
             *_training_hooks(
-                config, plan, losses, learning_rate, features, reader_state, run_config
+                config, plan, losses, learning_rate, values, features, reader_state, run_config
             ),
         ],
         training_chief_hooks=[
-            non_finite.FiniteCheckpointSaverHook.from_run_config(run_config, losses, scaffold)
+            non_finite.FiniteCheckpointSaverHook.from_run_config(run_config, losses, scaffold),
+            *summaries.training_hooks(
+                {
+                    'learning_rate': learning_rate,
+                    'loss': losses[TOTAL_LOSS],
+                    **{f'Loss/{name}': one for name, one in losses.items()},
+                    **{f'training/{name}': value for name, value in values.items()},
+                },
+                run_config.model_dir,
+                train_config.progress.summary_every_n_steps,
+            ),
         ],
     )
 
@@ -220,6 +235,7 @@ def _training_hooks(
     plan: cluster.Plan,
     losses: Tensors,
     learning_rate: tf.Tensor,
+    metrics: Tensors,
     features: Features,
     reader_state: Optional[inputs.ReaderState],
     run_config: tf.estimator.RunConfig,
@@ -240,6 +256,7 @@ def _training_hooks(
             every_n_steps=train_config.progress.every_n_steps,
             wait_seconds=None if reader_state is None else reader_state.wait_seconds,
             skipped=None if reader_state is None else reader_state.skipped,
+            metrics=metrics,
         ),
     ]
     if not run_config.cluster_spec:

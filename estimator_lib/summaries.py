@@ -3,25 +3,99 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+import weakref
+from typing import Any, Callable, Dict, List, Mapping, MutableMapping, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_lib import visualization
-from estimator_lib.task import SOURCE_ID, Arrays, Features, Labels, Tensors
+from estimator_lib.hooks import global_steps
+from estimator_lib.task import SOURCE_ID, Arrays, Features, Labels, Metric, Tensors
 
 tf1 = tf.compat.v1
 
 Draw = Callable[[Arrays, Arrays, Optional[Arrays]], Optional[np.ndarray]]
+Files = Callable[[Arrays, Arrays], Dict[str, bytes]]
 
 _EXAMPLES = 'examples_to_draw'
+# By graph. Not a collection: these are written with a checkpoint, and tuples cannot be.
+_training_metrics: MutableMapping[tf.Graph, Dict[str, Metric]] = weakref.WeakKeyDictionary()
 
 
-def scalars(values: Mapping[str, tf.Tensor]) -> None:
-    """Adds a scalar summary for each tensor to the current graph."""
-    for name, value in values.items():
-        tf1.summary.scalar(name, value)
+class TrainingScalars(tf1.train.SessionRunHook):
+    """Writes scalars of training as events, after a session's first step and every n steps.
+
+    They are fetched at each step: fetches of some steps only are a second preparation of the whole
+    graph, which takes as long as several steps.
+
+    Args:
+        scalars: float32 scalars by tag.
+        folder: of the events.
+        every_n_steps: events when the global step is a multiple of it.
+    """
+
+    def __init__(self, scalars: Mapping[str, tf.Tensor], folder: str, every_n_steps: int):
+        self._scalars = dict(scalars)
+        self._folder = folder
+        self._every_n_steps = every_n_steps
+
+    def begin(self) -> None:
+        """Finds the global step."""
+        self._global_step = tf1.train.get_global_step()
+
+    def after_create_session(self, session: tf1.Session, coord: tf.train.Coordinator) -> None:
+        """Counts from where the session begins."""
+        del coord
+        self._step = int(session.run(self._global_step))
+        self._next = self._step + 1
+
+    def before_run(
+        self, run_context: tf1.train.SessionRunContext
+    ) -> Optional[tf1.train.SessionRunArgs]:
+        """Asks for step and scalars."""
+        return tf1.train.SessionRunArgs([self._global_step, self._scalars])
+
+    def after_run(
+        self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues
+    ) -> None:
+        """Writes, when it is time."""
+        fetched, values = run_values.results
+        self._step = global_steps.step_after_run(int(fetched), self._step)
+        if self._step >= self._next:
+            write(self._folder, self._step, {tag: float(one) for tag, one in values.items()})
+            self._next = self._step - self._step % self._every_n_steps + self._every_n_steps
+
+
+def training_hooks(
+    scalars: Mapping[str, tf.Tensor], folder: str, every_n_steps: int
+) -> List[tf1.train.SessionRunHook]:
+    """The hooks that write events of training.
+
+    Args:
+        scalars: float32 scalars by tag.
+        folder: of the events.
+        every_n_steps: how often; 0: not at all.
+    """
+    if not every_n_steps:
+        return []
+    hooks: List[tf1.train.SessionRunHook] = [TrainingScalars(scalars, folder, every_n_steps)]
+    merged = tf1.summary.merge_all()
+    if merged is not None:  # histograms, which are made only when they are written
+        hooks.append(
+            tf1.train.SummarySaverHook(every_n_steps, output_dir=folder, summary_op=merged)
+        )
+    return hooks
+
+
+def offer_training_metrics(metrics: Mapping[str, Metric]) -> None:
+    """Leaves what a training step reports, of the first of several copies of a network."""
+    _training_metrics.setdefault(tf1.get_default_graph(), dict(metrics))
+
+
+def training_metrics() -> Dict[str, Metric]:
+    """What was offered in the current graph: (float32 scalar, update op) by name."""
+    return _training_metrics.get(tf1.get_default_graph(), {})
 
 
 def histograms(variables: Sequence[tf.Variable]) -> None:
@@ -81,10 +155,19 @@ class ExamplePictures(tf1.train.SessionRunHook):
         folder: of the events.
         count: how many examples are drawn.
         png_folder: the pictures are written there too, as `<number>_<source>.png`; '' for nowhere.
+        files: further files of an example, by the end of their names, that go to `png_folder`.
     """
 
-    def __init__(self, draw: Draw, folder: str, count: int, png_folder: str = ''):
+    def __init__(
+        self,
+        draw: Draw,
+        folder: str,
+        count: int,
+        png_folder: str = '',
+        files: Optional[Files] = None,
+    ):
         self._draw = draw
+        self._files_of = files if png_folder else None
         self._folder = folder
         self._count = count
         self._png_folder = png_folder
@@ -92,11 +175,12 @@ class ExamplePictures(tf1.train.SessionRunHook):
         self._step: Optional[tf.Tensor] = None
         self._pictures: List[np.ndarray] = []
         self._names: List[str] = []
+        self._files: Dict[str, bytes] = {}
         self._seen = 0
 
     def begin(self) -> None:
         """Cuts what is fetched down to what will be drawn."""
-        self._pictures, self._names, self._seen = [], [], 0
+        self._pictures, self._names, self._files, self._seen = [], [], {}, 0
         (batches,) = tf1.get_collection(_EXAMPLES)
         # Fetched at each step, so that all steps run the same compiled graph.
         self._fetches = tf.nest.map_structure(lambda batch: batch[: self._count], batches)
@@ -116,12 +200,15 @@ class ExamplePictures(tf1.train.SessionRunHook):
         batch_size = len(next(iter(outputs.values())))
         for index in range(min(batch_size, self._count - self._seen)):
             self._seen += 1
-            picture = self._draw(
-                _example(features, index), _example(outputs, index), _example(labels, index) or None
-            )
+            example = _example(features, index), _example(outputs, index)
+            name = _file_name(self._seen, features[SOURCE_ID][index])
+            picture = self._draw(*example, _example(labels, index) or None)
             if picture is not None:
                 self._pictures.append(picture)
-                self._names.append(_file_name(self._seen, features[SOURCE_ID][index]))
+                self._names.append(f'{name}.png')
+            if self._files_of is not None:
+                for suffix, content in self._files_of(*example).items():
+                    self._files[name + suffix] = content
 
     def end(self, session: tf1.Session) -> None:
         """Writes the pictures."""
@@ -132,12 +219,15 @@ class ExamplePictures(tf1.train.SessionRunHook):
             tf.io.gfile.makedirs(self._png_folder)
             for name, picture in zip(self._names, self._pictures):
                 visualization.write_png(os.path.join(self._png_folder, name), picture)
+            for name, content in self._files.items():
+                with tf.io.gfile.GFile(os.path.join(self._png_folder, name), 'wb') as file:
+                    file.write(content)
 
 
 def _file_name(number: int, source_id: bytes) -> str:
-    """`003_photo.png` for the third example, `photos/photo.jpg`."""
+    """`003_photo` for the third example, `photos/photo.jpg`."""
     name = os.path.basename(tf.compat.as_str_any(source_id))
-    return f'{number:03d}_{os.path.splitext(name)[0]}.png'
+    return f'{number:03d}_{os.path.splitext(name)[0]}'
 
 
 def _example(batch: Dict[str, np.ndarray], index: int) -> Dict[str, Any]:

@@ -108,6 +108,16 @@ class Task(abc.ABC):
         """
         return {name: float(value) for name, value in values.items() if np.ndim(value) == 0}
 
+    def training_metrics(
+        self, predictions: Tensors, features: Features, labels: Labels
+    ) -> Dict[str, Metric]:
+        """What a training step reports beside its losses: (float32 scalar, update op) by name.
+
+        Each step runs the update ops, and reads the values of the steps before it.
+        """
+        del predictions, features, labels
+        return {}
+
     @abc.abstractmethod
     def metric_names(self) -> Sequence[str]:
         """The names that `finish_metrics` may return: known without building a graph."""
@@ -132,6 +142,16 @@ class Task(abc.ABC):
         """
         del features, outputs, labels
         return None
+
+    def files(self, features: Arrays, outputs: Arrays) -> Dict[str, bytes]:
+        """Files of one example that are written beside its picture, by the end of their names.
+
+        Args:
+            features: see `draw`.
+            outputs: see `draw`.
+        """
+        del features, outputs
+        return {}
 
     def draw_metrics(self, values: Mapping[str, Any]) -> Dict[str, np.ndarray]:
         """Pictures of an evaluation as a whole, uint8 [height, width, 3] by name."""
@@ -171,6 +191,10 @@ class Task(abc.ABC):
     def last_layer_scopes(self) -> Sequence[str]:
         """Name parts of the variables whose shapes depend on the classes."""
         return ()
+
+    def bias_gradient_multiplier(self) -> float:
+        """Factor on the gradients of biases where `train_config.bias_grad_multiplier` is 0."""
+        return 1.0
 
     def check_example(self, serialized: bytes) -> Optional[str]:
         """What is wrong with a record, without building a graph; None when nothing is.

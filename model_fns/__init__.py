@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 # imported when a config asks for it.
 _TASKS = {
     'classification': ('model_fns.classification.task', 'ClassificationTask'),
+    'segmentation': ('model_fns.segmentation.task', 'SegmentationTask'),
     'ssd': ('model_fns.detection.task', 'DetectionTask'),
 }
 

@@ -63,6 +63,7 @@ class Progress:
         waiting: seconds of these in which the input was waited for; None: not known.
         skipped: corrupt records left out since the start; None: not known.
         remaining: seconds to the end; None: not known yet.
+        metrics: what else the steps report, by name.
     """
 
     step: int
@@ -75,6 +76,7 @@ class Progress:
     waiting: Optional[float] = None
     skipped: Optional[int] = None
     remaining: Optional[float] = None
+    metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def line(self) -> str:
         """`step 120/1200  loss 1.234 (...)  lr 0.01  14.2 steps/s  454 ex/s  data 3 %  ETA 16s`."""
@@ -84,6 +86,7 @@ class Progress:
     def figures(self) -> List[str]:
         """The parts of the line, apart from the step."""
         figures = [f'loss {format_losses(self.losses)}', f'lr {self.learning_rate:.4g}']
+        figures += [f'{name} {value:.4g}' for name, value in self.metrics.items()]
         if self.steps == 1:
             # The first step of a session compiles and warms up: no rate.
             figures.append(f'{self.seconds:.3g} s')
@@ -134,6 +137,7 @@ class ProgressHook(tf.estimator.SessionRunHook):
         every_n_steps: a line when the global step is a multiple of it.
         wait_seconds: float32 scalar: how long the step waited for its input.
         skipped: int64 scalar: corrupt records left out so far.
+        metrics: float32 scalars by name, what else the steps report.
     """
 
     def __init__(
@@ -146,12 +150,17 @@ class ProgressHook(tf.estimator.SessionRunHook):
         every_n_steps: int = 10,
         wait_seconds: Optional[tf.Tensor] = None,
         skipped: Optional[tf.Tensor] = None,
+        metrics: Optional[Mapping[str, tf.Tensor]] = None,
     ):
         self._batch_size = batch_size
         self._num_steps = num_steps
         self._every_n_steps = max(1, every_n_steps)
         self._each_step = {} if wait_seconds is None else {'waiting': wait_seconds}
-        self._reported = {'losses': dict(losses), 'learning_rate': learning_rate}
+        self._reported = {
+            'losses': dict(losses),
+            'learning_rate': learning_rate,
+            'metrics': dict(metrics or {}),
+        }
         if skipped is not None:
             self._reported['skipped'] = skipped
         self._bar: Optional[_Bar] = None
@@ -215,6 +224,7 @@ class ProgressHook(tf.estimator.SessionRunHook):
             waiting=self._waiting if 'waiting' in self._each_step else None,
             skipped=int(results['skipped']) if 'skipped' in results else None,
             remaining=self._remaining(now),
+            metrics={name: float(value) for name, value in results['metrics'].items()},
         )
         if self._first_step is None:
             self._first_step, self._first_time = self._step, now

@@ -58,13 +58,17 @@ class GradientPolicy:
 
     @classmethod
     def from_config(
-        cls, config: train_pb2.TrainConfig, last_layer_scopes: Sequence[str] = ()
+        cls,
+        config: train_pb2.TrainConfig,
+        last_layer_scopes: Sequence[str] = (),
+        bias_multiplier: float = 1.0,
     ) -> GradientPolicy:
         """What a training config asks for.
 
         Args:
             config: the training config.
             last_layer_scopes: `Task.last_layer_scopes()`.
+            bias_multiplier: `Task.bias_gradient_multiplier()`.
 
         Raises:
             errors.ConfigError: a factor or norm is out of its range.
@@ -82,8 +86,8 @@ class GradientPolicy:
             update_patterns=tuple(config.update_trainable_variables),
             freeze_patterns=tuple(config.freeze_variables),
             trainable_scopes=tuple(config.trainable_scopes),
-            # 0, the published default, means that biases are like the rest, not that they stay.
-            bias_multiplier=config.bias_grad_multiplier or 1.0,
+            # 0, the published default, means that the model's own holds, not that biases stay.
+            bias_multiplier=config.bias_grad_multiplier or bias_multiplier,
             pattern_multipliers=tuple(
                 (item.variable_pattern, item.multiplier) for item in config.gradient_multipliers
             ),

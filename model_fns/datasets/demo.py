@@ -6,6 +6,7 @@ picture, `scenes` has up to six. They are written once into a cache folder.
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import math
 import os
@@ -13,7 +14,7 @@ import pathlib
 import shutil
 import tempfile
 import zlib
-from typing import Iterator, Mapping, Optional, Tuple
+from typing import Iterator, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 import tqdm
@@ -275,3 +276,27 @@ def _segmentation_features(scene: scenes.Scene, classes: label_map.LabelMap) -> 
         'image/segmentation/class/format': 'png',
         'image/segmentation/instance/encoded': codecs.encode_png(instance_ids),
     }
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> None:
+    """Writes the demo set where configs can name it.
+
+    Args:
+        arguments: of the command line.
+    """
+    parser = argparse.ArgumentParser(
+        prog='python -m model_fns.datasets.demo',
+        description='Draws the embedded demo set: TFRecords with the keys of every task, and a '
+        'label map.',
+    )
+    parser.add_argument('--output_dir', required=True, help='where to; made when it is not there')
+    folder = pathlib.Path(parser.parse_args(arguments).output_dir)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write(DemoDataset(folder), SUBSETS)
+    except OSError as error:
+        parser.error(f'--output_dir: {folder} cannot be written to ({error.strerror}).')
+
+
+if __name__ == '__main__':
+    main()

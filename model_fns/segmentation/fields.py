@@ -19,7 +19,7 @@ INSTANCES = 'instance_labels'  # int32 [H, W]: instance, 0 where there is none
 CENTER = 'center_heatmap'  # float32 [H, W]: 1 at centres
 OFFSET = 'center_offsets'  # float32 [H, W, 2]: rows and columns to the centre, in pixels
 OFFSET_WEIGHTS = 'offset_weights'  # float32 [H, W]: 1 where there is an instance
-EDGE = 'edge_labels'  # int32 [H, W]: class of the edge, 0 for none, or the ignore label
+EDGE = 'edge_labels'  # int32 [H, W]: class of the edge, 0 for none, -1 where it is not known
 
 # Outputs.
 SEMANTIC_PREDICTIONS = 'SemanticPredictions'  # int64 [B, H, W]
@@ -35,3 +35,12 @@ SEMANTIC_HEAD = 'semantic'
 INSTANCE_CENTER_HEAD = 'instance_center'
 OFFSET_HEAD = 'offset'
 EDGE_HEAD = 'edge'
+
+# All outputs of heads, in the order in which they are listed.
+OUTPUTS = (
+    SEMANTIC_PREDICTIONS,
+    SEMANTIC_PROBABILITIES,
+    INSTANCE_CENTERS,
+    CENTER_OFFSETS,
+    EDGE_PREDICTIONS,
+)

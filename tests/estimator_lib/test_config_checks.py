@@ -41,7 +41,7 @@ def test_a_good_config_has_no_problems_and_no_warnings(mode):
     ('settings', 'expected'),
     [
         # Missing.
-        (['model={}'], 'model: is empty; expected one of: classification, ssd.'),
+        (['model={}'], 'model: is empty; expected one of: classification, segmentation, ssd.'),
         (['model.classification.num_classes=0'], 'num_classes: 0; expected at least 1.'),
         (
             ['model.classification={ num_classes: 2 }'],

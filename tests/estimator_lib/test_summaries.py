@@ -41,14 +41,54 @@ def test_nothing_to_say_makes_no_file(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_graph_summaries():
-    with tf.Graph().as_default(), tf1.Session() as session:
-        variable = tf1.get_variable('scope/a', [2])
-        summaries.scalars({'Loss/total': tf.constant(2.0)})
-        summaries.histograms([variable])
-        session.run(tf1.global_variables_initializer())
-        summary = tf1.Summary.FromString(session.run(tf1.summary.merge_all()))
-    assert [value.tag for value in summary.value] == ['Loss/total', 'variables/scope/a']
+def written(folder):
+    """(tag, step, value) of each scalar and histogram that was written."""
+    found = []
+    for path in sorted(folder.glob('events.*')):
+        for event in tf1.train.summary_iterator(str(path)):
+            for value in event.summary.value:
+                number = value.simple_value if value.HasField('simple_value') else None
+                found.append((value.tag, event.step, number))
+    return found
+
+
+def train(folder, steps, every_n_steps, histogram=False):
+    """Trains something whose scalar is the step, plus 100."""
+    with tf.Graph().as_default():
+        step = tf1.train.get_or_create_global_step()
+        train_op = tf1.assign_add(step, 1)
+        if histogram:
+            summaries.histograms([tf1.get_variable('scope/a', [2])])
+        with tf.control_dependencies([train_op]):
+            scalar = tf.cast(step.read_value(), tf.float32) + 100.0
+        hooks = summaries.training_hooks({'Loss/total': scalar}, str(folder), every_n_steps)
+        with tf1.train.MonitoredSession(hooks=hooks) as session:
+            for _ in range(steps):
+                session.run(train_op)
+    return written(folder)
+
+
+def test_scalars_of_training_are_written_first_and_then_every_n_steps(tmp_path):
+    assert train(tmp_path, 9, 4) == [
+        ('Loss/total', step, pytest.approx(step + 100)) for step in (1, 4, 8)
+    ]
+
+
+def test_training_writes_histograms_when_there_are_any(tmp_path):
+    tags = [tag for tag, _, _ in train(tmp_path, 2, 10, histogram=True)]
+    assert tags == ['Loss/total', 'variables/scope/a']
+
+
+def test_training_writes_nothing_when_not_asked_to(tmp_path):
+    assert train(tmp_path, 2, 0) == []
+
+
+def test_the_first_copy_of_a_network_offers_what_steps_report():
+    with tf.Graph().as_default():
+        assert summaries.training_metrics() == {}
+        for value in ('first', 'second'):
+            summaries.offer_training_metrics({'miou': (value, None)})
+        assert summaries.training_metrics() == {'miou': ('first', None)}
 
 
 def draw(features, outputs, labels):

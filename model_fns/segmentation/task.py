@@ -1,0 +1,388 @@
+"""Segmentation as a task of the engine: a class for each pixel, and further heads."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.task import Arrays, Example, Features, Labels, Metric, Task, Tensors
+from model_fns.label_map import LabelMap, label_map_path
+from model_fns.segmentation import (
+    class_weights,
+    crops,
+    fields,
+    image_pyramid,
+    inputs,
+    instances,
+    losses,
+    metrics,
+    pictures,
+    preprocessing,
+    presets,
+    serving,
+    sizes,
+    targets,
+)
+from model_fns.segmentation.network import SegmentationNetwork
+from protos import pipeline_pb2, segmentation_pb2
+
+tf1 = tf.compat.v1
+ModeKeys = tf.estimator.ModeKeys
+
+# What stands before a variable's name in checkpoints of other tasks.
+_OUTER_SCOPES = {'segmentation': '', 'classification': '', 'detection': 'FeatureExtractor/'}
+
+# DeepLab trains biases twice as fast as the rest.
+BIAS_GRADIENT_MULTIPLIER = 2.0
+
+_TRAINING_METRICS = ('miou', metrics.PIXEL_ACCURACY)
+
+
+class _Data(NamedTuple):
+    """What the examples are, beyond the network.
+
+    Attributes:
+        dataset: the classes.
+        training: where the training records are.
+        evaluation: where those of evaluations are.
+    """
+
+    dataset: presets.Dataset
+    training: Any
+    evaluation: Sequence[Any]
+
+
+class SegmentationTask(Task):
+    """Images to a class for each pixel and, with further heads, to instances and edges.
+
+    Args:
+        model: the message that describes it all.
+        network: made of it.
+        preprocessor: made of it.
+        data: what the examples are, and where.
+    """
+
+    def __init__(
+        self,
+        model: segmentation_pb2.Segmentation,
+        network: SegmentationNetwork,
+        preprocessor: preprocessing.Preprocessing,
+        data: _Data,
+    ):
+        self._model = model
+        self._network = network
+        self._preprocessor = preprocessor
+        self._data = data
+        self._dataset = data.dataset
+        self._metrics = metrics.Metrics.from_config(
+            model, self._dataset.num_classes, self._dataset.ignore_label, self._dataset.class_names
+        )
+        self._drawer = pictures.Drawer(self._dataset)
+        self._evaluation_crop: Optional[sizes.Size] = None
+        self._class_weights: Optional[Tuple[float, ...]] = None
+
+    @classmethod
+    def from_config(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> SegmentationTask:
+        """The task that `model.segmentation` describes.
+
+        Raises:
+            errors.ConfigError: an unknown backbone or data set, or a combination that cannot be.
+        """
+        model = config.model.segmentation
+        path = label_map_path(config)
+        dataset = presets.from_config(model, LabelMap.read(path) if path else None)
+        network = SegmentationNetwork.from_config(model, dataset.num_classes)
+        _check_heads(model, dataset)
+        if model.export.output_stride:
+            _for_export(network, model.export)
+        class_weights.given_weights(model.loss, dataset.num_classes)
+        preprocessor = preprocessing.from_config(
+            model.preprocessing,
+            (model.crop_height, model.crop_width),
+            network.backbone.mean_pixel,
+            dataset.ignore_label,
+        )
+        data = _Data(dataset, config.train_input_reader, config.eval_input_reader)
+        return cls(model, network, preprocessor, data)
+
+    @property
+    def name(self) -> str:
+        """See `Task`."""
+        return 'segmentation'
+
+    def decode(self, serialized: tf.Tensor) -> Example:
+        """See `Task`, and `inputs.decode`."""
+        return inputs.decode(
+            serialized,
+            self._dataset.num_classes,
+            self._dataset.ignore_label,
+            self._reads_instances,
+        )
+
+    def augment(self, example: Example, seed: tf.Tensor) -> Example:
+        """See `preprocessing.Preprocessing.augment`."""
+        return self._preprocessor.augment(example, seed)
+
+    def prepare(self, example: Example, mode: str) -> Tuple[Features, Labels]:
+        """Image and labels at the crop's size, with the targets of the heads that there are."""
+        crop = None if mode == ModeKeys.TRAIN else self._crop_of_evaluation()
+        features, labels = self._preprocessor.fit(example, mode, crop)
+        semantic = labels[fields.SEMANTIC]
+        if self._has('instance_center') or self._has('offset'):
+            labels.update(
+                targets.instance_targets(
+                    labels[fields.INSTANCES], self._model.instance_center.sigma
+                )
+            )
+        if self._has('edge'):
+            of_instances = self._model.edge.of_instances
+            labels[fields.EDGE] = targets.edge_targets(
+                labels[fields.INSTANCES] if of_instances else semantic,
+                tf.not_equal(semantic, self._dataset.ignore_label),
+                self._model.edge.edge_width,
+                classes=semantic if self._model.edge.num_classes > 2 else None,
+            )
+        return features, labels
+
+    def predict(self, features: Features, mode: str) -> Tensors:
+        """The logits of each head and scale, `<head>/<scale>`, and what is predicted with them.
+
+        Served images have only the latter; in training there are only logits.
+        """
+        images = features[fields.IMAGE]
+        if mode == ModeKeys.PREDICT:
+            export = self._model.export
+            return _for_export(self._network, export).infer(
+                images, scales=tuple(export.scales), flip=export.add_flipped_images
+            )
+        logits = self._network.logits(images, mode == ModeKeys.TRAIN)
+        predictions = {
+            f'{head}/{scale}': value
+            for head, by_scale in logits.items()
+            for scale, value in by_scale.items()
+        }
+        if mode == ModeKeys.EVAL:
+            predictions.update(self._inferred(images, logits))
+        return predictions
+
+    def losses(self, predictions: Tensors, features: Features, labels: Labels) -> Tensors:
+        """The loss of each head, at each scale of the image pyramid."""
+        del features
+        model = self._model
+        counted = tf.not_equal(labels[fields.SEMANTIC], self._dataset.ignore_label)
+        named = losses.semantic_loss(
+            _by_scale(predictions, fields.SEMANTIC_HEAD),
+            labels[fields.SEMANTIC],
+            self._dataset.ignore_label,
+            self._weights_of_classes(),
+            model.loss,
+            tf1.train.get_global_step(),
+        )
+        if self._has('instance_center'):
+            logits = _by_scale(predictions, fields.INSTANCE_CENTER_HEAD)
+            heat = labels[fields.CENTER]
+            named.update(losses.center_loss(logits, heat, counted, model.instance_center))
+        if self._has('offset'):
+            logits = _by_scale(predictions, fields.OFFSET_HEAD)
+            weights = labels[fields.OFFSET_WEIGHTS]
+            named.update(losses.offset_loss(logits, labels[fields.OFFSET], weights, model.offset))
+        if self._has('edge'):
+            logits = _by_scale(predictions, fields.EDGE_HEAD)
+            named.update(losses.edge_loss(logits, labels[fields.EDGE], model.edge))
+        return named
+
+    def loss_names(self) -> Sequence[str]:
+        """See `Task`."""
+        scales = [image_pyramid.MERGED_LOGITS]
+        if len(self._network.scales) > 1:
+            scales += [image_pyramid.scale_name(scale) for scale in self._network.scales]
+        return losses.loss_names([head.name for head in self._network.heads], scales)
+
+    def postprocess(self, predictions: Tensors, features: Features) -> Tensors:
+        """What `fields` lists as outputs, without padding and at their own size when served."""
+        outputs = {name: predictions[name] for name in fields.OUTPUTS if name in predictions}
+        if serving.ORIGINAL_SIZE in features:
+            outputs = serving.without_padding(outputs, features)
+        if self._finds_instances:
+            heat = outputs[fields.INSTANCE_CENTERS]
+            if serving.ORIGINAL_SIZE not in features:
+                heat *= _is_image(heat, features[fields.TRUE_IMAGE_SHAPE])
+            outputs.update(
+                self._grouping.group(
+                    outputs[fields.SEMANTIC_PREDICTIONS], heat, outputs[fields.CENTER_OFFSETS]
+                )
+            )
+        if serving.ORIGINAL_SIZE in features and self._preprocessor.resize is not None:
+            outputs = serving.at_original_size(outputs, features)
+        return outputs
+
+    def metrics(self, outputs: Tensors, features: Features, labels: Labels) -> Dict[str, Metric]:
+        """See `metrics.Metrics`."""
+        return self._metrics.create(outputs, features, labels)
+
+    def finish_metrics(self, values: Mapping[str, Any]) -> Dict[str, float]:
+        """See `metrics.Metrics.finish`."""
+        return self._metrics.finish(values)
+
+    def metric_names(self) -> Sequence[str]:
+        """See `Task`."""
+        return self._metrics.names()
+
+    def training_metrics(
+        self, predictions: Tensors, features: Features, labels: Labels
+    ) -> Dict[str, Metric]:
+        """Mean IoU and pixel accuracy over the last steps, where the config asks for them."""
+        del features
+        window = self._model.evaluation.training_metrics_window
+        if not window:
+            return {}
+        logits = predictions[f'{fields.SEMANTIC_HEAD}/{image_pyramid.MERGED_LOGITS}']
+        values, update = metrics.training_metrics(
+            tf.argmax(logits, -1),
+            losses.labels_at_logits(labels[fields.SEMANTIC], logits),
+            self._dataset.num_classes,
+            self._dataset.ignore_label,
+            window,
+        )
+        return {name: (values[name], update) for name in _TRAINING_METRICS}
+
+    def draw(
+        self, features: Arrays, outputs: Arrays, labels: Optional[Arrays] = None
+    ) -> Optional[np.ndarray]:
+        """See `pictures.Drawer.draw`."""
+        return self._drawer.draw(features, outputs, labels)
+
+    def files(self, features: Arrays, outputs: Arrays) -> Dict[str, bytes]:
+        """The predicted classes as a PNG, where the config asks for them."""
+        if not self._model.evaluation.save_raw_predictions:
+            return {}
+        return {'_raw.png': self._drawer.raw_png(features, outputs)}
+
+    def serving_features(self, images: tf.Tensor) -> Features:
+        """Images of any size, padded where they are smaller than the crop of training."""
+        served = self._preprocessor.resize_for_serving(images)
+        return serving.features_of(images, served)
+
+    def export_outputs(self, outputs: Tensors) -> Tensors:
+        """See `postprocess`."""
+        return dict(outputs)
+
+    def restore_map(
+        self, variables: Sequence[tf.Variable], checkpoint_type: str
+    ) -> Mapping[str, tf.Variable]:
+        """All variables by their names, or those of the backbone in a model of another task."""
+        kind = checkpoint_type or 'segmentation'
+        if kind not in _OUTER_SCOPES:
+            raise errors.ConfigError(
+                f'train_config.fine_tune_checkpoint_type: {kind!r} is unknown'
+                f'{errors.did_you_mean(kind, _OUTER_SCOPES)}'
+            )
+        if kind != 'segmentation':
+            scope = f'{self._network.backbone.scope}/'
+            variables = [one for one in variables if one.op.name.startswith(scope)]
+        return {_OUTER_SCOPES[kind] + variable.op.name: variable for variable in variables}
+
+    def last_layer_scopes(self) -> Sequence[str]:
+        """See `Task`."""
+        return self._network.last_layer_scopes()
+
+    def bias_gradient_multiplier(self) -> float:
+        """See `Task`."""
+        return BIAS_GRADIENT_MULTIPLIER
+
+    def check_example(self, serialized: bytes) -> Optional[str]:
+        """See `Task`."""
+        return inputs.problem_with(serialized, self._reads_instances)
+
+    @property
+    def _reads_instances(self) -> bool:
+        of_instances = self._has('edge') and self._model.edge.of_instances
+        return self._has('instance_center') or self._has('offset') or of_instances
+
+    @property
+    def _finds_instances(self) -> bool:
+        return self._has('instance_center') and self._has('offset')
+
+    @property
+    def _grouping(self) -> instances.InstanceGrouping:
+        return self._metrics.grouping
+
+    def _has(self, head: str) -> bool:
+        return self._model.HasField(head)
+
+    def _inferred(
+        self, images: tf.Tensor, logits: Mapping[str, Mapping[str, tf.Tensor]]
+    ) -> Tensors:
+        """What evaluation predicts, by the views that it asks for."""
+        evaluation = self._model.evaluation
+        scales = tuple(evaluation.scales) or (1.0,)
+        if scales == (1.0,) and not evaluation.add_flipped_images:
+            return self._network.outputs(logits, sizes.size_of(images))
+        return self._network.infer(images, scales=scales, flip=evaluation.add_flipped_images)
+
+    def _crop_of_evaluation(self) -> sizes.Size:
+        """Looked up once: it takes a look at all images."""
+        if self._evaluation_crop is None:
+            evaluation = self._model.evaluation
+            self._evaluation_crop = crops.evaluation_crop(
+                self._data.evaluation,
+                self._preprocessor,
+                self._network.output_stride,
+                (evaluation.crop_height, evaluation.crop_width),
+            )
+        return self._evaluation_crop
+
+    def _weights_of_classes(self) -> Tuple[float, ...]:
+        """Looked up once: it may take a look at all labels."""
+        if self._class_weights is None:
+            self._class_weights = class_weights.class_weights(
+                self._model.loss,
+                self._data.training,
+                self._dataset.class_names,
+                self._dataset.ignore_label,
+            )
+        return self._class_weights
+
+
+def _check_heads(model: segmentation_pb2.Segmentation, dataset: presets.Dataset) -> None:
+    """Refuses heads that fit neither each other nor the classes."""
+    where = 'model.segmentation'
+    both = model.HasField('instance_center') and model.HasField('offset')
+    if model.HasField('instance_grouping') and not both:
+        raise errors.ConfigError(
+            f'{where}.instance_grouping: instances are found with an instance_center and an offset '
+            'head; expected both of them.'
+        )
+    if model.HasField('edge') and model.edge.num_classes not in (2, dataset.num_classes):
+        raise errors.ConfigError(
+            f'{where}.edge.num_classes: {model.edge.num_classes}; expected 2 (edge or none) or '
+            f'{dataset.num_classes}, the number of semantic classes.'
+        )
+
+
+def _for_export(
+    network: SegmentationNetwork, export: segmentation_pb2.SegmentationExport
+) -> SegmentationNetwork:
+    if not export.output_stride:
+        return network
+    return network.at_output_stride(
+        export.output_stride, tuple(export.atrous_rates), 'model.segmentation.export'
+    )
+
+
+def _by_scale(predictions: Tensors, head: str) -> Dict[str, tf.Tensor]:
+    prefix = f'{head}/'
+    return {
+        name[len(prefix) :]: value for name, value in predictions.items() if name.startswith(prefix)
+    }
+
+
+def _is_image(maps: tf.Tensor, true_image_shape: tf.Tensor) -> tf.Tensor:
+    """float32 [B, H, W]: 0 in the padding."""
+    height, width = sizes.size_of(maps[..., tf.newaxis])
+    rows = tf.sequence_mask(true_image_shape[:, 0], height)
+    columns = tf.sequence_mask(true_image_shape[:, 1], width)
+    return tf.cast(rows[:, :, tf.newaxis] & columns[:, tf.newaxis, :], maps.dtype)
