@@ -150,7 +150,9 @@ def _train_spec(
 ) -> tf.estimator.EstimatorSpec:
     """The training graph: gradients applied, weights restored, hooks that watch."""
     train_config = config.train_config
-    loss, losses = losses[TOTAL_LOSS], strategies.mean_over_replicas(losses)
+    exchange = sync_replicas.from_plan(plan)
+    loss = losses[TOTAL_LOSS]
+    losses = exchange.mean_losses(losses) if exchange else strategies.mean_over_replicas(losses)
     global_step = tf1.train.get_or_create_global_step()
     learning_rate = learning_rates.create_learning_rate(
         optimizers.learning_rate_config(train_config.optimizer),
@@ -158,7 +160,6 @@ def _train_spec(
         train_config.num_steps,
     )
     metrics = summaries.training_metrics()
-    exchange = sync_replicas.from_plan(plan)
     train_op = optimize_loss.optimize_loss(
         loss,
         global_step=global_step,

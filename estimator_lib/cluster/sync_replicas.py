@@ -19,6 +19,7 @@ from estimator_lib.cluster import placement
 from estimator_lib.cluster.modes import Mode, Plan
 from estimator_lib.optimization.gradients import Pair
 from estimator_lib.restore_report import variable_name
+from estimator_lib.task import Tensors
 
 tf1 = tf.compat.v1
 
@@ -28,8 +29,8 @@ _SCOPE = 'sync_replicas'
 class GradientExchange:
     """What one trainer puts into its graph to train in step with the others.
 
-    Call `average`, then build the update from what it returns, then `finish`, once in a graph, and
-    add `hook` to the session.
+    Call `average` (and `mean_losses`, where they are to be reported), then build the update from
+    what it returns, then `finish`, once in a graph, and add `hook` to the session.
 
     Args:
         trainers: the names of all, the chief's first.
@@ -51,6 +52,35 @@ class GradientExchange:
         self._device = device
         self._accumulators: List[Any] = []
         self._pushes: List[tf.Operation] = []
+        self._taken: List[tf.Tensor] = []
+        self._global_step = tf1.train.get_or_create_global_step()
+        with tf1.name_scope(_SCOPE), tf.device(device):
+            # Of which step the variables were that the gradients are computed from.
+            self._local_step = tf1.Variable(
+                0,
+                trainable=False,
+                dtype=tf.int64,
+                collections=[tf1.GraphKeys.LOCAL_VARIABLES],
+                name='local_step',
+                use_resource=True,
+            )
+            self._step = self._local_step.read_value()
+
+    def mean_losses(self, losses: Tensors) -> Tensors:
+        """What there is to report of a step.
+
+        Args:
+            losses: float32 scalars by name, of this trainer's batch.
+
+        Returns:
+            For the chief the means over the trainers whose gradients make the step, to be read in
+            the run that trains and in no other; for the others their own.
+        """
+        with tf1.name_scope(_SCOPE):
+            stacked = tf.stop_gradient(tf.stack(list(losses.values())))
+            mean = self._exchange(stacked, 'losses', stacked.shape, self._global_step.device)
+            self._taken.append(mean)
+            return dict(zip(losses, tf.unstack(mean))) if self._own == 0 else losses
 
     def average(self, pairs: Sequence[Pair]) -> List[Pair]:
         """Hands over this trainer's gradients.
@@ -62,22 +92,13 @@ class GradientExchange:
             The means of as many trainers' gradients as make a step: for the chief to apply. The
             others run nothing that depends on them.
         """
+        if not pairs:
+            return []
         with tf1.name_scope(_SCOPE):
-            self._global_step = tf1.train.get_or_create_global_step()
-            with tf.device(self._device):
-                # Of which step the variables were that the gradients are computed from.
-                self._local_step = tf1.Variable(
-                    0,
-                    trainable=False,
-                    dtype=tf.int64,
-                    collections=[tf1.GraphKeys.LOCAL_VARIABLES],
-                    name='local_step',
-                    use_resource=True,
-                )
-            step = self._local_step.read_value()
-            means = [self._exchange(gradient, variable, step) for gradient, variable in pairs]
-            if not means:
-                return []
+            means = [
+                self._exchange(gradient, variable_name(variable), variable.shape, variable.device)
+                for gradient, variable in pairs
+            ]
             # No variable changes before all means are there.
             means = tf.tuple(means)
         return [(mean, variable) for mean, (_, variable) in zip(means, pairs)]
@@ -94,7 +115,7 @@ class GradientExchange:
                 with tf.control_dependencies(self._pushes):
                     tokens = _all_of(self._queues[self._own - 1])
                 return self._local_step.assign(tokens[-1], read_value=False)
-            with tf.control_dependencies([update, *self._pushes]):
+            with tf.control_dependencies([update, *self._pushes, *self._taken]):
                 step = self._global_step.read_value()
                 return tf.group(
                     self._local_step.assign(step, read_value=False),
@@ -105,19 +126,19 @@ class GradientExchange:
         """Puts this trainer in step with the others when a session begins."""
         return _StartHook(self._chief_start() if self._own == 0 else self._worker_start())
 
-    def _exchange(self, gradient: Any, variable: tf.Variable, step: tf.Tensor) -> Any:
-        is_sparse = isinstance(gradient, tf.IndexedSlices)
+    def _exchange(self, value: Any, name: str, shape: tf.TensorShape, device: str) -> Any:
+        """Hands over a value; the mean of as many trainers' values as make a step."""
+        is_sparse = isinstance(value, tf.IndexedSlices)
         make = tf1.SparseConditionalAccumulator if is_sparse else tf1.ConditionalAccumulator
-        name = variable_name(variable)
-        with tf.device(variable.device):
+        with tf.device(device):
             accumulator = make(
-                gradient.dtype, shape=variable.shape, shared_name=f'{_SCOPE}/{name}', name='mean'
+                value.dtype, shape=shape, shared_name=f'{_SCOPE}/{name}', name='mean'
             )
             self._accumulators.append(accumulator)
             if is_sparse:
-                self._pushes.append(accumulator.apply_indexed_slices_grad(gradient, step))
+                self._pushes.append(accumulator.apply_indexed_slices_grad(value, self._step))
                 return accumulator.take_indexed_slices_grad(self._count)
-            self._pushes.append(accumulator.apply_grad(gradient, step))
+            self._pushes.append(accumulator.apply_grad(value, self._step))
             return accumulator.take_grad(self._count)
 
     def _queue(self, name: str) -> tf1.FIFOQueue:
