@@ -15,6 +15,7 @@ import os
 import queue
 import random
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -361,7 +362,7 @@ def run(
     console = Console(chief, max(map(len, names)), stream)
     cluster = LocalCluster(addresses, command, console.put, restart)
     told = _Told()
-    console.put('launcher', f'{", ".join(names)}: {" ".join(command)}')
+    console.put('launcher', f'{", ".join(names)}: {shlex.join(command)}')
     cluster.start()
     failed: Optional[Tuple[str, int]] = None
     try:

@@ -125,11 +125,18 @@ class Supervisor:
             if silent < self.watch.silent_after or ended:
                 if self._reported.pop(name, None) is not None and not ended:
                     log.info('%s answers again', name)
-            elif self.watch.was_alive(name) and now >= self._reported.get(name, 0.0):
+            elif self._is_expected(name) and now >= self._reported.get(name, 0.0):
                 self._reported[name] = now + REPORT_SECONDS
                 step = self.watch.last(name).get('step')
                 place = '' if step is None else f' (it was at step {step})'
                 log.warning('%s has not answered for %.0f s%s', name, silent, place)
+
+    def _is_expected(self, name: str) -> bool:
+        """Whether the silence of a task is worth a line; at first it may only be starting."""
+        if self.watch.was_alive(name):
+            return True
+        has_run = bool(self.watch.last(name))
+        return has_run and self.watch.silence(name) >= 2 * self.watch.silent_after
 
     def _judge(self, now: float) -> None:
         if self._verdict is not None:
