@@ -8,7 +8,7 @@ from typing import Any, Dict, Mapping, Optional, Sequence
 
 import tensorflow as tf
 
-from estimator_lib import errors, restore_report
+from estimator_lib import errors, partitioned, restore_report
 from estimator_lib.checkpoint_files import (
     checkpoint_shapes,
     explained_write,
@@ -172,7 +172,7 @@ def check_model_dir(
     prefix = latest_checkpoint(model_dir)
     if prefix is None:
         return
-    wanted = {variable_name(variable): variable for variable in variables}
+    wanted = {variable_name(variable): variable for variable in partitioned.whole(variables)}
     of_model, of_run = restore_report.differences(checkpoint_shapes(prefix), wanted)
     of_run = of_run.without(_is_reader_position)
     advice = (
@@ -279,7 +279,7 @@ class _ResumingSaver(tf1.train.Saver):
         if live is not None and live >= step_of(save_path):
             log.info('the parameter servers are at step %d: nothing to restore', live)
             return
-        variables = sess.graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
+        variables = partitioned.whole(sess.graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES))
         by_name = {variable_name(variable): variable for variable in variables}
         report = restore_report.match(checkpoint_shapes(save_path), by_name)
         anew = [entry.name for entry in report.missing + report.mismatched]

@@ -13,6 +13,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib import partitioned
 from estimator_lib.checkpoint_files import open_checkpoint
 from estimator_lib.restore_report import MOVING_AVERAGE, variable_name
 
@@ -86,11 +87,14 @@ def _settings(
     averages = {} if graph is None else _moving_averages(graph)
     reader = open_checkpoint(prefix)
     for name, variable in restore_map.items():
-        variables = [variable]
-        if variable_name(variable) in averages:
-            variables.append(averages[variable_name(variable)])
-        components = [component for one in variables for component in _components(one)]
-        yield reader.get_tensor(name), [component.initializer for component in components]
+        value = reader.get_tensor(name)
+        for part in getattr(variable, 'parts', (variable,)):
+            variables = [part]
+            if variable_name(part) in averages:
+                variables.append(averages[variable_name(part)])
+            components = [component for one in variables for component in _components(one)]
+            targets = [component.initializer for component in components]
+            yield partitioned.part_of(value, part), targets
 
 
 def _portions(settings: Iterable[Setting], max_bytes: int) -> Iterator[List[Setting]]:

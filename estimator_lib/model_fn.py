@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional
 
 import tensorflow as tf
 
-from estimator_lib import checkpoints, cluster, errors, inputs, summaries
+from estimator_lib import checkpoints, cluster, errors, inputs, partitioned, summaries
 from estimator_lib.cluster import clones, placement, startup, strategies, sync_replicas
 from estimator_lib.hooks import non_finite, preemption, profiling, progress
 from estimator_lib.optimization import (
@@ -216,7 +216,7 @@ def _train_scaffold(
         start = checkpoints.fine_tune_start(
             train_config,
             task.restore_map(
-                tf1.get_collection(tf1.GraphKeys.MODEL_VARIABLES),
+                partitioned.whole(tf1.get_collection(tf1.GraphKeys.MODEL_VARIABLES)),
                 checkpoints.checkpoint_type(train_config),
             ),
             last_layer_scopes=task.last_layer_scopes(),

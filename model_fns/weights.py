@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import zlib
-from typing import Optional, Sequence, Tuple
+from typing import Callable, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -138,7 +138,7 @@ def variable(
         name,
         shape=list(shape),
         dtype=tf.float32,
-        initializer=lambda shape, dtype=None, partition_info=None: initializer(shape, seed),
+        initializer=_first_value(initializer, seed),
         trainable=trainable,
         collections=[tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.MODEL_VARIABLES],
         **({} if trainable else statistic),
@@ -146,6 +146,19 @@ def variable(
     if penalty is not None:
         _penalize(full_name, created, penalty)
     return created
+
+
+def _first_value(initializer: Initializer, seed: Tuple[int, int]) -> Callable[..., tf.Tensor]:
+    """What `get_variable` calls; a part of a variable gets its part of the whole's first value."""
+
+    def create(shape: Sequence[int], dtype: tf.DType = tf.float32, partition_info=None):
+        del dtype
+        if partition_info is None:
+            return initializer(shape, seed)
+        value = initializer(partition_info.full_shape, seed)
+        return tf.slice(value, partition_info.var_offset, shape)
+
+    return create
 
 
 def _penalize(name: str, weights: tf.Variable, penalty: Penalty) -> None:
