@@ -258,6 +258,7 @@ RANGES: Mapping[str, Range] = {
         'InputReader.sample_1_of_n_examples InputReader.num_readers InputReader.read_block_length '
         'InputReader.num_parallel_batches '
         'Classification.num_classes Backbone.min_depth Backbone.multi_grid '
+        'Backbone.channel_divisor '
         'ExponentialDecayLearningRate.decay_steps CosineDecayLearningRate.total_steps '
         'ExponentialDecayWithWarmupLearningRate.decay_steps '
         'DeepLabLearningRate.learning_rate_decay_step',

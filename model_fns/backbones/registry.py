@@ -31,6 +31,7 @@ class Options:
         weight_decay: factor of the L2 penalty; None: the network's own.
         batch_norm_decay: None: the network's own.
         batch_norm_epsilon: None: the network's own.
+        channel_divisor: channel counts are rounded to a multiple of it; None: the network's own.
     """
 
     depth_multiplier: float = 1.0
@@ -41,6 +42,7 @@ class Options:
     weight_decay: Optional[float] = None
     batch_norm_decay: Optional[float] = None
     batch_norm_epsilon: Optional[float] = None
+    channel_divisor: Optional[int] = None
 
     def get(self, name: str, published: float) -> float:
         """The value of that option, or the published one where it is None."""

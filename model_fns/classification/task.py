@@ -269,6 +269,7 @@ def _options(
         weight_decay=given(backbone, 'weight_decay'),
         batch_norm_decay=given(backbone, 'batch_norm_decay'),
         batch_norm_epsilon=given(backbone, 'batch_norm_epsilon'),
+        channel_divisor=given(backbone, 'channel_divisor'),
     )
     for name in options.changed():
         if name not in network.honours:

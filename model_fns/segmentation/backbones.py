@@ -180,9 +180,10 @@ def _listed(strides: Mapping[int, str]) -> str:
 def _mobilenet_channels(options: registry.Options) -> Dict[str, float]:
     """How the depth multiplier acts: rounded down to any number, but 8s where it changes nothing.
 
-    So it is in DeepLab's published models; the classifiers round to multiples of 8 always.
+    So it is in DeepLab's published models; the classifiers round to multiples of 8 always, which
+    `channel_divisor` asks for.
     """
-    step = 8 if options.depth_multiplier == 1.0 else 1
+    step = int(options.get('channel_divisor', 8 if options.depth_multiplier == 1.0 else 1))
     return {
         'depth_multiplier': options.depth_multiplier,
         'min_depth': int(options.get('min_depth', step)),
@@ -278,7 +279,7 @@ def _add_mobilenet(
             features=features,
             style=mobilenet_parts.mobilenet_style,
             defaults=_DEFAULTS,
-            honours=_without_dropout(mobilenet_parts.HONOURS),
+            honours=(*_without_dropout(mobilenet_parts.HONOURS), 'channel_divisor'),
         ),
     )
 

@@ -354,4 +354,5 @@ def _options(config: segmentation_pb2.Segmentation) -> registry.Options:
         weight_decay=given('weight_decay'),
         batch_norm_decay=given('batch_norm_decay'),
         batch_norm_epsilon=given('batch_norm_epsilon'),
+        channel_divisor=given('channel_divisor'),
     )

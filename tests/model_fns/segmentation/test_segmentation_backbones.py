@@ -161,6 +161,43 @@ def test_depth_multiplier_rounds_as_published():
     assert built.end_points['layer_13'].shape[3] == 144
 
 
+@pytest.mark.parametrize(
+    'name, classifier, factor',
+    [
+        ('mobilenet_v2', 'mobilenet_v2_035', 0.35),
+        ('mobilenet_v2', 'mobilenet_v2_140', 1.4),
+        ('mobilenet_v2', 'mobilenet_v2', 1.0),
+    ],
+)
+def test_a_divisor_of_8_gives_the_variables_of_a_classifier(name, classifier, factor):
+    built = _build(name, registry.Options(depth_multiplier=factor, channel_divisor=8))
+    with tf.Graph().as_default() as graph:
+        network = registry.get_network(classifier)
+        options = registry.Options()
+        network.build(tf.zeros([1, 64, 64, 3]), 3, network.style(False, options), options)
+        of_classifier = _shapes(graph)
+    own = _shapes(built.graph)
+    assert own and own.items() <= of_classifier.items()
+    # What is left: the last layer and the logits.
+    left = {name.split('/')[1] for name in of_classifier.keys() - own.keys()}
+    assert left == {'Conv_1', 'Logits'}
+
+
+def test_any_other_divisor():
+    # Of 11.2, 5.6 and 22.4 channels: up where rounding would lose more than a tenth.
+    options = registry.Options(depth_multiplier=0.35, channel_divisor=5)
+    built = _build('mobilenet_v2', options)
+    assert [built.end_points[f'layer_{i}'].shape[3] for i in (1, 2, 8)] == [15, 10, 25]
+    options = registry.Options(depth_multiplier=0.1, channel_divisor=8, min_depth=16)
+    built = _build('mobilenet_v3_large_seg', options)
+    assert [built.end_points[f'layer_{i}'].shape[3] for i in (1, 2)] == [16, 16]
+
+
+def _shapes(graph):
+    variables = graph.get_collection(tf1.GraphKeys.MODEL_VARIABLES)
+    return {variable.op.name: tuple(variable.shape) for variable in variables}
+
+
 @pytest.mark.parametrize('name', backbones.backbone_names())
 def test_padding_is_the_middle_of_the_normalised_range(name):
     backbone = backbones.get_backbone(name)
@@ -259,6 +296,10 @@ def test_bounded_activations_of_a_resnet(name):
         (
             lambda: _build('xception_41', registry.Options(depth_multiplier=0.5)),
             'backbone.depth_multiplier: xception_41 has no such setting; got 0.5',
+        ),
+        (
+            lambda: _build('resnet_v1_50', registry.Options(channel_divisor=8)),
+            'backbone.channel_divisor: resnet_v1_50 has no such setting; got 8',
         ),
         (
             lambda: _build('resnet_v1_18', registry.Options(multi_grid=(1, 2, 4))),
