@@ -9,7 +9,15 @@ from typing import Callable, Iterator, List, Optional
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import checkpoint_files, checkpoints, errors, inputs, model_fn, training
+from estimator_lib import (
+    checkpoint_files,
+    checkpoints,
+    cluster,
+    errors,
+    inputs,
+    model_fn,
+    training,
+)
 from estimator_lib import config as config_lib
 from estimator_lib.optimization import gradients, optimize_loss
 from estimator_lib.task import Task
@@ -74,6 +82,8 @@ def check(
             training.check_metric_names(task, config)
         _check_data(task, config, check_all, problems)
         with problems.collecting():
+            _print_lines(_plan_lines(config))
+        with problems.collecting():
             _print_lines(_schedule_lines(config))
             _print_lines(_model_lines(task, config, model_dir))
     if problems.messages:
@@ -103,6 +113,17 @@ def _check_data(
             print(f'{name}: {count} examples in {len(paths)} files, {looked_at} looked at')
             for problem in inputs.inspect_records(task, reader, check_all=check_all):
                 problems.messages.append(f'{name}: {problem}')
+
+
+def _plan_lines(config: pipeline_pb2.TrainEvalPipelineConfig) -> List[str]:
+    """Who shares the work, as this process would as a task of the cluster of `TF_CONFIG`."""
+    plan = cluster.create_plan(config, cluster.read_tf_config())
+    shares = max(plan.num_trainers, plan.num_replicas)
+    line = f'training uses {plan.mode.value}'
+    if shares > 1:
+        line += f': {shares} replicas, {plan.examples_per_step} examples a step'
+    idle = cluster.idle_fields(plan, config.train_config)
+    return [line, *(f'{field} has no effect' for field in idle)]
 
 
 def _schedule_lines(config: pipeline_pb2.TrainEvalPipelineConfig) -> List[str]:

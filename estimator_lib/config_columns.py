@@ -12,7 +12,6 @@ from estimator_lib import config_columns_detection as detection
 # In a column: every field of the message.
 ALL = detection.ALL
 
-CLUSTER = 'training over several devices or machines is not available yet'
 _QUANTISATION = (
     'quantisation-aware training is not available; train in float32, without graph_rewriter'
 )
@@ -23,7 +22,6 @@ _SEQUENCES = 'records are tf.train.Example; sequences are not read'
 _READS_BY_ITSELF = 'the input pipeline chooses its own parallelism and buffers'
 _QUEUES = 'there are no queues: the input pipeline feeds the network directly'
 _PICTURES = 'what pictures are drawn on is kept as it is needed'
-_ONE_PROCESS = 'one process has no other replicas to wait for'
 
 
 def _names(text: str) -> FrozenSet[str]:
@@ -56,6 +54,7 @@ HONOURED: Mapping[str, FrozenSet[str]] = {
         'freeze_variables add_regularization_loss use_bfloat16 summarize_gradients checkpoints '
         'progress non_finite_loss_policy gradient_multipliers last_layer_gradient_multiplier '
         'random_seed early_stopping cluster checkpoint_exclude_scopes trainable_scopes '
+        'sync_replicas replicas_to_aggregate startup_delay_steps '
         'ignore_missing_variables initialize_last_layer gradient_clipping '
         'data_augmentation_options load_all_detection_checkpoint_vars max_number_of_boxes'
     ),
@@ -63,7 +62,7 @@ HONOURED: Mapping[str, FrozenSet[str]] = {
     'ProgressConfig': ALL,
     'GradientMultiplier': ALL,
     'EarlyStopping': ALL,
-    'ClusterConfig': _names('mode wait_timeout_seconds'),
+    'ClusterConfig': ALL,
     'InputReader': _names(
         'name label_map_path shuffle shuffle_buffer_size filenames_shuffle_buffer_size num_epochs '
         'sample_1_of_n_examples num_readers read_block_length num_parallel_batches '
@@ -139,13 +138,11 @@ NO_EFFECT: Mapping[str, Mapping[str, str]] = {
         **_with_reason(
             _QUEUES, 'batch_queue_capacity num_batch_queue_threads prefetch_queue_capacity'
         ),
-        **_with_reason(_ONE_PROCESS, 'sync_replicas replicas_to_aggregate'),
         'unpad_groundtruth_tensors': 'padding never counts, and is cut off where that is faster',
         'retain_original_images': _PICTURES,
         'run_fine_tune_checkpoint_dummy_computation': (
             'it is for checkpoints of TensorFlow 2; these are restored by variable name'
         ),
-        'startup_delay_steps': 'it delays the workers of a cluster, and there is none',
     },
     'InputReader': {
         **_with_reason(_READS_BY_ITSELF, 'prefetch_size num_parallel_map_calls'),
@@ -182,9 +179,6 @@ REFUSED: Mapping[str, Union[str, Mapping[str, str]]] = {
         'merge_multiple_label_boxes': 'each box has one class',
         'use_multiclass_scores': _ONE_LABEL,
     },
-    'ClusterConfig': _with_reason(
-        CLUSTER, 'num_clones clone_on_cpu partition_variables_over_bytes'
-    ),
     'InputReader': {
         'num_additional_channels': 'images have three channels',
         'load_context_features': detection.TWO_STAGES,

@@ -17,13 +17,12 @@ from google.protobuf import message as message_lib
 from estimator_lib import config_schema, errors
 from estimator_lib.config_columns import (
     ALL,
-    CLUSTER,
     HONOURED,
     NO_EFFECT,
     ONLY_OF_DETECTION,
     REFUSED,
 )
-from protos import cluster_pb2, hyperparams_pb2, input_reader_pb2, pipeline_pb2, train_pb2
+from protos import hyperparams_pb2, input_reader_pb2, pipeline_pb2, train_pb2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,9 +90,6 @@ CONDITIONS: Mapping[str, Condition] = {
     ),
     'EvalConfig.super_categories': _of_boxes(
         'classification and segmentation have no metrics over groups of classes'
-    ),
-    'ClusterConfig.mode': Condition(
-        lambda value, config: value == cluster_pb2.ClusterConfig.AUTO, CLUSTER
     ),
     'TrainConfig.fine_tune_checkpoint_version': Condition(
         lambda value, config: value != train_pb2.V2 or not _starts_from_checkpoint(config),

@@ -144,20 +144,18 @@ def test_a_refused_message_is_named_once():
 
 def test_refused_fields_have_reasons():
     found = refused(
-        'train_config { use_multiclass_scores: true cluster { num_clones: 8 } }'
+        'train_config { use_multiclass_scores: true }'
         'eval_input_reader { num_additional_channels: 1 }'
         'model { ssd { mask_head_config {} feature_extractor { bifpn {} } '
         '    loss { equalization_loss { weight: 1 exclude_prefixes: "a" } } } }'
     )
     assert set(found) == {
         'train_config.use_multiclass_scores',
-        'train_config.cluster.num_clones',
         'eval_input_reader.0.num_additional_channels',
         'model.ssd.mask_head_config',
         'model.ssd.feature_extractor.bifpn',
         'model.ssd.loss.equalization_loss.weight',
     }
-    assert 'several devices or machines' in found['train_config.cluster.num_clones']
     assert found['model.ssd.mask_head_config'] == 'not supported: masks need a two-stage model.'
 
 
@@ -183,7 +181,7 @@ def test_some_fields_are_refused_for_one_kind_of_model(text, kinds):
 
 def test_a_refused_field_at_its_default_asks_for_nothing():
     text = (
-        'train_config { use_multiclass_scores: false cluster { num_clones: 0 } }'
+        'train_config { use_multiclass_scores: false }'
         'train_input_reader { input_type: TF_EXAMPLE }'
     )
     assert refused(text) == {}
@@ -203,7 +201,6 @@ def test_parts_of_a_config_are_refused_with_their_path():
 
 
 SINGLE_VALUES = [
-    ('train_config { cluster { mode: %s } }', 'AUTO', 'MIRRORED'),
     ('train_config { fine_tune_checkpoint: "a" fine_tune_checkpoint_version: %s }', 'V1', 'V2'),
     ('train_input_reader { input_type: %s }', 'INPUT_DEFAULT', 'TF_SEQUENCE_EXAMPLE'),
     ('model { ssd { feature_extractor { conv_hyperparams { op: %s } } } }', 'CONV', 'FC'),
@@ -236,7 +233,6 @@ def test_fields_without_effect_are_named_with_the_reason():
     warnings = config_fields.without_effect(config)
     assert {warning.split(' has no effect: ')[0] for warning in warnings} == {
         'train_config.batch_queue_capacity',
-        'train_config.sync_replicas',
         'eval_config.keypoint_edge',
     }
     assert 'there are no queues' in ''.join(warnings)
