@@ -2,6 +2,7 @@
 #
 # make demo    creates .venv with a suitable Python, installs, trains the embedded demo
 # make test    creates .venv likewise, and runs the whole test suite
+# make published  takes a training step of every published detection config
 # make chaos   runs clusters on this machine and kills their tasks, see benchmarks/chaos.py
 
 VENV := .venv
@@ -11,7 +12,7 @@ INSTALLED_TEST := $(VENV)/.installed-test
 DEMO_DIR ?= /tmp/vision-model-fns-demo
 TESTS ?= tests
 
-.PHONY: demo test lint format protos benchmark chaos clean
+.PHONY: demo test lint format protos benchmark published chaos clean
 
 demo: $(INSTALLED)
 	$(BIN)/python run_train_eval.py --model_dir=$(DEMO_DIR)
@@ -31,6 +32,9 @@ protos: $(INSTALLED_TEST)
 benchmark: $(INSTALLED)
 	$(BIN)/python -m benchmarks.run
 	$(BIN)/python -m benchmarks.detection
+
+published: $(INSTALLED)
+	$(BIN)/python -m benchmarks.published $(CONFIGS)
 
 chaos: $(INSTALLED)
 	$(BIN)/python -m benchmarks.chaos $(CHAOS)

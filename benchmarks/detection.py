@@ -14,40 +14,29 @@ import argparse
 import os
 import statistics
 import tempfile
-import time
 from typing import Any, Callable, Dict, List
 
-from benchmarks import run
+from benchmarks import measuring, pipelines, run
 
-CONFIGS = os.path.join(os.path.dirname(run.ROOT), 'shared', 'configs', 'tf1')
 BATCH_SIZE = 8
 
 
 def write_config(arguments: argparse.Namespace) -> str:
     """The published config with the benchmark's sizes and data; its path."""
     from estimator_lib import config as config_lib
-    from model_fns.datasets import demo
 
-    source = os.path.join(CONFIGS, f'{arguments.model}.config')
+    source = os.path.join(pipelines.PUBLISHED, 'tf1', f'{arguments.model}.config')
     if not os.path.exists(source):
         raise SystemExit(f'{source} is not there: this benchmark measures published configs.')
-    records, label_map = arguments.records, arguments.label_map
-    num_classes = 3
-    if not records:
-        dataset = demo.demo_dataset()
-        records, label_map = dataset.pattern('scenes', 'train'), dataset.label_map
-        num_classes = 8
     config = config_lib.load_pipeline_config(source)
-    config.model.ssd.num_classes = num_classes
+    if arguments.records:
+        pipelines.read_by(config, arguments.records, arguments.label_map)
+    else:
+        pipelines.on_the_demo(config)
+    pipelines.on_one_machine(config)
+    config.model.ssd.num_classes = 3 if arguments.records else 8
     config.ClearField('graph_rewriter')
     config.train_config.batch_size = BATCH_SIZE
-    config.train_config.ClearField('fine_tune_checkpoint')
-    for field in ('sync_replicas', 'replicas_to_aggregate', 'startup_delay_steps'):
-        config.train_config.ClearField(field)
-    for reader in (config.train_input_reader, *config.eval_input_reader):
-        del reader.tf_record_input_reader.input_path[:]
-        reader.tf_record_input_reader.input_path.append(records)
-        reader.label_map_path = label_map
     return config_lib.save_pipeline_config(config, tempfile.mkdtemp())
 
 
@@ -63,7 +52,7 @@ def engine_rate(config_path: str, steps: int, use_bfloat16: bool) -> float:
     task = build_task(config)
     with tempfile.TemporaryDirectory() as model_dir:
         estimator = training.create_estimator(task, config, model_dir)
-        timer = run.create_timer(steps)
+        timer = measuring.create_timer(steps)
         estimator.train(training.train_input_fn(task, config), max_steps=2 * steps, hooks=[timer])
     return timer.steps_per_second
 
@@ -91,12 +80,8 @@ def bare_rate(config_path: str, steps: int, use_bfloat16: bool) -> float:
         read = tf.add_n([tf.reshape(gradient, [-1])[0] for gradient in gradients])
         step = [read, tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)]
         with tf1.Session(config=training.create_session_config(use_bfloat16)) as session:
-            session.run(tf1.global_variables_initializer())
-            for index in range(2 * steps):
-                if index == steps:
-                    started = time.perf_counter()
-                session.run(step)
-            return steps / (time.perf_counter() - started)
+            measuring.initialize(session)
+            return measuring.runs_per_second(session, step, steps)
 
 
 def measure(config_path: str, steps: int, turns: int) -> Dict[str, float]:
@@ -133,12 +118,12 @@ def main() -> None:
     parser.add_argument('--steps', type=int, default=20, help='timed steps of each turn')
     parser.add_argument('--turns', type=int, default=3, help='how often each side is measured')
     arguments = parser.parse_args()
-    run.quiet()
+    measuring.quiet()
     config_path = write_config(arguments)
     results: Dict[str, Any] = {'model': arguments.model}
     results.update(run.measure_start(config_path, arguments.turns))
     results.update(measure(config_path, arguments.steps, arguments.turns))
-    run.report(results, arguments.output)
+    measuring.report(results, arguments.output)
 
 
 if __name__ == '__main__':

@@ -9,19 +9,16 @@ turns within one process, and medians over the turns are given.
 from __future__ import annotations
 
 import argparse
-import json
-import logging
 import os
 import re
-import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from typing import Any, Dict, List, Mapping
+from typing import Any, Dict, List
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from benchmarks import measuring
 
 
 def measure_start(config_path: str, repeats: int) -> Dict[str, float]:
@@ -33,7 +30,7 @@ def measure_start(config_path: str, repeats: int) -> Dict[str, float]:
             process = subprocess.Popen(
                 [
                     sys.executable,
-                    os.path.join(ROOT, 'run_train_eval.py'),
+                    os.path.join(measuring.ROOT, 'run_train_eval.py'),
                     f'--model_dir={model_dir}',
                     f'--pipeline_config_path={config_path}',
                     '--num_train_steps=2',
@@ -46,22 +43,13 @@ def measure_start(config_path: str, repeats: int) -> Dict[str, float]:
             for line in process.stderr:
                 if re.search(r'\bstep 1/', line):
                     seconds.append(time.monotonic() - started)
-                    memory.append(_peak_memory_of(process.pid))
+                    memory.append(measuring.peak_memory_mib(process.pid))
             if process.wait() != 0 or not memory:
                 raise RuntimeError(f'the run ended with status {process.returncode}')
     return {
         'start_to_first_step_seconds': statistics.median(seconds),
         'peak_memory_mib': statistics.median(memory),
     }
-
-
-def _peak_memory_of(pid: int) -> float:
-    """High-water mark of a living process's resident memory, in MiB."""
-    with open(f'/proc/{pid}/status') as status:
-        for line in status:
-            if line.startswith('VmHWM'):
-                return int(line.split()[1]) / 1024
-    return float('nan')
 
 
 def measure_steps(config_path: str, steps: int, turns: int) -> Dict[str, float]:
@@ -79,7 +67,7 @@ def measure_steps(config_path: str, steps: int, turns: int) -> Dict[str, float]:
     for _ in range(turns):
         with tempfile.TemporaryDirectory() as model_dir:
             estimator = training.create_estimator(task, config, model_dir)
-            timer = create_timer(steps)
+            timer = measuring.create_timer(steps)
             estimator.train(
                 training.train_input_fn(task, config), max_steps=2 * steps, hooks=[timer]
             )
@@ -114,32 +102,8 @@ def _bare_steps_per_second(task: Any, config: Any, model_dir: str, steps: int) -
     )
     session_config = training.create_session_config(config.train_config.use_bfloat16)
     with tf1.Session(config=session_config) as session:
-        session.run(tf1.global_variables_initializer())
-        session.run([tf1.local_variables_initializer(), tf1.tables_initializer()])
-        for step in range(2 * steps):
-            if step == steps:
-                started = time.perf_counter()
-            session.run(spec.train_op)
-        return steps / (time.perf_counter() - started)
-
-
-def create_timer(steps: int) -> Any:
-    """A hook that times the second half of `2 * steps` steps."""
-    import tensorflow as tf
-
-    class Timer(tf.compat.v1.train.SessionRunHook):
-        count = 0
-        started = 0.0
-        steps_per_second = 0.0
-
-        def after_run(self, run_context: Any, run_values: Any) -> None:
-            self.count += 1
-            if self.count == steps:
-                self.started = time.perf_counter()
-            if self.count == 2 * steps:
-                self.steps_per_second = steps / (time.perf_counter() - self.started)
-
-    return Timer()
+        measuring.initialize(session)
+        return measuring.runs_per_second(session, spec.train_op, steps)
 
 
 def measure_input(config_path: str, batches: int) -> Dict[str, float]:
@@ -159,14 +123,9 @@ def measure_input(config_path: str, batches: int) -> Dict[str, float]:
         features, _ = inputs.pop_reader_state(features)
         fetched = tf.group(*tf.nest.flatten([features, labels]))
         with tf1.Session() as session:
-            session.run(tf1.global_variables_initializer())
-            session.run([tf1.local_variables_initializer(), tf1.tables_initializer()])
-            for batch in range(2 * batches):
-                if batch == batches:
-                    started = time.perf_counter()
-                session.run(fetched)
-            seconds = time.perf_counter() - started
-    return {'input_examples_per_second': batches * config.train_config.batch_size / seconds}
+            measuring.initialize(session)
+            rate = measuring.runs_per_second(session, fetched, batches)
+    return {'input_examples_per_second': rate * config.train_config.batch_size}
 
 
 def _demo_config() -> str:
@@ -178,22 +137,6 @@ def _demo_config() -> str:
     return path
 
 
-def quiet() -> None:
-    """No lines of TensorFlow's build, and none of a run's progress."""
-    os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
-    from estimator_lib import logs
-
-    logs.configure(logging.WARNING)
-
-
-def report(results: Mapping[str, Any], path: str) -> None:
-    """Prints a table, and writes the same as JSON."""
-    for name, value in results.items():
-        print(f'{name:34s} {value:12.3f}' if isinstance(value, float) else f'{name:34s} {value}')
-    with open(path, 'w') as file:
-        json.dump(dict(results), file, indent=2)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument('--pipeline_config_path', help='left out: the embedded demo')
@@ -201,14 +144,14 @@ def main() -> None:
     parser.add_argument('--steps', type=int, default=60, help='timed steps of each turn')
     parser.add_argument('--turns', type=int, default=3, help='how often each side is measured')
     arguments = parser.parse_args()
-    quiet()
+    measuring.quiet()
     config_path = arguments.pipeline_config_path or _demo_config()
     results: Dict[str, float] = {}
     results.update(measure_start(config_path, arguments.turns))
     results.update(measure_steps(config_path, arguments.steps, arguments.turns))
     results.update(measure_input(config_path, arguments.steps))
-    results['benchmark_peak_memory_mib'] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    report(results, arguments.output)
+    results['benchmark_peak_memory_mib'] = measuring.peak_memory_mib()
+    measuring.report(results, arguments.output)
 
 
 if __name__ == '__main__':
