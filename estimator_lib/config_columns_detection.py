@@ -10,7 +10,7 @@ ALL = frozenset({'*'})
 TWO_STAGES = 'two-stage detection is not available yet'
 KEYPOINTS = 'keypoint-based detection is not available'
 MASKS = 'masks need a two-stage model'
-_NO_BIFPN = 'no type of feature extractor has it here'
+_SPAGHETTINET = 'it belongs to the SpaghettiNet models, which are not available'
 _EFFICIENTDET = 'it belongs to the EfficientDet models, which are not available'
 _ONE_COMPUTATION = 'there is one way to compute it, which is fast'
 _MULTICLASS = 'examples have no multi-class scores: the classes of boxes are their labels'
@@ -146,13 +146,13 @@ REFUSED: Mapping[str, Union[str, Mapping[str, str]]] = {
     },
     'Ssd.MaskHead': MASKS,
     'SsdFeatureExtractor': {
-        'bifpn': _NO_BIFPN,
-        'spaghettinet_arch_name': _NO_BIFPN,
+        'bifpn': _EFFICIENTDET,
+        'spaghettinet_arch_name': _SPAGHETTINET,
         'replace_preprocessor_with_placeholder': (
             'images are always preprocessed as the network was trained'
         ),
     },
-    'BidirectionalFeaturePyramidNetworks': _NO_BIFPN,
+    'BidirectionalFeaturePyramidNetworks': _EFFICIENTDET,
     'BoxCoder': {'keypoint_box_coder': 'boxes are learned without keypoints'},
     'KeypointBoxCoder': 'boxes are learned without keypoints',
     'Hyperparams': {'group_norm': 'use batch_norm, with train: false for small batches'},

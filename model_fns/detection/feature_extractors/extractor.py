@@ -264,9 +264,11 @@ def extractor_types() -> Tuple[str, ...]:
 
 
 def _refuse(config: ssd_pb2.SsdFeatureExtractor) -> None:
-    for field in ('bifpn', 'spaghettinet_arch_name'):
+    for field, models in (('bifpn', 'EfficientDet'), ('spaghettinet_arch_name', 'SpaghettiNet')):
         if config.HasField(field):
-            raise errors.ConfigError(f'{WHERE}.{field}: no type of feature extractor has it here.')
+            raise errors.ConfigError(
+                f'{WHERE}.{field}: it belongs to the {models} models, which are not available.'
+            )
     if config.replace_preprocessor_with_placeholder:
         raise errors.ConfigError(
             f'{WHERE}.replace_preprocessor_with_placeholder: not honoured; images are always '

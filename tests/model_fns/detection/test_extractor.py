@@ -87,7 +87,7 @@ def test_an_unknown_type_names_the_nearest():
 @pytest.mark.parametrize(
     'fields, message',
     [
-        ("type: 'x' bifpn { min_level: 3 }", r'feature_extractor\.bifpn: no type'),
+        ("type: 'x' bifpn { min_level: 3 }", r'feature_extractor\.bifpn: it belongs to the EfficientDet'),
         ("type: 'x' spaghettinet_arch_name: 'm'", r'spaghettinet_arch_name: no type'),
         (
             "type: 'ssd_mobilenet_v1' replace_preprocessor_with_placeholder: true",
