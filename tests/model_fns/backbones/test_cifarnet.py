@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import golden
 import numpy as np
 import pytest
 import slow_layers
@@ -10,6 +9,7 @@ from model_fns.backbones import (
     cifarnet,  # noqa: F401  registers its network
     registry,
 )
+from tests.model_fns.backbones import recorded_backbones
 
 tf1 = tf.compat.v1
 
@@ -17,7 +17,7 @@ tf1 = tf.compat.v1
 @pytest.fixture(scope='module')
 def started():
     """A small CifarNet with its own initial values: (built, end points, variables, images)."""
-    built = golden.build('cifarnet', (9, 8), is_training=True)
+    built = recorded_backbones.build('cifarnet', (9, 8), is_training=True)
     images = np.random.RandomState(0).normal(size=[2, 9, 8, 3]).astype(np.float32)
     with built.graph.as_default(), tf1.Session() as session:
         session.run(tf1.global_variables_initializer())
@@ -28,7 +28,7 @@ def started():
 
 
 def test_variables_and_end_points_are_as_published():
-    golden.check_variables('cifarnet')
+    recorded_backbones.check_variables('cifarnet')
 
 
 def test_equals_its_definition(started):
@@ -48,8 +48,8 @@ def test_equals_its_definition(started):
     fc4 = slow_layers.relu(linear(fc3, 'fc4'))
     logits = linear(fc4, 'logits')
     for name, expected in (('pool1', pool1), ('conv2', conv2), ('pool2', pool2), ('fc4', fc4)):
-        golden.assert_close(end_points[name], expected, 1e-5, name)
-    golden.assert_close(end_points[registry.LOGITS], logits, 1e-5, 'logits')
+        recorded_backbones.assert_close(end_points[name], expected, 1e-5, name)
+    recorded_backbones.assert_close(end_points[registry.LOGITS], logits, 1e-5, 'logits')
 
 
 def _local_response(image):

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import golden
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -10,6 +9,7 @@ from model_fns import layers
 from model_fns.backbones import inception_resnet_v2, registry
 from model_fns.backbones.inception_parts import Conv
 from model_fns.backbones.inception_resnet_v2 import Repeat, Residual
+from tests.model_fns.backbones import recorded_backbones
 
 tf1 = tf.compat.v1
 
@@ -17,11 +17,11 @@ PLAIN = layers.LayerStyle(initializer=layers.ONES, activation=tf.nn.relu)
 
 
 def test_variables_and_end_points_are_the_published_ones():
-    golden.check_variables('inception_resnet_v2')
+    recorded_backbones.check_variables('inception_resnet_v2')
 
 
 def test_computes_what_was_recorded():
-    golden.check_golden('inception_resnet_v2')
+    recorded_backbones.check_golden('inception_resnet_v2')
 
 
 @pytest.mark.parametrize('activate, expected', [(True, [0.0, 6.2]), (False, [-2.2, 6.2])])

@@ -1,21 +1,21 @@
 from __future__ import annotations
 
-import golden
 import pytest
 import tensorflow as tf
 from inception_facts import layer_kinds
 
 from model_fns.backbones import inception_v1, registry
+from tests.model_fns.backbones import recorded_backbones
 
 tf1 = tf.compat.v1
 
 
 def test_variables_and_end_points_are_the_published_ones():
-    golden.check_variables('inception_v1')
+    recorded_backbones.check_variables('inception_v1')
 
 
 def test_computes_what_was_recorded():
-    golden.check_golden('inception_v1')
+    recorded_backbones.check_golden('inception_v1')
 
 
 def test_pools_are_all_maxima():
@@ -25,7 +25,7 @@ def test_pools_are_all_maxima():
 
 
 def test_any_image_size_gives_one_row_of_logits():
-    built = golden.build('inception_v1', (33, 250), is_training=False)
+    built = recorded_backbones.build('inception_v1', (33, 250), is_training=False)
     assert built.end_points['Mixed_5c'].shape == [2, 2, 8, 1024]
     assert built.end_points[registry.LOGITS].shape == [2, 11]
 

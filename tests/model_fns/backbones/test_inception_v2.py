@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-import golden
 import tensorflow as tf
 from inception_facts import detector_variables, layer_kinds
 
 from model_fns import layers
 from model_fns.backbones import inception_v2, registry
+from tests.model_fns.backbones import recorded_backbones
 
 tf1 = tf.compat.v1
 
@@ -22,11 +22,11 @@ def built_variables():
 
 
 def test_variables_and_end_points_are_the_published_ones():
-    golden.check_variables('inception_v2')
+    recorded_backbones.check_variables('inception_v2')
 
 
 def test_computes_what_was_recorded():
-    golden.check_golden('inception_v2')
+    recorded_backbones.check_golden('inception_v2')
 
 
 def test_pools_are_the_published_kinds():
@@ -36,7 +36,7 @@ def test_pools_are_the_published_kinds():
 
 
 def test_first_layer_of_the_classifier_has_biases_for_batch_norm():
-    built = golden.build('inception_v2', (1, 32), is_training=False)
+    built = recorded_backbones.build('inception_v2', (1, 32), is_training=False)
     assert built.end_points[registry.LOGITS].shape == [2, 11]
     with built.graph.as_default():
         stem = [name for name in built_variables() if '/Conv2d_1a_7x7/' in name]

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import golden
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -8,16 +7,17 @@ from inception_facts import detector_variables
 
 from model_fns import layers
 from model_fns.backbones import inception_v3, registry
+from tests.model_fns.backbones import recorded_backbones
 
 tf1 = tf.compat.v1
 
 
 def test_variables_and_end_points_are_the_published_ones():
-    golden.check_variables('inception_v3')
+    recorded_backbones.check_variables('inception_v3')
 
 
 def test_computes_what_was_recorded():
-    golden.check_golden('inception_v3')
+    recorded_backbones.check_golden('inception_v3')
 
 
 def test_variables_of_the_ssd_features_are_the_published_ones():
@@ -44,7 +44,9 @@ def test_variables_of_the_ssd_features_are_the_published_ones():
 def smallest():
     size = registry.NETWORKS.get('inception_v3').min_size
     options = registry.Options(depth_multiplier=0.1)
-    return golden.build('inception_v3', (size, size), is_training=False, options=options)
+    return recorded_backbones.build(
+        'inception_v3', (size, size), is_training=False, options=options
+    )
 
 
 def test_image_of_the_least_size_gives_both_logits(smallest):

@@ -1,20 +1,20 @@
 from __future__ import annotations
 
-import golden
 import tensorflow as tf
 from inception_facts import layer_kinds
 
 from model_fns.backbones import inception_v4, registry
+from tests.model_fns.backbones import recorded_backbones
 
 tf1 = tf.compat.v1
 
 
 def test_variables_and_end_points_are_the_published_ones():
-    golden.check_variables('inception_v4')
+    recorded_backbones.check_variables('inception_v4')
 
 
 def test_computes_what_was_recorded():
-    golden.check_golden('inception_v4')
+    recorded_backbones.check_golden('inception_v4')
 
 
 def test_pools_are_the_published_kinds():

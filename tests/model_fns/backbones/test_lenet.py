@@ -1,28 +1,30 @@
 from __future__ import annotations
 
-import golden
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from model_fns import layers
 from model_fns.backbones import lenet, registry
+from tests.model_fns.backbones import recorded_backbones
 
 tf1 = tf.compat.v1
 
 
 def test_variables_and_end_points_are_as_published():
-    golden.check_variables('lenet')
+    recorded_backbones.check_variables('lenet')
 
 
 def test_computes_what_the_published_network_does():
-    golden.check_golden('lenet')
+    recorded_backbones.check_golden('lenet')
 
 
 def test_dropout_keeps_half_in_training():
-    built = golden.build('lenet', (28, 28), is_training=True, options=registry.Options())
+    built = recorded_backbones.build(
+        'lenet', (28, 28), is_training=True, options=registry.Options()
+    )
     with tf1.Session(graph=built.graph) as session:
-        golden.set_weights(session)
+        recorded_backbones.set_weights(session)
         feed = {built.images: np.random.RandomState(0).normal(size=[2, 28, 28, 1])}
         fc3, dropped = session.run([built.end_points[name] for name in ('fc3', 'dropout3')], feed)
     kept = dropped[fc3 > 0] > 0

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import functools
 
-import golden
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from model_fns import layers
 from model_fns.backbones import mobilenet_v1, registry
+from tests.model_fns.backbones import recorded_backbones
 
 tf1 = tf.compat.v1
 
@@ -25,11 +25,11 @@ def _features(images, **options):
 
 @pytest.mark.parametrize('name', ['mobilenet_v1', 'mobilenet_v1_025'])
 def test_variables_and_end_points_are_as_published(name):
-    golden.check_variables(name)
+    recorded_backbones.check_variables(name)
 
 
 def test_computes_what_the_published_network_does():
-    golden.check_golden('mobilenet_v1')
+    recorded_backbones.check_golden('mobilenet_v1')
 
 
 @pytest.mark.parametrize(
@@ -42,11 +42,11 @@ def test_computes_what_the_published_network_does():
 )
 def test_variables_of_detection_models(config, depth_multiplier):
     build = functools.partial(_features, depth_multiplier=depth_multiplier, min_depth=16)
-    golden.check_detection_variables(config, build, extra='pointwise_._Conv2d_|/fpn/')
+    recorded_backbones.check_detection_variables(config, build, extra='pointwise_._Conv2d_|/fpn/')
 
 
 def test_features_of_a_detection_model():
-    golden.check_detection_features(
+    recorded_backbones.check_detection_features(
         'ssd_mobilenet_v1_coco',
         functools.partial(_features, min_depth=16),
         ['Conv2d_11_pointwise', 'Conv2d_13_pointwise'],
@@ -62,14 +62,14 @@ def test_features_of_a_detection_model():
     ],
 )
 def test_parameter_counts_of_the_paper(name, millions):
-    assert golden.count_parameters(name, num_classes=1000) / 1e6 == pytest.approx(
+    assert recorded_backbones.count_parameters(name, num_classes=1000) / 1e6 == pytest.approx(
         millions, abs=0.05
     )
 
 
 @pytest.mark.parametrize('output_stride, padding', [(16, 'SAME'), (8, 'FIXED')])
 def test_atrous_features_hold_the_strided_ones(output_stride, padding):
-    golden.check_atrous_features(
+    recorded_backbones.check_atrous_features(
         functools.partial(_features, depth_multiplier=0.125, padding=padding),
         output_stride,
         mobilenet_v1.LAST_END_POINT,

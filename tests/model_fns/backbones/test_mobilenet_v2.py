@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import functools
 
-import golden
 import pytest
 import tensorflow as tf
 
 from model_fns.backbones import mobilenet_parts, mobilenet_v2, registry
+from tests.model_fns.backbones import recorded_backbones
 
 tf1 = tf.compat.v1
 
@@ -18,11 +18,11 @@ def _features(images, **options):
 
 @pytest.mark.parametrize('name', ['mobilenet_v2', 'mobilenet_v2_035'])
 def test_variables_and_end_points_are_as_published(name):
-    golden.check_variables(name)
+    recorded_backbones.check_variables(name)
 
 
 def test_computes_what_the_published_network_does():
-    golden.check_golden('mobilenet_v2_035')
+    recorded_backbones.check_golden('mobilenet_v2_035')
 
 
 @pytest.mark.parametrize(
@@ -43,11 +43,11 @@ def test_computes_what_the_published_network_does():
 )
 def test_variables_of_detection_models(config, options):
     build = functools.partial(_features, min_depth=16, **options)
-    golden.check_detection_variables(config, build, extra='/layer_19_|/fpn/')
+    recorded_backbones.check_detection_variables(config, build, extra='/layer_19_|/fpn/')
 
 
 def test_features_of_a_detection_model():
-    golden.check_detection_features(
+    recorded_backbones.check_detection_features(
         'ssdlite_mobilenet_v2_coco',
         functools.partial(_features, min_depth=16),
         ['layer_15/expansion_output', 'layer_19'],
@@ -55,20 +55,20 @@ def test_features_of_a_detection_model():
 
 
 def test_features_of_a_segmentation_model():
-    golden.check_segmentation_features(
+    recorded_backbones.check_segmentation_features(
         'mobilenet_v2_aspp_decoder',
         functools.partial(_features, output_stride=16, final_endpoint='layer_18'),
     )
 
 
 def test_parameter_count_of_the_published_checkpoint():
-    count = golden.count_parameters('mobilenet_v2_140', num_classes=1001)
+    count = recorded_backbones.count_parameters('mobilenet_v2_140', num_classes=1001)
     assert count / 1e6 == pytest.approx(6.1, abs=0.05)
 
 
 def test_a_small_factor_leaves_the_last_layer_in_the_classifier_only():
     options = registry.Options(depth_multiplier=0.5)
-    built = golden.build('mobilenet_v2', (32, 32), False, options=options)
+    built = recorded_backbones.build('mobilenet_v2', (32, 32), False, options=options)
     assert built.end_points['layer_19'].shape[-1] == 1280
     assert built.end_points['layer_18'].shape[-1] == 160
     with tf.Graph().as_default():
@@ -89,7 +89,7 @@ def test_divisor_one_keeps_odd_channel_counts():
 
 @pytest.mark.parametrize('output_stride, padding', [(16, 'SAME'), (8, 'FIXED')])
 def test_atrous_features_hold_the_strided_ones(output_stride, padding):
-    golden.check_atrous_features(
+    recorded_backbones.check_atrous_features(
         functools.partial(
             _features, depth_multiplier=0.25, final_endpoint='layer_18', padding=padding
         ),

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import functools
 
-import golden
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from model_fns.backbones import mobilenet_parts, mobilenet_v3, registry
+from tests.model_fns.backbones import recorded_backbones
 
 tf1 = tf.compat.v1
 
@@ -19,7 +19,7 @@ def _features(images, architecture, **options):
 
 @pytest.mark.parametrize('name', ['mobilenet_v3_large', 'mobilenet_v3_small'])
 def test_variables_and_end_points_are_as_published(name):
-    golden.check_variables(name)
+    recorded_backbones.check_variables(name)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_variables_of_detection_models(config, architecture, final_endpoint):
     build = functools.partial(
         _features, architecture=architecture, min_depth=16, final_endpoint=final_endpoint
     )
-    golden.check_detection_variables(config, build, extra=r'/layer_\d+_\d_Conv2d_')
+    recorded_backbones.check_detection_variables(config, build, extra=r'/layer_\d+_\d_Conv2d_')
 
 
 # Tables 3 and 4 of the paper and the published list of checkpoints, in millions.
@@ -49,14 +49,16 @@ def test_variables_of_detection_models(config, architecture, final_endpoint):
 )
 def test_parameter_counts_of_the_paper(name, depth_multiplier, millions):
     options = registry.Options(depth_multiplier=depth_multiplier)
-    count = golden.count_parameters(name, num_classes=1001, options=options)
+    count = recorded_backbones.count_parameters(name, num_classes=1001, options=options)
     assert count / 1e6 == pytest.approx(millions, abs=0.09)
 
 
 def test_minimalistic_networks_have_small_filters_and_no_gates():
-    full = golden.variables_of(golden.build('mobilenet_v3_small', (32, 32), False).graph)
-    minimal = golden.build('mobilenet_v3_small_minimalistic', (32, 32), False)
-    assert golden.variables_of(minimal.graph) == {
+    full = recorded_backbones.variables_of(
+        recorded_backbones.build('mobilenet_v3_small', (32, 32), False).graph
+    )
+    minimal = recorded_backbones.build('mobilenet_v3_small_minimalistic', (32, 32), False)
+    assert recorded_backbones.variables_of(minimal.graph) == {
         name: ((3, 3, *shape[2:]) if 'depthwise_weights' in name else shape, trainable)
         for name, (shape, trainable) in full.items()
         if '/squeeze_excite/' not in name
@@ -66,12 +68,12 @@ def test_minimalistic_networks_have_small_filters_and_no_gates():
 
 
 def test_edgetpu_is_a_classifier_too():
-    built = golden.build('mobilenet_edgetpu_075', (32, 32), True)
+    built = recorded_backbones.build('mobilenet_edgetpu_075', (32, 32), True)
     shapes = {name: value.shape.as_list() for name, value in built.end_points.items()}
     assert shapes['layer_24'] == [2, 1, 1, 1280] and shapes['layer_23'] == [2, 1, 1, 144]
     assert shapes[registry.LOGITS] == [2, 11]
     assert 'layer_3/depthwise_output' not in shapes
-    variables = golden.variables_of(built.graph)
+    variables = recorded_backbones.variables_of(built.graph)
     assert variables['MobilenetEdgeTPU/expanded_conv_1/expand/weights'] == ((3, 3, 16, 128), True)
     assert 'MobilenetEdgeTPU/expanded_conv/expand/weights' not in variables
 
@@ -100,7 +102,7 @@ def test_segmentation_variants_have_a_narrow_end():
     ids=['minimalistic', 'edgetpu'],
 )
 def test_atrous_features_hold_the_strided_ones(architecture):
-    golden.check_atrous_features(
+    recorded_backbones.check_atrous_features(
         functools.partial(_features, architecture=architecture, depth_multiplier=0.25),
         8,
         architecture.last_end_point,
@@ -109,7 +111,7 @@ def test_atrous_features_hold_the_strided_ones(architecture):
 
 def test_every_variable_gets_a_gradient():
     options = registry.Options(depth_multiplier=0.2)
-    built = golden.build('mobilenet_v3_small', (40, 33), True, options=options)
+    built = recorded_backbones.build('mobilenet_v3_small', (40, 33), True, options=options)
     with built.graph.as_default(), tf1.Session() as session:
         loss = tf.reduce_mean(tf.square(built.end_points[registry.LOGITS]))
         gradients = tf.gradients(loss, tf1.trainable_variables())

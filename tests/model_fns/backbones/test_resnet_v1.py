@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import json
 
-import golden
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from model_fns.backbones import registry, resnet_blocks, resnet_v1
+from tests.model_fns.backbones import recorded_backbones
 
 tf1 = tf.compat.v1
 
@@ -18,7 +18,7 @@ def _features(name, size, is_training=False, batch=2, style=None, **settings):
         images = tf1.placeholder(tf.float32, [batch, size, size, 3])
         style = style or resnet_blocks.resnet_style(is_training, registry.Options())
         end_points = resnet_v1.resnet_v1_features(images, name, style, **settings)
-    return golden.Built(graph, images, end_points)
+    return recorded_backbones.Built(graph, images, end_points)
 
 
 def _variables(graph):
@@ -39,11 +39,11 @@ def _published(shared, config, scope):
 
 @pytest.mark.parametrize('name', ['resnet_v1_50', 'resnet_v1_101'])
 def test_variables_and_end_points_are_as_published(name):
-    golden.check_variables(name)
+    recorded_backbones.check_variables(name)
 
 
 def test_computes_what_the_published_network_does():
-    golden.check_golden('resnet_v1_50')
+    recorded_backbones.check_golden('resnet_v1_50')
 
 
 def test_beta_computes_what_the_published_network_does(shared):
@@ -54,12 +54,12 @@ def test_beta_computes_what_the_published_network_does(shared):
     built = _features('resnet_v1_50_beta', 129, output_stride=16, multi_grid=(1, 2, 4))
     assert list(built.end_points) == names
     with tf1.Session(graph=built.graph) as session:
-        golden.set_weights(session)
+        recorded_backbones.set_weights(session)
         values = session.run(built.end_points, {built.images: images})
     for name, expected in zip(names, stats):
         value = values[name].astype(np.float64)
         actual = [value.mean(), value.std(), np.abs(value).max()]
-        golden.assert_close(actual, expected, 1e-4, name)
+        recorded_backbones.assert_close(actual, expected, 1e-4, name)
 
 
 def test_feature_pyramid_has_the_variables_of_the_published_detector(shared):
@@ -100,7 +100,7 @@ def test_larger_feature_maps_hold_the_strided_ones(settings, steps):
     for changed in ({}, settings):
         built = _features('resnet_v1_18', 67, batch=1, depth_multiplier=0.125, **changed)
         with tf1.Session(graph=built.graph) as session:
-            golden.set_weights(session)
+            recorded_backbones.set_weights(session)
             blocks = {i: built.end_points[f'resnet_v1_18/block{i}'] for i in (1, 2, 3, 4)}
             results.append(session.run(blocks, {built.images: images}))
     strided, large = results
@@ -143,7 +143,7 @@ def test_depth_is_the_number_of_layers_with_weights(depth):
 
 
 def test_deepest_published_classifier():
-    built = golden.build('resnet_v1_152', (33, 33), is_training=False)
+    built = recorded_backbones.build('resnet_v1_152', (33, 33), is_training=False)
     kernels = [n for n in _variables(built.graph) if n.endswith('/weights')]
     assert len(kernels) == 152 + 4  # four shortcuts
     assert built.end_points[registry.LOGITS].shape == [2, 11]
@@ -153,6 +153,6 @@ def test_classifier_honours_what_it_says():
     options = registry.Options(
         output_stride=8, multi_grid=(1, 2, 1), depth_multiplier=0.5, min_depth=48
     )
-    built = golden.build('resnet_v1_50', (64, 64), is_training=False, options=options)
+    built = recorded_backbones.build('resnet_v1_50', (64, 64), is_training=False, options=options)
     assert built.end_points['resnet_v1_50/block1'].shape == [2, 8, 8, 4 * 48]
     assert built.end_points['resnet_v1_50/block4'].shape == [2, 8, 8, 4 * 256]

@@ -1,18 +1,18 @@
 from __future__ import annotations
 
-import golden
 import numpy as np
 import pytest
 import slow_layers
 import tensorflow as tf
 
 from model_fns.backbones import registry, resnet_blocks, resnet_v2
+from tests.model_fns.backbones import recorded_backbones
 
 tf1 = tf.compat.v1
 
 
 def test_variables_and_end_points_are_as_published():
-    golden.check_variables('resnet_v2_50')
+    recorded_backbones.check_variables('resnet_v2_50')
 
 
 @pytest.mark.parametrize('channels, stride', [(3, 1), (8, 2)])
@@ -22,7 +22,7 @@ def test_unit_equals_its_definition(channels, stride):
         style = resnet_blocks.resnet_style(False, registry.Options())
         shape = resnet_blocks.Unit(depth=2, stride=stride, rate=1)
         outputs, _ = resnet_v2.bottleneck_v2(tf.constant(inputs), shape, style)
-        golden.set_weights(session)
+        recorded_backbones.set_weights(session)
         names = {variable.op.name: variable for variable in tf1.global_variables()}
         actual, values = session.run([outputs, names])
     expected = _slow_unit(inputs, values, stride)
@@ -48,10 +48,10 @@ def _slow_unit(inputs, values, stride):
 
 def test_logits_are_of_the_normalised_last_sum():
     options = registry.Options(depth_multiplier=0.125)
-    built = golden.build('resnet_v2_50', (33, 33), is_training=False, options=options)
+    built = recorded_backbones.build('resnet_v2_50', (33, 33), is_training=False, options=options)
     images = np.random.RandomState(0).normal(size=[2, 33, 33, 3]) * 50
     with tf1.Session(graph=built.graph) as session:
-        golden.set_weights(session)
+        recorded_backbones.set_weights(session)
         with built.graph.as_default():
             names = {variable.op.name: variable for variable in tf1.global_variables()}
         points, values = session.run([built.end_points, names], {built.images: images})
@@ -76,7 +76,7 @@ def test_depth_is_the_number_of_layers_with_weights(depth):
 
 def test_output_stride_and_multi_grid():
     options = registry.Options(output_stride=16, multi_grid=(1, 2, 4), depth_multiplier=0.125)
-    built = golden.build('resnet_v2_50', (65, 65), is_training=False, options=options)
+    built = recorded_backbones.build('resnet_v2_50', (65, 65), is_training=False, options=options)
     assert built.end_points['resnet_v2_50/block4'].shape == [2, 5, 5, 256]
     rates = [
         op.get_attr('dilations')[1]

@@ -1,18 +1,18 @@
 from __future__ import annotations
 
-import golden
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from model_fns import layers
 from model_fns.backbones import registry, vgg
+from tests.model_fns.backbones import recorded_backbones
 
 tf1 = tf.compat.v1
 
 
 def test_variables_and_end_points_are_as_published():
-    golden.check_variables('vgg_16')
+    recorded_backbones.check_variables('vgg_16')
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ def test_variables_and_end_points_are_as_published():
 )
 def test_configurations_of_the_paper(name, last, weights):
     # Table 1 of the paper counts the layers with weights: 11, 16 and 19.
-    built = golden.build(name, (224, 224), is_training=True)
+    built = recorded_backbones.build(name, (224, 224), is_training=True)
     variables = {
         variable.op.name: variable.shape.as_list()
         for variable in built.graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
@@ -43,7 +43,7 @@ def test_features_pool_by_whole_windows():
 
 
 def test_logits_of_a_larger_image_are_averaged():
-    built = golden.build('vgg_a', (256, 288), is_training=False, batch=1)
+    built = recorded_backbones.build('vgg_a', (256, 288), is_training=False, batch=1)
     assert built.end_points['vgg_a/fc7'].shape == [1, 2, 3, 4096]
     assert built.end_points[registry.LOGITS].shape == [1, 11]
 

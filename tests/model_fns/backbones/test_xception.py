@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 
-import golden
 import numpy as np
 import pytest
 import slow_layers
@@ -10,6 +9,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from model_fns.backbones import registry, xception
+from tests.model_fns.backbones import recorded_backbones
 
 tf1 = tf.compat.v1
 
@@ -34,7 +34,7 @@ def _features(name, size=33, is_training=False, batch=2, **settings):
         images = tf1.placeholder(tf.float32, [batch, size, size, 3])
         style = xception.xception_style(is_training, registry.Options())
         end_points = xception.xception_features(images, name, style, **settings)
-    return golden.Built(graph, images, end_points)
+    return recorded_backbones.Built(graph, images, end_points)
 
 
 @pytest.mark.parametrize('name', ['xception_41', 'xception_65'])
@@ -45,7 +45,7 @@ def test_variables_and_end_points_are_as_published(shared, name):
     variables = [
         (variable, tuple(shape), trainable) for variable, shape, trainable in published['variables']
     ]
-    actual = golden.variables_of(built.graph)
+    actual = recorded_backbones.variables_of(built.graph)
     own = {v: (shape, trainable) for v, shape, trainable in variables if v.startswith(name)}
     assert actual == own
     points = [[point, value.shape.as_list()] for point, value in built.end_points.items()]
@@ -71,7 +71,7 @@ def test_computes_what_its_definition_says(tiny, bounded):
     images = np.random.RandomState(0).normal(0.0, 3.0, [2, 33, 33, 3]).astype(np.float32)
     built = _features(tiny, bounded=bounded)
     with tf1.Session(graph=built.graph) as session:
-        golden.set_weights(session)
+        recorded_backbones.set_weights(session)
         values = session.run(built.end_points, {built.images: images})
         variables = session.run(
             {v.op.name: v for v in built.graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)}
@@ -79,7 +79,7 @@ def test_computes_what_its_definition_says(tiny, bounded):
     expected = _SlowXception(variables, bounded).end_points(images)
     assert set(expected) < set(values)
     for name, value in expected.items():
-        golden.assert_close(values[name], value, 1e-4, name)
+        recorded_backbones.assert_close(values[name], value, 1e-4, name)
     # A shortcut is cut where it is added.
     flow = [value for name, value in values.items() if not name.endswith('/shortcut')]
     largest = max(np.abs(value).max() for value in flow)
@@ -144,13 +144,15 @@ def test_atrous_feature_maps_hold_the_strided_ones(tiny, output_stride):
     for stride in (None, output_stride):
         built = _features(tiny, batch=1, output_stride=stride)
         with tf1.Session(graph=built.graph) as session:
-            golden.set_weights(session)
+            recorded_backbones.set_weights(session)
             last = built.end_points[xception.last_end_point(tiny)]
             results.append(session.run(last, {built.images: images}))
     strided, large = results
     step = 8 // output_stride
     assert strided.shape[1:3] == (5, 5)
-    golden.assert_close(large[:, ::step, ::step], strided, 1e-4, f'stride {output_stride}')
+    recorded_backbones.assert_close(
+        large[:, ::step, ::step], strided, 1e-4, f'stride {output_stride}'
+    )
 
 
 def test_multi_grid_multiplies_the_rates_of_the_last_module(tiny):
@@ -209,12 +211,12 @@ def test_classifier(tiny):
 
 
 def test_is_registered_as_a_classifier():
-    built = golden.build('xception_71', (33, 33), is_training=False)
+    built = recorded_backbones.build('xception_71', (33, 33), is_training=False)
     assert built.end_points[registry.LOGITS].shape == [2, 11]
     network = registry.get_network('xception_71')
     kernels = {
         name: shape
-        for name, (shape, _) in golden.variables_of(built.graph).items()
+        for name, (shape, _) in recorded_backbones.variables_of(built.graph).items()
         if name.endswith('weights') and 'entry_flow' in name and 'conv1_depthwise' in name
     }
     assert [shape[2] for shape in kernels.values()] == [64, 128, 256, 256, 728]

@@ -9,7 +9,7 @@ from google.protobuf import text_format
 from estimator_lib import errors
 from model_fns.detection import anchors
 from protos import anchors_pb2
-from tests.model_fns.detection import golden
+from tests.model_fns.detection import recorded_detectors
 
 
 def generator_of(text):
@@ -21,9 +21,9 @@ def centers_and_sizes(boxes):
     return np.concatenate([(boxes[:, :2] + boxes[:, 2:]) / 2, boxes[:, 2:] - boxes[:, :2]], axis=1)
 
 
-@pytest.mark.parametrize('name', golden.CASES)
+@pytest.mark.parametrize('name', recorded_detectors.CASES)
 def test_as_recorded(name):
-    case = golden.load(name)
+    case = recorded_detectors.load(name)
     generator = anchors.build_anchor_generator(case.config.anchor_generator)
     grids = [
         tuple(case.arrays[f'infer/fm_{index}__shape'][1:3])

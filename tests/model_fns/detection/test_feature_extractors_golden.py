@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.model_fns.detection import golden
+from tests.model_fns.detection import recorded_detectors
 
 
-@pytest.mark.parametrize('name', golden.CASES)
+@pytest.mark.parametrize('name', recorded_detectors.CASES)
 def test_inference_is_as_recorded(name):
-    case = golden.load(name)
-    ours = golden.run(case, is_training=False)
+    case = recorded_detectors.load(name)
+    ours = recorded_detectors.run(case, is_training=False)
     case.check('infer/preprocessed', ours.preprocessed, 1e-5)
     for index, features in enumerate(ours.feature_maps):
         case.check_statistics(f'infer/fm_{index}', features, 1e-4)
@@ -20,10 +20,10 @@ def test_inference_is_as_recorded(name):
     case.check('infer/pred__class_predictions_with_background', ours.class_logits, 1e-4)
 
 
-@pytest.mark.parametrize('name', golden.CASES)
+@pytest.mark.parametrize('name', recorded_detectors.CASES)
 def test_training_is_as_recorded(name):
-    case = golden.load(name)
-    ours = golden.run(case, is_training=True)
+    case = recorded_detectors.load(name)
+    ours = recorded_detectors.run(case, is_training=True)
     # Batch statistics of the smallest maps are those of a few numbers, and magnify rounding.
     case.check('train/pred__box_encodings', ours.box_encodings, 5e-3)
     case.check('train/pred__class_predictions_with_background', ours.class_logits, 5e-3)

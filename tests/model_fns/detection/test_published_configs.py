@@ -14,7 +14,7 @@ from estimator_lib import errors
 from model_fns.detection.feature_extractors import extractor
 from protos import pipeline_pb2, ssd_pb2
 from tests.conftest import shared_folder
-from tests.model_fns.detection import golden
+from tests.model_fns.detection import recorded_detectors
 
 tf1 = tf.compat.v1
 
@@ -99,7 +99,9 @@ def _build(serialized, height, width):
     """A detector's graph in training; several configs differ in their losses alone."""
     with tf.Graph().as_default() as graph:
         images = tf1.placeholder(tf.float32, [2, height, width, 3])
-        return graph, golden.build(ssd_pb2.Ssd.FromString(serialized), images, is_training=True)
+        return graph, recorded_detectors.build(
+            ssd_pb2.Ssd.FromString(serialized), images, is_training=True
+        )
 
 
 def _check_updates(graph, variables, inplace):

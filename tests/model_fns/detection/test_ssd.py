@@ -10,7 +10,7 @@ from google.protobuf import text_format
 from estimator_lib import errors
 from model_fns.detection import fields, ssd, targets
 from protos import ssd_pb2
-from tests.model_fns.detection import golden
+from tests.model_fns.detection import recorded_detectors
 
 tf1 = tf.compat.v1
 
@@ -50,22 +50,22 @@ def groundtruth_of(case):
 @functools.cache
 def inferred(name):
     """The detections of a recorded case's images."""
-    case = golden.load(name)
+    case = recorded_detectors.load(name)
     model = ssd.build_ssd(case.config)
     with tf.Graph().as_default(), tf1.Session() as session:
-        images = model.preprocess(golden.resized(case.config, case.images))
+        images = model.preprocess(recorded_detectors.resized(case.config, case.images))
         outputs = model.postprocess(model.predict(images, is_training=False), None)
-        golden.set_weights(session)
+        recorded_detectors.set_weights(session)
         return session.run(outputs)
 
 
 @functools.cache
 def trained(name):
     """Losses, targets and gradient norms of a recorded case."""
-    case = golden.load(name)
+    case = recorded_detectors.load(name)
     model = ssd.build_ssd(case.config)
     with tf.Graph().as_default(), tf1.Session() as session:
-        images = model.preprocess(golden.resized(case.config, case.images))
+        images = model.preprocess(recorded_detectors.resized(case.config, case.images))
         predictions = model.predict(images, is_training=True)
         groundtruth = groundtruth_of(case)
         assigned = model.targets(predictions, groundtruth)
@@ -79,14 +79,14 @@ def trained(name):
         values['box_targets'] = assigned.box_targets
         values['box_weights'] = assigned.box_weights
         values['class_targets'] = assigned.class_targets
-        golden.set_weights(session)
+        recorded_detectors.set_weights(session)
         return session.run(values)
 
 
-@pytest.mark.parametrize('name', golden.CASES)
+@pytest.mark.parametrize('name', recorded_detectors.CASES)
 class TestRecordedCases:
     def test_detections(self, name):
-        recorded = golden.load(name).arrays
+        recorded = recorded_detectors.load(name).arrays
         ours = inferred(name)
         expected = {key[len('infer/det__') :]: value for key, value in recorded.items()}
         np.testing.assert_array_equal(ours[fields.NUM_DETECTIONS], expected['num_detections'])
@@ -121,12 +121,12 @@ class TestRecordedCases:
             )
 
     def test_raw_detections(self, name):
-        case, ours = golden.load(name), inferred(name)
+        case, ours = recorded_detectors.load(name), inferred(name)
         case.check('infer/det__raw_detection_boxes', ours[fields.RAW_DETECTION_BOXES], 1e-4)
         case.check('infer/det__raw_detection_scores', ours[fields.RAW_DETECTION_SCORES], 1e-4)
 
     def test_targets(self, name):
-        recorded, ours = golden.load(name).arrays, trained(name)
+        recorded, ours = recorded_detectors.load(name).arrays, trained(name)
         classes = ours['class_targets']
         # A class target of zeros stands for background.
         labels = np.where(classes.any(-1), classes.argmax(-1), 0)
@@ -137,14 +137,14 @@ class TestRecordedCases:
         )
 
     def test_losses(self, name):
-        recorded, ours = golden.load(name).arrays, trained(name)
+        recorded, ours = recorded_detectors.load(name).arrays, trained(name)
         for key in (ssd.LOCALIZATION_LOSS, ssd.CLASSIFICATION_LOSS):
             assert ours[key] == pytest.approx(recorded[f'train/loss__{key}'], rel=1e-4)
         for key in ('regularization_loss', 'total_loss'):
             assert ours[key] == pytest.approx(recorded[f'train/{key}'], rel=1e-4)
 
     def test_gradients(self, name):
-        recorded = golden.load(name).arrays
+        recorded = recorded_detectors.load(name).arrays
         expected, ours = recorded['train/grad_norms'], np.array(trained(name)['gradient_norms'])
         floor = 0.01 * np.median(expected)
         errors_of_norms = np.abs(ours - expected) / np.maximum(expected, floor)

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from model_fns.detection import anchors, box_coders, matchers, similarities, targets
-from tests.model_fns.detection import golden
+from tests.model_fns.detection import recorded_detectors
 
 tf1 = tf.compat.v1
 
@@ -202,9 +202,9 @@ def test_the_graph_does_not_grow_with_boxes_images_or_classes():
     assert count(1, 5, 2) == count(24, 100, 90)
 
 
-@pytest.mark.parametrize('name', golden.CASES)
+@pytest.mark.parametrize('name', recorded_detectors.CASES)
 def test_as_recorded(name):
-    case = golden.load(name)
+    case = recorded_detectors.load(name)
     config = case.config
     recorded = case.arrays
     groundtruth = case.groundtruth()

@@ -13,7 +13,7 @@ from estimator_lib import errors
 from model_fns.segmentation import dense_prediction_cell as cells
 from model_fns.segmentation import head_layers
 from protos import segmentation_pb2
-from tests.model_fns.backbones import golden, slow_layers
+from tests.model_fns.backbones import recorded_backbones, slow_layers
 
 tf1 = tf.compat.v1
 
@@ -77,7 +77,7 @@ def test_variables_have_the_published_names():
     assert outputs.shape == [2, 9, 13, 8]
     weights = {
         name: shape
-        for name, (shape, _) in golden.variables_of(graph).items()
+        for name, (shape, _) in recorded_backbones.variables_of(graph).items()
         if name.endswith('weights')
     }
     assert weights == {
@@ -89,7 +89,7 @@ def test_variables_have_the_published_names():
         'meta_architecture/concat_projection/weights': (1, 1, 32, 8),
     }
     assert len(graph.get_collection(tf1.GraphKeys.REGULARIZATION_LOSSES)) == 5
-    assert len(golden.variables_of(graph)) == 6 * 5
+    assert len(recorded_backbones.variables_of(graph)) == 6 * 5
 
 
 @pytest.mark.parametrize('separable', [True, False])
@@ -101,12 +101,14 @@ def test_computes_what_its_definition_says(separable, is_static):
         inputs = tf1.placeholder(tf.float32, shape)
         cell = cells.Cell(BRANCHES, num_filters=4, separable=separable)
         outputs = cells.apply_cell(inputs, cell, _style())
-        golden.set_weights(session)
+        recorded_backbones.set_weights(session)
         actual = session.run(outputs, {inputs: features})
         variables = session.run(
             {v.op.name: v for v in graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)}
         )
-    golden.assert_close(actual, _slow_cell(features, variables, separable), 1e-4, 'outputs')
+    recorded_backbones.assert_close(
+        actual, _slow_cell(features, variables, separable), 1e-4, 'outputs'
+    )
 
 
 def _slow_cell(features, variables, separable):

@@ -11,7 +11,7 @@ from estimator_lib import errors
 from model_fns import layers
 from model_fns.backbones import registry
 from model_fns.segmentation import backbones
-from tests.model_fns.backbones import golden
+from tests.model_fns.backbones import recorded_backbones
 
 tf1 = tf.compat.v1
 
@@ -37,7 +37,7 @@ def _build(name, options=None, is_training=False, shape=(2, 129, 129, 3), bounde
     with graph.as_default():
         images = tf1.placeholder(tf.float32, shape)
         _, end_points = backbone.build(images, is_training, options, bounded)
-    return golden.Built(graph, images, end_points)
+    return recorded_backbones.Built(graph, images, end_points)
 
 
 def test_knows_the_networks_of_the_published_models():
@@ -57,7 +57,7 @@ def test_features_and_decoder_taps(name):
         [2, 128 // stride + 1, 192 // stride + 1, depth]
         for stride, depth in zip((4, 8, 16), tapped)
     ]
-    scopes = {variable.split('/')[0] for variable in golden.variables_of(graph)}
+    scopes = {variable.split('/')[0] for variable in recorded_backbones.variables_of(graph)}
     assert scopes == {backbone.scope}
 
 
@@ -67,7 +67,7 @@ def test_output_stride_and_sizes_that_are_not_known(name):
     for stride, height in ((None, 5), (8, 9)):
         built = _build(name, registry.Options(output_stride=stride), shape=shape)
         with tf1.Session(graph=built.graph) as session:
-            golden.set_weights(session)
+            recorded_backbones.set_weights(session)
             last = built.end_points[backbones.get_backbone(name).last_end_point]
             assert last.shape.as_list()[1:3] == [None, None]
             assert last.shape[3] is not None
@@ -94,15 +94,15 @@ def test_computes_what_the_published_models_do(shared, case_name, options):
     with tf.Graph().as_default(), tf1.Session() as session:
         pixels = tf1.placeholder(tf.float32, [2, None, None, 3])
         features, end_points = backbone.build(backbone.normalise(pixels), False, options)
-        golden.set_weights(session)
+        recorded_backbones.set_weights(session)
         values = session.run(end_points, {pixels: images})
         actual = session.run(features, {pixels: tall})
     assert sorted(values) == sorted(names)
     for name, recorded in zip(names, stats):
         value = values[name].astype(np.float64)
         found = [value.mean(), value.std(), np.abs(value).max()]
-        golden.assert_close(found, recorded, 1e-4, name)
-    golden.assert_close(actual.ravel()[::stride], expected, 1e-4, 'features at 161x129')
+        recorded_backbones.assert_close(found, recorded, 1e-4, name)
+    recorded_backbones.assert_close(actual.ravel()[::stride], expected, 1e-4, 'features at 161x129')
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_variables_are_those_of_the_published_models(shared, case_name):
     own, heads = {}, {}
     for name, shape, trainable in published['variables']:
         (own if name.startswith(f'{backbone.scope}/') else heads)[name] = (tuple(shape), trainable)
-    assert golden.variables_of(built.graph) == own
+    assert recorded_backbones.variables_of(built.graph) == own
     assert {name: value.shape.as_list() for name, value in built.end_points.items()} == dict(
         published['end_points']
     )
@@ -246,7 +246,7 @@ def test_weight_decay_unless_the_config_says():
     def penalty(name, options=None):
         built = _build(name, options, shape=(1, 33, 33, 3))
         with tf1.Session(graph=built.graph) as session:
-            golden.set_weights(session)
+            recorded_backbones.set_weights(session)
             losses = built.graph.get_collection(tf1.GraphKeys.REGULARIZATION_LOSSES)
             return sum(session.run(losses)) if losses else 0.0
 
@@ -264,7 +264,7 @@ def test_bounded_activations_of_a_resnet(name):
     for bounded in (False, True):
         built = _build(name, shape=(1, 65, 65, 3), bounded=bounded)
         with tf1.Session(graph=built.graph) as session:
-            golden.set_weights(session)
+            recorded_backbones.set_weights(session)
             # Sums of a unit, and all that has an activation of its own.
             ends = ('/bottleneck_v1', '/lite_bottleneck_v1', '/shortcut', '/conv1', '_1', '_2')
             active = [v for point, v in built.end_points.items() if point.endswith(ends)]

@@ -11,7 +11,7 @@ import tensorflow as tf
 from estimator_lib.optimization import gradients
 from model_fns.segmentation import image_pyramid, losses, network
 from tests.conftest import shared_folder
-from tests.model_fns.backbones import golden
+from tests.model_fns.backbones import recorded_backbones
 from tests.model_fns.segmentation import tiny_networks
 
 tf1 = tf.compat.v1
@@ -97,7 +97,7 @@ def evaluated(request):
         if 'infer/multi_scale_0.5_1.0_flip_predictions' in case:
             fetches['multi_scale'] = model.infer(images, scales=(0.5, 1.0), flip=True)
         updates = tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)
-        golden.set_weights(session)
+        recorded_backbones.set_weights(session)
         values = session.run(fetches, {any_images: case['input_image_uint8_161x129']})
     return values, case, len(updates)
 
@@ -120,7 +120,7 @@ def trained(request):
         by_name = {v.op.name: v for v in tf1.global_variables()}
         weights = [by_name[str(name)] for name in case['train/grad_norm_names']]
         updates = tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)
-        golden.set_weights(session)
+        recorded_backbones.set_weights(session)
         values, _ = session.run(
             [
                 {
@@ -139,13 +139,13 @@ def trained(request):
 def _assert_sampled(case, key, value):
     assert value.shape == tuple(case[f'{key}__shape'])
     sampled = value.ravel()[:: int(case[f'{key}__stride'])]
-    golden.assert_close(sampled, case[f'{key}__sub'], 1e-4, key)
+    recorded_backbones.assert_close(sampled, case[f'{key}__sub'], 1e-4, key)
 
 
 def test_inference_is_the_recorded_one(evaluated):
     values, case, _ = evaluated
     _assert_sampled(case, 'infer/preprocessed', values['preprocessed'])
-    golden.assert_close(values['infer'], case['infer/logits'], 1e-4, 'logits')
+    recorded_backbones.assert_close(values['infer'], case['infer/logits'], 1e-4, 'logits')
     _assert_sampled(case, 'infer/probabilities', values['outputs']['SemanticProbabilities'])
     np.testing.assert_array_equal(
         values['outputs']['SemanticPredictions'], case['infer/predictions']
@@ -154,7 +154,9 @@ def test_inference_is_the_recorded_one(evaluated):
 
 def test_inference_of_unknown_size_is_the_recorded_one(evaluated):
     values, case, _ = evaluated
-    golden.assert_close(values['any_logits'], case['infer_161x129/logits'], 1e-4, 'logits')
+    recorded_backbones.assert_close(
+        values['any_logits'], case['infer_161x129/logits'], 1e-4, 'logits'
+    )
     outputs = values['any_outputs']
     _assert_sampled(case, 'infer_161x129/probabilities', outputs['SemanticProbabilities'])
     np.testing.assert_array_equal(outputs['SemanticPredictions'], case['infer_161x129/predictions'])
@@ -172,18 +174,20 @@ def test_inference_at_several_scales_is_the_recorded_one(evaluated):
 def test_training_with_frozen_batch_norm_is_the_recorded_one(evaluated):
     values, case, num_updates = evaluated
     expected = case['train_no_bn_tuning/logits']
-    golden.assert_close(values['train_no_bn_tuning'], expected, 1e-4, 'logits')
+    recorded_backbones.assert_close(values['train_no_bn_tuning'], expected, 1e-4, 'logits')
     assert num_updates == case['train_no_bn_tuning/n_update_ops'] == 0
 
 
 def test_training_is_the_recorded_one(trained):
     values, moved, case = trained
-    golden.assert_close(values['logits'], case['train/logits'], 1e-4, 'logits')
-    golden.assert_close(values['penalty'], case['train/regularization_loss'], 1e-5, 'penalty')
-    golden.assert_close(values['total'], case['train/total_loss'], 1e-4, 'total')
+    recorded_backbones.assert_close(values['logits'], case['train/logits'], 1e-4, 'logits')
+    recorded_backbones.assert_close(
+        values['penalty'], case['train/regularization_loss'], 1e-5, 'penalty'
+    )
+    recorded_backbones.assert_close(values['total'], case['train/total_loss'], 1e-4, 'total')
     assert moved
     for key, value in moved.items():
-        golden.assert_close(value, case[key], 1e-4, key)
+        recorded_backbones.assert_close(value, case[key], 1e-4, key)
 
 
 def test_gradients_are_the_recorded_ones(trained):

@@ -1,0 +1,184 @@
+"""Recorded cases of single-shot detectors in ../shared/golden, and our network run on them.
+
+    case = load('ssd_mobilenet_v1_coco')     # skips the test when it is not there
+    ours = run(case, is_training=False)      # resizer, extractor, head and anchors
+    case.check('infer/pred__box_encodings', ours.box_encodings, 1e-4)
+
+For parts that start from a graph: `build` puts the network in the current graph, `set_weights`
+gives it the recorded weights.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import pathlib
+from typing import Any, Dict, List, Optional, Tuple
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from google.protobuf import text_format
+
+from model_fns.detection import anchors, box_coders, box_predictors, image_resizers
+from model_fns.detection.feature_extractors import extractor
+from protos import model_pb2, ssd_pb2
+from tests.conftest import shared_folder
+from tests.model_fns.backbones import recorded_backbones
+
+tf1 = tf.compat.v1
+
+CASES = ('ssd_mobilenet_v1_coco', 'ssd_mobilenet_v1_fpn_320', 'ssdlite_mobilenet_v2_coco')
+
+set_weights = recorded_backbones.set_weights
+assert_close = recorded_backbones.assert_close
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Case:
+    """A recorded case; `../shared/golden/README.md` explains the arrays' names.
+
+    Attributes:
+        name: of its files.
+        config: the detector.
+        arrays: what was recorded.
+    """
+
+    name: str
+    config: ssd_pb2.Ssd
+    arrays: Dict[str, np.ndarray]
+
+    @property
+    def images(self) -> np.ndarray:
+        """uint8 [batch, height, width, 3], before resizing."""
+        return self.arrays['input_image_uint8']
+
+    def groundtruth(self) -> List[Tuple[np.ndarray, np.ndarray]]:
+        """Boxes [n, 4] and classes [n], from 0, of each image."""
+        return [
+            (self.arrays[f'train/boxes{index}'], self.arrays[f'train/classes{index}'])
+            for index in range(len(self.images))
+        ]
+
+    def check(self, key: str, value: Any, tolerance: float) -> None:
+        """Compares with an array that was recorded whole, or as every n-th element.
+
+        Args:
+            key: its name.
+            value: ours.
+            tolerance: of each element, relative to the largest recorded magnitude.
+        """
+        value = np.asarray(value)
+        if key in self.arrays:
+            assert_close(value, self.arrays[key], tolerance, key)
+            return
+        assert value.shape == tuple(self.arrays[f'{key}__shape']), key
+        sampled = value.ravel()[:: int(self.arrays[f'{key}__stride'])]
+        assert_close(sampled, self.arrays[f'{key}__sub'], tolerance, key)
+
+    def check_statistics(self, key: str, value: np.ndarray, tolerance: float) -> None:
+        """Compares shape, mean, standard deviation and largest magnitude of a feature map."""
+        assert value.shape == tuple(self.arrays[f'{key}__shape']), key
+        wide = value.astype(np.float64)
+        ours = [wide.mean(), wide.std(), np.abs(wide).max()]
+        assert_close(ours, self.arrays[f'{key}__stats'][:3], tolerance, key)
+
+
+@dataclasses.dataclass(frozen=True)
+class Network:
+    """A detector's raw outputs: tensors from `build`, arrays from `run`.
+
+    Attributes:
+        preprocessed: float32 [B, height, width, 3].
+        feature_maps: float32 [B, height, width, channels] each.
+        anchors: float32 [A, 4], always an array.
+        box_encodings: float32 [B, A, K].
+        class_logits: float32 [B, A, C'].
+        regularization_loss: sum of all penalties; None where there are none.
+    """
+
+    preprocessed: Any
+    feature_maps: Any
+    anchors: np.ndarray
+    box_encodings: Any
+    class_logits: Any
+    regularization_loss: Optional[Any] = None
+
+
+@functools.cache
+def load(name: str) -> Case:
+    """The recorded case of that name; skips the test without it."""
+    folder = shared_folder() / 'golden'
+    path = folder / f'{name}.npz'
+    if not path.is_file():
+        pytest.skip(f'the recorded case {path.name} is not in ../shared/golden')
+    with np.load(path) as recorded:
+        arrays = {key: recorded[key] for key in recorded.files}
+    return Case(name, read_model(folder / f'{name}.config'), arrays)
+
+
+def read_model(path: pathlib.Path) -> ssd_pb2.Ssd:
+    """The single-shot detector in a file with a `model { ... }` message's text."""
+    return text_format.Parse(path.read_text(), model_pb2.DetectionModel()).ssd
+
+
+def build(config: ssd_pb2.Ssd, images: tf.Tensor, is_training: bool) -> Network:
+    """Puts extractor and head in the current graph.
+
+    Args:
+        config: the detector.
+        images: float32 [B, height, width, 3] in [0, 255], of the network's input size.
+        is_training: batch statistics.
+    """
+    made = extractor.build_feature_extractor(
+        config.feature_extractor,
+        is_training,
+        config.freeze_batchnorm,
+        config.inplace_batchnorm_update,
+    )
+    preprocessed = made.preprocess(images)
+    maps = made.extract(preprocessed)
+    generator = anchors.build_anchor_generator(config.anchor_generator)
+    predictor = box_predictors.build_box_predictor(
+        config.box_predictor,
+        box_coders.build_box_coder(config.box_coder).code_size,
+        config.num_classes + int(config.add_background_class),
+        is_training,
+        config.inplace_batchnorm_update,
+        config.freeze_batchnorm,
+    )
+    codes, logits = predictor.predict(maps, generator.anchors_per_location())
+    grids = [tuple(one.shape.as_list()[1:3]) for one in maps]
+    boxes = generator.generate(grids, tuple(images.shape.as_list()[1:3])).boxes
+    penalties = tf1.get_collection(tf1.GraphKeys.REGULARIZATION_LOSSES)
+    return Network(
+        preprocessed,
+        maps,
+        boxes,
+        codes,
+        logits,
+        tf.add_n(penalties) if penalties else None,
+    )
+
+
+def resized(config: ssd_pb2.Ssd, images: np.ndarray) -> tf.Tensor:
+    """Images at the network's input size, float32 in [0, 255], in the current graph."""
+    resizer = image_resizers.build_image_resizer(config.image_resizer, 'model.ssd.image_resizer')
+    return tf.stack([resizer.resize(tf.constant(image)).image for image in images])
+
+
+@functools.cache
+def run(case: Case, is_training: bool) -> Network:
+    """What our network computes on a case's images, with the recorded weights.
+
+    Without dropout in training too, as it was recorded.
+    """
+    with tf.Graph().as_default(), tf1.Session() as session:
+        network = build(case.config, resized(case.config, case.images), is_training)
+        set_weights(session)
+        fetches = {
+            field.name: getattr(network, field.name)
+            for field in dataclasses.fields(Network)
+            if field.name != 'anchors' and getattr(network, field.name) is not None
+        }
+        return Network(anchors=network.anchors, **session.run(fetches))
