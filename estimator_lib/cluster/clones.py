@@ -12,12 +12,12 @@ from typing import Any, Callable, List, Sequence, Tuple
 
 import tensorflow as tf
 
+from estimator_lib.cluster.placement import VARIABLE_OPS
 from estimator_lib.task import Features, Labels, Tensors
 
 tf1 = tf.compat.v1
 
 HOST = '/device:CPU:0'
-_VARIABLES = ('Variable', 'VariableV2', 'VarHandleOp')
 
 
 def scope_of(index: int, count: int) -> str:
@@ -34,7 +34,7 @@ def place(device: str, variable_device: str = HOST) -> Callable[[tf.Operation], 
     """
 
     def device_of(op: tf.Operation) -> str:
-        return variable_device if op.type in _VARIABLES else device
+        return variable_device if op.type in VARIABLE_OPS else device
 
     return device_of
 
@@ -48,22 +48,21 @@ def build(count: int, tower_fn: Callable[[int, str], Any], device_of: Callable[[
         device_of: the device, or device function, of a copy by its index.
 
     Returns:
-        What `tower_fn` returned, copy by copy. What the second and later copies added to
-        `UPDATE_OPS` is taken out of it again.
+        What `tower_fn` returned, copy by copy.
     """
     results: List[Any] = []
-    updates = tf1.get_collection_ref(tf1.GraphKeys.UPDATE_OPS)
-    kept = len(updates)
     for index in range(count):
         scope = scope_of(index, count)
         name_scope = tf1.name_scope(scope) if scope else contextlib.nullcontext('')
         shared = tf1.variable_scope(tf1.get_variable_scope(), reuse=True if index else None)
         with shared, name_scope as name, tf1.device(device_of(index)):
             results.append(tower_fn(index, name))
-        if index == 0:
-            kept = len(updates)
-    del updates[kept:]
     return results
+
+
+def mean(values: Sequence[tf.Tensor]) -> tf.Tensor:
+    """The mean of what the copies computed: what makes the gradient that of the whole batch."""
+    return tf.add_n(list(values)) / len(values)
 
 
 def mean_losses(
@@ -73,6 +72,8 @@ def mean_losses(
     labels: Labels,
 ) -> Tensors:
     """The losses of a batch that several devices share.
+
+    What the second and later copies add to `UPDATE_OPS` is taken out of it again.
 
     Args:
         devices: one for each copy; a single one computes on the batch as it is.
@@ -84,15 +85,22 @@ def mean_losses(
         Scalars by name: the means over the copies.
     """
     if len(devices) == 1:
-        return loss_fn(features, labels)
+        with tf1.device(place(devices[0]) if devices[0] else None):
+            return loss_fn(features, labels)
     parts = split((features, labels), len(devices))
-    losses = build(
-        len(devices),
-        lambda index, scope: loss_fn(*parts[index]),
-        lambda index: place(devices[index]),
-    )
+    updates = tf1.get_collection_ref(tf1.GraphKeys.UPDATE_OPS)
+    counts: List[int] = []
+
+    def tower(index: int, scope: str) -> Tensors:
+        del scope
+        losses = loss_fn(*parts[index])
+        counts.append(len(updates))
+        return losses
+
+    losses = build(len(devices), tower, lambda index: place(devices[index]))
+    del updates[counts[0] :]
     with tf.device(HOST), tf1.name_scope('clones'):
-        return {name: tf.add_n([one[name] for one in losses]) / len(devices) for name in losses[0]}
+        return {name: mean([one[name] for one in losses]) for name in losses[0]}
 
 
 def split(batch: Any, count: int) -> List[Tuple[Any, ...]]:

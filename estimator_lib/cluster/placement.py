@@ -15,7 +15,8 @@ from estimator_lib.cluster.tf_config import Cluster
 
 tf1 = tf.compat.v1
 
-_VARIABLES = ('Variable', 'VariableV2', 'VarHandleOp')
+# The types of ops that store variables.
+VARIABLE_OPS = ('Variable', 'VariableV2', 'VarHandleOp')
 
 
 def worker_device(cluster: Cluster) -> str:
@@ -34,7 +35,7 @@ def device_fn(cluster: Cluster) -> Callable[[tf.Operation], str]:
     return tf1.train.replica_device_setter(
         cluster=tf.train.ClusterSpec(addresses),
         worker_device=worker_device(cluster),
-        ps_ops=list(_VARIABLES),
+        ps_ops=list(VARIABLE_OPS),
         ps_strategy=_fewest_bytes(len(addresses['ps'])),
     )
 

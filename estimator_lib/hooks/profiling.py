@@ -60,10 +60,15 @@ class ProfileHook(tf.estimator.SessionRunHook):
         folder = os.path.join(self._model_dir, 'profile')
         tf.io.gfile.makedirs(folder)
         path = os.path.join(folder, f'trace_step_{self._step}.json')
-        trace = timeline.Timeline(metadata.step_stats).generate_chrome_trace_format()
-        with tf.io.gfile.GFile(path, 'w') as file:
-            file.write(trace)
+        write_chrome_trace(metadata, path)
         writer = tf1.summary.FileWriterCache.get(self._model_dir)
         writer.add_run_metadata(metadata, f'step_{self._step}', self._step)
         writer.flush()
         log.info('the profile of step %d is in %s (open it in chrome://tracing)', self._step, path)
+
+
+def write_chrome_trace(metadata: tf1.RunMetadata, path: str) -> None:
+    """Writes what a traced run did as a file for chrome://tracing."""
+    trace = timeline.Timeline(metadata.step_stats).generate_chrome_trace_format()
+    with tf.io.gfile.GFile(path, 'w') as file:
+        file.write(trace)

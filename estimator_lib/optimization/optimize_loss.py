@@ -123,7 +123,7 @@ def process_gradients(
 def apply_gradients(
     pairs: Sequence[gradients_lib.Pair],
     *,
-    global_step: tf.Variable,
+    global_step: Optional[tf.Variable],
     optimizer: tf.compat.v1.train.Optimizer,
     update_ops: Optional[Sequence[tf.Operation]] = None,
     moving_average_decay: Optional[float] = None,
@@ -132,7 +132,7 @@ def apply_gradients(
 
     Args:
         pairs: what the optimizer is given; may be empty.
-        global_step: grows by one.
+        global_step: grows by one; None: no step is counted.
         optimizer: who changes the variables.
         update_ops: None: the graph's `UPDATE_OPS`.
         moving_average_decay: of averages of the variables in `pairs`; None: no averages.
@@ -142,7 +142,7 @@ def apply_gradients(
     # One node to wait for: each of the optimizer's many ops gets a control edge to what is here.
     with tf.control_dependencies([tf.group(*update_ops)] if update_ops else []):
         if not pairs:
-            return tf.group(global_step.assign_add(1))
+            return tf.group([] if global_step is None else global_step.assign_add(1))
         step = optimizer.apply_gradients(pairs, global_step=global_step)
     if moving_average_decay is None:
         return tf.group(step)
