@@ -125,14 +125,15 @@ def variable(
         penalty: added to the replica's `REGULARIZATION_LOSSES`, once however often the variable is
             used.
         trainable: else it is a statistic: the replicas of a distribution strategy keep one each,
-            and what is saved is their mean.
+            and what is saved is that of the first, as of the first of several clones.
     """
     scope = tf1.get_variable_scope()
     full_name = f'{scope.name}/{name}'
     seed = seed_of(full_name)
     statistic = {
         'synchronization': tf.VariableSynchronization.ON_READ,
-        'aggregation': tf.VariableAggregation.MEAN,
+        # A mean would be a collective op in each save, and only the chief saves.
+        'aggregation': tf.VariableAggregation.ONLY_FIRST_REPLICA,
     }
     created = tf1.get_variable(
         name,

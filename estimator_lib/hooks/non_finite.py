@@ -218,7 +218,11 @@ def first_non_finite_variable(session: tf1.Session) -> str:
 
 def _groups(graph: tf.Graph) -> List[List[tf.Variable]]:
     with graph.as_default():
-        variables = [v for v in tf1.global_variables() if v.dtype.base_dtype.is_floating]
+        variables = [
+            _of_this_process(variable)
+            for variable in tf1.global_variables()
+            if variable.dtype.base_dtype.is_floating
+        ]
     groups: List[List[tf.Variable]] = []
     size = _GROUP_BYTES
     for variable in variables:
@@ -228,3 +232,9 @@ def _groups(graph: tf.Graph) -> List[List[tf.Variable]]:
         groups[-1].append(variable)
         size += variable.shape.num_elements() * variable.dtype.size
     return groups
+
+
+def _of_this_process(variable: tf.Variable) -> tf.Variable:
+    """The first copy of a strategy's variable: the graph cannot grow by a read of all any more."""
+    copies = getattr(variable, 'values', None)
+    return copies[0] if isinstance(copies, tuple) else variable
