@@ -27,7 +27,7 @@ from estimator_lib import launch_local
 
 _JOB_SECONDS = 900.0
 _RECOVERY_SECONDS = 240.0
-_STOPPED_SECONDS = 45.0
+_STOPPED_SECONDS = 90.0
 _POLL_SECONDS = 0.05
 _SAVING_POLL_SECONDS = 0.001
 _KINDS = ('kill', 'kill', 'kill', 'terminate', 'stop')
@@ -100,11 +100,12 @@ class Struck:
             while len(self.faults) < num_faults and self._wait_for_progress():
                 self._inject(plan_fault(self._source, self._roles))
             self._wait(lambda: self._job.is_over, _JOB_SECONDS)
+            finished = self._job.last_step() >= self._job.num_steps
         except TimeoutError as error:
             self.problems.append(str(error))
+            finished = False
         finally:
             self._job.close()
-        finished = not self.problems and self._job.last_step() >= self._job.num_steps
         if not finished and not self.problems:
             self.problems.append('the job ended before its last step')
         return finished

@@ -1,0 +1,187 @@
+"""Whole jobs with real processes: they end by themselves, wait aloud, and survive.
+
+The campaign of all modes, roles and moments is `make chaos`; this is a small part of it.
+"""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import tensorflow as tf
+
+from benchmarks import chaos
+from estimator_lib import launch_local
+from tests import tiny_data
+from tests.conftest import ROOT
+
+# The machine may be busy: a bound on what must not hang, not an expectation.
+SECONDS = 400.0
+
+
+@pytest.fixture(scope='module')
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('cluster_data')
+    tiny_data.write_all(folder)
+    return folder
+
+
+class Run:
+    """A cluster of the front door, and what its tasks write."""
+
+    def __init__(self, data, model_dir, settings, **roles):
+        self.lines = []
+        self.model_dir = model_dir
+        command = [
+            sys.executable,
+            str(ROOT / 'run_train_eval.py'),
+            f'--model_dir={model_dir}',
+            f'--pipeline_config_path={data / "pipeline.config"}',
+            *(f'--set={setting}' for setting in settings),
+        ]
+        self.addresses = launch_local.build_addresses(**roles)
+        self.cluster = launch_local.LocalCluster(self.addresses, command, self._take)
+
+    def _take(self, name, line):
+        self.lines.append(f'{name} {line}')
+
+    def wait(self, done):
+        deadline = time.monotonic() + SECONDS
+        while not done():
+            assert time.monotonic() < deadline, '\n'.join(self.lines)
+            self.cluster.poll()
+            time.sleep(0.1)
+
+    def wait_for_all(self):
+        self.wait(lambda: not self.cluster.running)
+        return self.cluster.ended
+
+    def wait_for_line(self, *parts):
+        self.wait(lambda: any(all(part in line for part in parts) for line in list(self.lines)))
+
+    def __enter__(self):
+        self.cluster.start()
+        return self
+
+    def __exit__(self, *args):
+        self.cluster.stop()
+
+
+def test_a_job_of_all_roles_ends_by_itself_and_is_evaluated(data, tmp_path):
+    settings = [
+        'train_config.num_steps=30',
+        'train_config.checkpoints.save_every_n_steps=15',
+        'export_config.final.enabled=true',
+    ]
+    with Run(data, tmp_path, settings, num_workers=1, num_ps=1, evaluator=True) as run:
+        ended = run.wait_for_all()
+    assert ended == {'chief:0': 0, 'worker:0': 0, 'ps:0': 0, 'evaluator:0': 0}, run.lines
+    finished = json.loads((tmp_path / 'cluster' / 'finished.json').read_text())
+    metrics = json.loads((tmp_path / 'metrics.json').read_text())
+    assert metrics['global_step'] == finished['step'] >= 30
+    for kind in ('best', 'latest', 'final'):
+        assert list((tmp_path / 'export' / kind).glob('*/saved_model.pb'))
+    assert list((tmp_path / 'eval_0').glob('events*'))
+
+
+def test_all_trainers_end_with_143_when_one_is_told_to_and_the_chief_has_saved(data, tmp_path):
+    settings = [
+        'train_config.num_steps=100000',
+        'train_config.checkpoints.save_every_n_steps=99999',
+    ]
+    with Run(data, tmp_path, settings, num_workers=1, num_ps=1) as run:
+        run.wait_for_line('worker:0', 'step 1')
+        run.wait_for_line('worker:0', 'trains, from step')
+        told = time.monotonic()
+        run.cluster.task('worker:0').send(signal.SIGTERM)
+        run.wait(lambda: len(run.cluster.ended) == 2)
+        seconds = time.monotonic() - told
+    assert run.cluster.ended['chief:0'] == run.cluster.ended['worker:0'] == 143, run.lines
+    assert run.cluster.ended['ps:0'] == 143
+    assert seconds < 60
+    assert tf.train.latest_checkpoint(str(tmp_path)).rpartition('-')[2] != '0'
+
+
+def environment(addresses, role, index):
+    return {**os.environ, 'TF_CONFIG': launch_local.tf_config(addresses, role, index)}
+
+
+def front_door(data, model_dir, *arguments, **options):
+    return subprocess.run(
+        [
+            sys.executable,
+            ROOT / 'run_train_eval.py',
+            f'--model_dir={model_dir}',
+            f'--pipeline_config_path={data / "pipeline.config"}',
+            *arguments,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        **options,
+    )
+
+
+def test_a_task_that_waits_says_for_whom_and_gives_up(data, tmp_path):
+    addresses = launch_local.build_addresses(num_workers=1, num_ps=1)
+    done = front_door(
+        data,
+        tmp_path,
+        '--set=train_config.cluster.wait_timeout_seconds=7',
+        env=environment(addresses, 'worker', 0),
+    )
+    assert done.returncode == 2, done.stderr
+    server = f'ps:0 ({addresses["ps"][0]})'
+    assert f'worker:0 waits for {server} to listen: 5 s (gives up after 7 s)' in done.stderr
+    assert f'error: worker:0 has waited 7 s for {server} to listen' in done.stderr
+    assert 'Traceback' not in done.stderr
+
+
+def test_a_port_that_is_taken_is_named(data, tmp_path):
+    addresses = launch_local.build_addresses(num_workers=1, num_ps=1)
+    address = addresses['ps'][0]
+    with launch_local.socket.create_server((launch_local.HOST, int(address.split(':')[1]))):
+        done = front_door(data, tmp_path, env=environment(addresses, 'ps', 0))
+    assert done.returncode == 2, done.stderr
+    assert f'another process listens at {address}' in done.stderr
+
+
+def limit_files(num_bytes):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, num_bytes))
+
+
+def test_what_cannot_be_written_ends_the_run_and_the_last_checkpoint_stays(data, tmp_path):
+    quick = ('--mode=train', '--set=train_config.progress.summary_every_n_steps=0')
+    assert front_door(data, tmp_path, *quick, '--num_train_steps=5').returncode == 0
+    done = front_door(
+        data, tmp_path, *quick, '--num_train_steps=10', preexec_fn=lambda: limit_files(100_000)
+    )
+    assert done.returncode == 2, done.stderr
+    assert f'cannot be written to model_dir {tmp_path}: File too large' in done.stderr
+    assert f'the last good one is {tmp_path / "model.ckpt-5"}' in done.stderr
+    assert 'Traceback' not in done.stderr
+    assert tf.train.latest_checkpoint(str(tmp_path)) == str(tmp_path / 'model.ckpt-5')
+    assert front_door(data, tmp_path, *quick, '--num_train_steps=10').returncode == 0
+    assert not list(tmp_path.glob('*temp*'))
+
+
+def test_a_small_campaign(tmp_path):
+    said = []
+    report = chaos.run_campaign(
+        ['ASYNC_PARAMETER_SERVERS'],
+        2,
+        seed=5,
+        folder=str(tmp_path),
+        faults_per_job=2,
+        num_steps=200,
+        say=said.append,
+    )
+    story = '\n'.join([*said, *report.lines()])
+    assert report.num_faults >= 2, story
+    assert report.finished == report.jobs, story
+    assert not report.problems and not report.damaged, story
+    assert report.checkpoints >= 5
