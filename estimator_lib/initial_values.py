@@ -88,7 +88,8 @@ def _settings(
     reader = open_checkpoint(prefix)
     for name, variable in restore_map.items():
         value = reader.get_tensor(name)
-        for part in getattr(variable, 'parts', (variable,)):
+        is_whole = isinstance(variable, partitioned.WholeVariable)
+        for part in variable.parts if is_whole else (variable,):
             variables = [part]
             if variable_name(part) in averages:
                 variables.append(averages[variable_name(part)])
