@@ -80,22 +80,20 @@ class ImageResizer(abc.ABC):
         height, width, _ = tf.unstack(tf.shape(image))
         content = self.content_size(height, width)
         padded = self.padded_size(*content)
-        resized = self._fit(image, content, padded, self._method)
+        resized = image_ops.resize(image, *content, self._method)
         if masks is not None:
-            masks = self._fit(masks[..., tf.newaxis], content, padded, 'nearest')[..., 0]
+            masks = image_ops.resize(masks[..., tf.newaxis], *content, 'nearest')[..., 0]
+        if self.pads:
+            below, beside = padded[0] - content[0], padded[1] - content[1]
+            resized = image_ops.surround(resized, tf.zeros([2], tf.int32), [below, beside])
+            if masks is not None:
+                masks = tf.pad(masks, [[0, 0], [0, below], [0, beside]])
+        if self.static_size is not None:
+            resized.set_shape([*self.static_size, image.shape[-1]])
+            if masks is not None:
+                masks.set_shape([None, *self.static_size])
         true_shape = tf.stack([*content, image.shape[-1]])
         return Resized(tf.cast(resized, tf.float32), masks, true_shape)
-
-    def _fit(self, image: tf.Tensor, content: Sequence, padded: Sequence, method: str) -> tf.Tensor:
-        """[..., height, width, channels] resized, then padded with 0 at the bottom and right."""
-        resized = image_ops.resize(image, content[0], content[1], method)
-        if self.pads:
-            margins = [[0, padded[0] - content[0]], [0, padded[1] - content[1]]]
-            leading = [[0, 0]] * (image.shape.rank - 3)
-            resized = tf.pad(resized, [*leading, *margins, [0, 0]])
-        if self.static_size is not None:
-            resized.set_shape([*image.shape[:-3].as_list(), *self.static_size, image.shape[-1]])
-        return resized
 
 
 class FixedShapeResizer(ImageResizer):
