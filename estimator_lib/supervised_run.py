@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
@@ -70,6 +71,8 @@ class Run:
         step_options: see `train`.
         replicas: that train in step.
         first_step: the global step that is waited for in the beginning.
+        save_seconds: between two checkpoints.
+        summary_seconds: between two summaries.
 
     Attributes:
         loss: of the last step.
@@ -83,6 +86,8 @@ class Run:
         step_options: Mapping[str, Any],
         replicas: Replicas,
         first_step: int,
+        save_seconds: float,
+        summary_seconds: float,
     ):
         self.loss: Optional[float] = None
         self._supervisor = supervisor
@@ -95,6 +100,10 @@ class Run:
         }
         self._replicas = replicas
         self._first_step = first_step
+        self._writes = supervisor.is_chief and bool(supervisor.save_path)
+        self._save_seconds = save_seconds
+        self._summary_seconds = summary_seconds
+        self._next_save = self._next_summary = time.monotonic()
 
     def __call__(
         self,
@@ -113,11 +122,13 @@ class Run:
                 )
                 if should_stop:
                     supervisor.request_stop()
+                elif self._writes:
+                    self._write(wrapped)
         except tf.errors.OutOfRangeError:
             log.info('the input has ended, and so does training')
             supervisor.request_stop()
-        if supervisor.is_chief and supervisor.save_path:
-            supervisor.saver.save(wrapped, supervisor.save_path, supervisor.global_step)
+        if self._writes:
+            self._save(wrapped)
         if self._replicas.queue_runners:
             # One of their threads waits for gradients: it would be waited for, for two minutes.
             session.close()
@@ -126,9 +137,7 @@ class Run:
     def _start(self, session: Any) -> List[Any]:
         """Starts what runs beside the steps; returns the threads."""
         supervisor = self._supervisor
-        if supervisor.is_chief and supervisor.save_path:
-            supervisor.start_standard_services(session)
-        elif self._first_step:
+        if self._first_step:
             startup.wait_for_step(
                 session, supervisor.global_step, self._first_step, supervisor.should_stop
             )
@@ -137,3 +146,23 @@ class Run:
             supervisor.start_queue_runners(session, self._replicas.queue_runners)
             session.run(self._replicas.token_ops)
         return threads
+
+    def _write(self, session: Any) -> None:
+        """Saves and summarises, each when it is time.
+
+        Not in threads of the supervisor: they fail where eager execution is on.
+        """
+        now = time.monotonic()
+        supervisor = self._supervisor
+        if now >= self._next_save:
+            self._next_save = now + self._save_seconds
+            self._save(session)
+        if supervisor.summary_op is not None and now >= self._next_summary:
+            self._next_summary = now + self._summary_seconds
+            summary, step = session.run([supervisor.summary_op, supervisor.global_step])
+            supervisor.summary_computed(session, summary, step)
+
+    def _save(self, session: Any) -> None:
+        supervisor = self._supervisor
+        step = int(session.run(supervisor.global_step))
+        supervisor.saver.save(session, supervisor.save_path, step)

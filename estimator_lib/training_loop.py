@@ -174,17 +174,19 @@ def train_step(
     if tracing is not None and session.run(tracing):
         options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
         metadata = tf1.RunMetadata()
-    loss, step = session.run([train_op, global_step], options=options, run_metadata=metadata)
-    if metadata is not None:
-        _write_trace(train_step_kwargs, metadata, int(step))
+    loss = session.run(train_op, options=options, run_metadata=metadata)
+    # In a run of its own: beside the step it could be read before or after its update.
     asked = {
         name: train_step_kwargs[name]
         for name in ('should_log', 'should_stop')
         if train_step_kwargs.get(name) is not None
     }
-    answers = session.run(asked) if asked else {}
+    answers = session.run({'step': global_step, **asked})
+    if metadata is not None:
+        _write_trace(train_step_kwargs, metadata, int(answers['step']))
     if answers.get('should_log'):
-        log.info('step %d: loss %.4g (%.3f s)', step, loss, time.monotonic() - started)
+        seconds = time.monotonic() - started
+        log.info('step %d: loss %.4g (%.3f s)', answers['step'], loss, seconds)
     return loss, bool(answers.get('should_stop', False))
 
 
@@ -290,21 +292,28 @@ def train(
             summary_writer=or_made(summary_writer) if logdir else None,
             global_step=global_step,
             saver=saver or tf1.train.Saver(),
-            save_summaries_secs=save_summaries_secs,
-            save_model_secs=save_interval_secs,
             init_fn=init_fn,
         )
-    delay = 0 if is_chief else startup.startup_step(startup_delay_steps, number_of_steps or 0)
-    run = Run(supervisor, train_op, train_step_fn, train_step_kwargs, replicas, delay)
-    while True:
-        try:
-            with supervisor.managed_session(
-                master, session_config, start_standard_services=False
-            ) as session:
-                run(session, session_wrapper, ignore_live_threads)
-            return run.loss
-        except tf.errors.AbortedError as error:
-            log.warning('the session was aborted and is opened anew: %s', error.message)
+        delay = 0 if is_chief else startup.startup_step(startup_delay_steps, number_of_steps or 0)
+        run = Run(
+            supervisor,
+            train_op,
+            train_step_fn,
+            train_step_kwargs,
+            replicas,
+            first_step=delay,
+            save_seconds=save_interval_secs,
+            summary_seconds=save_summaries_secs,
+        )
+        while True:
+            try:
+                with supervisor.managed_session(
+                    master, session_config, start_standard_services=False
+                ) as session:
+                    run(session, session_wrapper, ignore_live_threads)
+                return run.loss
+            except tf.errors.AbortedError as error:
+                log.warning('the session was aborted and is opened anew: %s', error.message)
 
 
 def _check_arguments(

@@ -249,7 +249,7 @@ def deploy(
                 with tf.control_dependencies([update]):
                     train_op = tf.identity(total_loss, name='train_op')
     if total_loss is not None:
-        tf1.summary.scalar('total_loss', total_loss)
+        tf1.summary.scalar('Loss/total_loss', total_loss)
     return DeployedModel(train_op, _summary_op(clones), total_loss, clones)
 
 
