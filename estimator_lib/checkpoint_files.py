@@ -203,7 +203,8 @@ def _last_good(model_dir: str) -> str:
 def clean_temporary(model_dir: str) -> List[str]:
     """Removes what saves left behind whose process was killed.
 
-    Only for the process that saves, before it does.
+    A checkpoint that was whole by then, but not listed yet, is listed. Only for the process that
+    saves, before it does.
 
     Returns:
         The names of what was removed.
@@ -220,7 +221,33 @@ def clean_temporary(model_dir: str) -> List[str]:
             tf.io.gfile.remove(path)
     if leftovers:
         log.info('removed unfinished saves of an earlier run: %s', ', '.join(leftovers))
+    _list_newest(model_dir)
     return leftovers
+
+
+def _list_newest(model_dir: str) -> None:
+    """Makes the newest checkpoint the latest one, when its save was killed before it was listed.
+
+    Its index is then newer than the list; not so where somebody has changed the list by hand, to
+    go back to an earlier checkpoint.
+    """
+    listed, newest = latest_checkpoint(model_dir), _newest_unlisted(model_dir)
+    if listed is None or newest is None or step_of(newest) <= step_of(listed):
+        return
+    list_file = os.path.join(model_dir, 'checkpoint')
+    if tf.io.gfile.stat(newest + '.index').mtime_nsec < tf.io.gfile.stat(list_file).mtime_nsec:
+        return
+    try:
+        _check_shards(newest, '')
+    except errors.CheckpointError:
+        return
+    state = tf.train.get_checkpoint_state(model_dir)
+    paths = [*state.all_model_checkpoint_paths, newest]
+    names = [os.path.relpath(path, model_dir) for path in paths]
+    lines = [f'model_checkpoint_path: "{names[-1]}"']
+    lines += [f'all_model_checkpoint_paths: "{name}"' for name in names]
+    write_atomically(list_file, '\n'.join(lines) + '\n')
+    log.info('%s is whole, and is listed now: its save was killed before', newest)
 
 
 def refuse_own_checkpoint(model_dir: str, fine_tune_checkpoint: str) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -250,3 +251,80 @@ def test_a_failed_write_keeps_the_old_text(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         checkpoint_files.write_atomically(str(path), 'new')
     assert path.read_text() == 'old'
+
+
+def full_disk(text='model.ckpt-9.data; No space left on device [[{{node save/SaveV2}}]]'):
+    return tf.errors.ResourceExhaustedError(None, None, text)
+
+
+def test_a_checkpoint_that_cannot_be_written_names_folder_reason_and_last_good_one(save, tmp_path):
+    last = save(tmp_path, 'model.ckpt', 7)
+    with (
+        pytest.raises(errors.CheckpointError) as caught,
+        checkpoint_files.explained_write(str(tmp_path)),
+    ):
+        raise full_disk()
+    assert f'model_dir {tmp_path}: No space left on device;' in str(caught.value)
+    assert f'the last good one is {last}' in str(caught.value)
+    assert 'node' not in str(caught.value)
+
+
+def test_without_an_earlier_checkpoint_there_is_none_to_name(tmp_path):
+    folder = str(tmp_path)
+    with (
+        pytest.raises(errors.CheckpointError, match='no earlier'),
+        checkpoint_files.explained_write(folder),
+    ):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+
+def test_a_server_that_is_lost_while_saving_is_not_a_full_disk(tmp_path):
+    for lost in (tf.errors.UnavailableError, tf.errors.FailedPreconditionError):
+        with pytest.raises(lost), checkpoint_files.explained_write(str(tmp_path)):
+            raise lost(None, None, 'failed to connect to all addresses')
+
+
+def test_any_other_error_stays_what_it_is_when_the_disk_is_not_full(tmp_path):
+    with (
+        pytest.raises(tf.errors.DataLossError),
+        checkpoint_files.explained_full_disk(str(tmp_path)),
+    ):
+        raise tf.errors.DataLossError(None, None, 'corrupted record at 12')
+    with (
+        pytest.raises(errors.UserError, match='No space left'),
+        checkpoint_files.explained_full_disk(str(tmp_path)),
+    ):
+        raise full_disk()
+
+
+def test_the_graph_of_a_save_that_found_no_space_is_removed(tmp_path):
+    leftover = tmp_path / f'model.ckpt-7.meta.tmp{"a" * 32}'
+    leftover.write_text('')
+    assert checkpoint_files.clean_temporary(str(tmp_path)) == [leftover.name]
+
+
+def unlisted(save, folder, later):
+    """A folder with checkpoint 1 listed and 2 not, whose index is older or newer than the list."""
+    save(folder, 'model.ckpt', 1)
+    listed = (folder / 'checkpoint').read_text()
+    save(folder, 'model.ckpt', 2)
+    (folder / 'checkpoint').write_text(listed)
+    time = (folder / 'checkpoint').stat().st_mtime + (5 if later else -5)
+    os.utime(folder / 'model.ckpt-2.index', (time, time))
+    checkpoint_files.clean_temporary(str(folder))
+    return tf.train.get_checkpoint_state(str(folder))
+
+
+def test_a_whole_checkpoint_whose_save_was_killed_before_it_was_listed_is_listed(save, tmp_path):
+    state = unlisted(save, tmp_path, later=True)
+    assert state.model_checkpoint_path == str(tmp_path / 'model.ckpt-2')
+    assert list(state.all_model_checkpoint_paths)[-2:] == [
+        str(tmp_path / 'model.ckpt-1'),
+        str(tmp_path / 'model.ckpt-2'),
+    ]
+    assert str(tmp_path) not in (tmp_path / 'checkpoint').read_text()  # it may be moved
+
+
+def test_who_changes_the_list_by_hand_goes_back(save, tmp_path):
+    state = unlisted(save, tmp_path, later=False)
+    assert state.model_checkpoint_path == str(tmp_path / 'model.ckpt-1')

@@ -123,3 +123,25 @@ def stop_of_another(folder, clock):
             worker.after_run(context, tf1.train.SessionRunValues(step, None, None))
         assert context.stop_requested and preemption.requested()
         worker.end(session)
+
+
+def test_who_gets_no_answer_from_a_chief_that_is_gone_stops_at_once(tmp_path, clock):
+    agreement = agreed_stop.StopAgreement(str(tmp_path), is_chief=False)
+    gone = []
+    hook = agreed_stop.AgreedStopHook(
+        agreement, {'enough': lambda step: step >= 3}, nobody_answers=lambda: bool(gone)
+    )
+    stopped = []
+    with tf.Graph().as_default(), tf1.Session() as session:
+        session.run(tf1.train.get_or_create_global_step().initializer)
+        hook.begin()
+        hook.after_create_session(session, None)
+        for step in range(10):
+            clock.now += 1.0
+            if step == 6:
+                gone.append(True)
+            context = tf1.train.SessionRunContext(None, session)
+            hook.after_run(context, tf1.train.SessionRunValues(step, None, None))
+            stopped.append(context.stop_requested)
+    assert stopped.index(True) == 6
+    assert hook.reason == 'enough'
