@@ -32,6 +32,7 @@ protos: $(INSTALLED_TEST)
 benchmark: $(INSTALLED)
 	$(BIN)/python -m benchmarks.run
 	$(BIN)/python -m benchmarks.detection
+	$(BIN)/python -m benchmarks.segmentation
 
 published: $(INSTALLED)
 	$(BIN)/python -m benchmarks.published $(CONFIGS)

@@ -1,0 +1,188 @@
+"""Measures segmentation: start-up, and training steps against the bare network.
+
+    python -m benchmarks.segmentation [--backbone=mobilenet_v2] [--batch_size=2]
+
+The model is DeepLab with 21 classes at 513 x 513 pixels, output stride 16, without a decoder; the
+data are random images of that size, made at first. "Bare" is the forward and backward pass of the
+same graph, losses among it, on constant images and labels: no reading, no optimizer. Sides are
+measured in turns within one process; medians over the turns are given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import tempfile
+from typing import Any, Dict, List
+
+import numpy as np
+
+from benchmarks import measuring, run
+
+SIZE = 513
+NUM_CLASSES = 21
+NUM_IMAGES = 24
+_BLOCK = 27  # pixels: what is alike in an image
+
+_CONFIG = """
+model {{
+  segmentation {{
+    num_classes: {num_classes} crop_height: {size} crop_width: {size}
+    backbone {{ name: "{backbone}" output_stride: 16 }}
+  }}
+}}
+train_config {{
+  batch_size: {batch_size}
+  num_steps: 30000
+  optimizer {{
+    momentum_optimizer {{
+      learning_rate {{ deeplab_learning_rate {{ base_learning_rate: 0.0001 }} }}
+    }}
+    use_moving_average: false
+  }}
+}}
+train_input_reader {{ tf_record_input_reader {{ input_path: "{records}" }} }}
+"""
+
+
+def write_records(path: str) -> None:
+    """Images of random blocks with noise as JPEG, and a random class for each block."""
+    import tensorflow as tf
+
+    from model_fns.datasets import codecs, id_pngs, records
+    from model_fns.images import image_header
+
+    random = np.random.RandomState(0)
+    blocks = SIZE // _BLOCK
+    with tf.io.TFRecordWriter(path) as writer, codecs.ImageCodec() as codec:
+        for index in range(NUM_IMAGES):
+            colors = random.randint(0, 226, [blocks, blocks, 3])
+            classes = random.randint(0, NUM_CLASSES, [blocks, blocks])
+            colors, classes = (
+                values.repeat(_BLOCK, 0).repeat(_BLOCK, 1) for values in (colors, classes)
+            )
+            noisy = (colors + random.randint(0, 30, colors.shape)).astype(np.uint8)
+            encoded = codec.encode_jpeg(noisy)
+            name = f'{index}.jpg'
+            features = records.image_features(encoded, image_header(encoded), name, name)
+            writer.write(records.serialize({**features, **id_pngs.class_features(classes)}))
+
+
+def write_config(backbone: str, batch_size: int) -> str:
+    """The config of the benchmark beside its records, in a new folder; its path."""
+    folder = tempfile.mkdtemp()
+    records = os.path.join(folder, 'random.tfrecord')
+    write_records(records)
+    path = os.path.join(folder, 'pipeline.config')
+    with open(path, 'w') as file:
+        file.write(
+            _CONFIG.format(
+                num_classes=NUM_CLASSES,
+                size=SIZE,
+                backbone=backbone,
+                batch_size=batch_size,
+                records=records,
+            )
+        )
+    return path
+
+
+def engine_rate(config_path: str, steps: int) -> float:
+    """Steps/s of a training run, after as many steps to warm up."""
+    from estimator_lib import config as config_lib
+    from estimator_lib import training
+    from model_fns import build_task
+
+    config = config_lib.load_pipeline_config(config_path)
+    config.train_config.progress.every_n_steps = steps
+    task = build_task(config)
+    with tempfile.TemporaryDirectory() as model_dir:
+        estimator = training.create_estimator(task, config, model_dir)
+        timer = measuring.create_timer(steps)
+        estimator.train(training.train_input_fn(task, config), max_steps=2 * steps, hooks=[timer])
+    return timer.steps_per_second
+
+
+def bare_rate(config_path: str, steps: int) -> float:
+    """Steps/s of the forward and backward pass alone."""
+    import tensorflow as tf
+
+    from estimator_lib import config as config_lib
+    from estimator_lib import model_fn, training
+    from model_fns import build_task
+
+    tf1 = tf.compat.v1
+    config = config_lib.load_pipeline_config(config_path)
+    with tf.Graph().as_default():
+        tf1.train.create_global_step()
+        features, labels = _constant_batch(config.train_config.batch_size)
+        task = build_task(config)
+        predictions = task.predict(features, tf.estimator.ModeKeys.TRAIN)
+        losses = model_fn.compute_losses(task, config, predictions, features, labels)
+        gradients = tf.gradients(losses[model_fn.TOTAL_LOSS], tf1.trainable_variables())
+        # One number of each is fetched: a gradient that nobody reads is optimised away.
+        read = tf.add_n([tf.reshape(gradient, [-1])[0] for gradient in gradients])
+        step = [read, tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)]
+        with tf1.Session(config=training.create_session_config()) as session:
+            measuring.initialize(session)
+            return measuring.runs_per_second(session, step, steps)
+
+
+def _constant_batch(batch_size: int) -> Any:
+    """Features and labels that are held in variables, so that nothing about them is folded."""
+    import tensorflow as tf
+
+    from model_fns.segmentation import fields
+
+    def held(name: str, value: tf.Tensor) -> tf.Tensor:
+        return tf.compat.v1.get_variable(name, initializer=value, trainable=False).read_value()
+
+    shape = [batch_size, SIZE, SIZE]
+    images = tf.random.stateless_uniform([*shape, 3], [1, 2], 0.0, 255.0)
+    classes = tf.random.stateless_uniform(shape, [3, 4], 0, NUM_CLASSES, tf.int32)
+    features = {
+        fields.IMAGE: held('images', images),
+        fields.TRUE_IMAGE_SHAPE: tf.constant([[SIZE, SIZE, 3]] * batch_size),
+    }
+    return features, {fields.SEMANTIC: held('classes', classes)}
+
+
+def measure(config_path: str, steps: int, turns: int) -> Dict[str, float]:
+    """Medians of both sides, measured in turns, and of their ratio."""
+    engine: List[float] = []
+    bare: List[float] = []
+    for _ in range(turns):
+        engine.append(engine_rate(config_path, steps))
+        bare.append(bare_rate(config_path, steps))
+    return {
+        'engine_steps_per_second': statistics.median(engine),
+        'bare_steps_per_second': statistics.median(bare),
+        'engine_over_bare': statistics.median(one / other for one, other in zip(engine, bare)),
+    }
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
+    parser.add_argument('--backbone', default='mobilenet_v2', help='a segmentation backbone')
+    parser.add_argument('--batch_size', type=int, default=2, help='images of a step')
+    parser.add_argument(
+        '--output', default='benchmark_segmentation.json', help='where the JSON goes'
+    )
+    parser.add_argument('--steps', type=int, default=10, help='timed steps of each turn')
+    parser.add_argument('--turns', type=int, default=3, help='how often each side is measured')
+    arguments = parser.parse_args()
+    measuring.quiet()
+    config_path = write_config(arguments.backbone, arguments.batch_size)
+    results: Dict[str, Any] = {
+        'backbone': arguments.backbone,
+        'batch_size': arguments.batch_size,
+    }
+    results.update(run.measure_start(config_path, arguments.turns))
+    results.update(measure(config_path, arguments.steps, arguments.turns))
+    measuring.report(results, arguments.output)
+
+
+if __name__ == '__main__':
+    main()
