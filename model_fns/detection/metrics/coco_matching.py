@@ -90,9 +90,13 @@ def match(groundtruth: Groundtruth, detections: Detections) -> Matches:
     skipped = not_counted(groundtruth)
     found = np.zeros([len(boxes), *_SHAPE], bool)
     ignored = np.zeros([len(boxes), *_SHAPE], bool)
-    # Most detections overlap nothing enough, and the others one or two objects.
+    # Most detections overlap nothing enough, and most of the others one object.
     enough = overlap >= _LEAST_OVERLAP[0]
-    for index in np.flatnonzero(enough.any(axis=1)):
+    contested = enough[enough.sum(axis=1) > 1].any(axis=0)
+    rows, taken, which = _found_alone(overlap, np.logical_and(enough, ~contested), crowd)
+    found[rows] = which[:, :, np.newaxis]
+    ignored[rows] = np.logical_and(found[rows], skipped.T[taken][:, np.newaxis, :])
+    for index in np.flatnonzero(enough[:, contested].any(axis=1)):
         near = np.flatnonzero(enough[index])
         chosen, found[index] = _choose(overlap[index, near], free[:, :, near], skipped[:, near])
         taken = near[chosen]
@@ -161,6 +165,28 @@ def _ranked(detections: Detections) -> tuple:
     ranks = np.arange(len(order)) - np.searchsorted(classes, classes)
     kept = ranks < LIMITS[-1]
     return detections.kept(order[kept]), ranks[kept].astype(np.uint8)
+
+
+def _found_alone(overlap: np.ndarray, pairs: np.ndarray, crowd: np.ndarray) -> tuple:
+    """Who finds objects that nobody has to choose between.
+
+    Args:
+        overlap: [n, m].
+        pairs: bool [n, m]: which detection is near to which object; to no more than one.
+        crowd: bool [m].
+
+    Returns:
+        The k detections that are near to an object, the objects, and by threshold whether it is
+        found: bool [k, thresholds]. The first that overlaps it enough finds it, or, of a crowd,
+        each.
+    """
+    taken, rows = np.nonzero(pairs.T)
+    enough = overlap[rows, taken][:, np.newaxis] >= _LEAST_OVERLAP
+    first_of_object = np.searchsorted(taken, taken)
+    up_to_here = np.cumsum(enough, axis=0)
+    before_object = (up_to_here - enough)[first_of_object]
+    is_first = up_to_here - before_object == 1
+    return rows, taken, np.logical_and(enough, is_first | crowd[taken, np.newaxis])
 
 
 def _choose(overlap: np.ndarray, free: np.ndarray, skipped: np.ndarray) -> tuple:
