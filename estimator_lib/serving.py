@@ -7,7 +7,7 @@ from typing import Callable, Dict, Tuple
 import tensorflow as tf
 
 from estimator_lib.image_decoding import decode_image
-from estimator_lib.task import Features, Task
+from estimator_lib.task import Features, Task, Tensors
 from protos import export_pb2
 
 tf1 = tf.compat.v1
@@ -33,7 +33,8 @@ def serving_input_receiver_fn(
     Returns:
         A function that adds the inputs to the current graph. Its receiver tensor is named `inputs`:
         for `IMAGE_TENSOR` uint8 [batch, height, width, 3]; for `ENCODED_IMAGE_STRING_TENSOR` string
-        [batch], JPEG, PNG, GIF or BMP files, which may differ in size; for
+        [batch], JPEG, PNG, GIF or BMP files, which may differ in size where the task brings all
+        images to one; for
         `SERIALIZED_TF_EXAMPLE` string [batch], each with such a file as `image/encoded`.
     """
     build = {
@@ -80,7 +81,45 @@ def _features_of_encoded(task: Task, encoded: tf.Tensor) -> Features:
             for name, value in task.serving_features(image[tf.newaxis]).items()
         }
 
-    return tf.map_fn(features_of_one, encoded, fn_output_signature=_signature(features_of_one))
+    signature = _signature(features_of_one)
+    if all(spec.shape.is_fully_defined() for spec in signature.values()):
+        return tf.map_fn(features_of_one, encoded, fn_output_signature=signature)
+    return _features_of_one_size(features_of_one, encoded, signature)
+
+
+def _features_of_one_size(
+    features_of_one: Callable[[tf.Tensor], Features],
+    encoded: tf.Tensor,
+    signature: Dict[str, tf.TensorSpec],
+) -> Features:
+    """As `tf.map_fn`, but what differs in size is refused with a sentence."""
+    count = tf.shape(encoded)[0]
+    arrays = {
+        name: tf.TensorArray(spec.dtype, count, infer_shape=False, element_shape=spec.shape)
+        for name, spec in signature.items()
+    }
+
+    def add_one(index: tf.Tensor, before: tf.Tensor, arrays: Dict[str, tf.TensorArray]):
+        features = features_of_one(encoded[index])
+        shapes = _shapes(features)
+        same = tf.logical_or(tf.equal(index, 0), tf.reduce_all(tf.equal(shapes, before)))
+        parts = ['image ', tf.strings.as_string(index), ' of the request differs in size from the '
+                 'one before it; expected images of one size, or one image']  # fmt: skip
+        check = tf.raw_ops.Assert(condition=same, data=[tf.strings.join(parts)])
+        with tf.control_dependencies([check]):
+            arrays = {name: arrays[name].write(index, one) for name, one in features.items()}
+        return index + 1, shapes, arrays
+
+    num_sides = sum(spec.shape.rank for spec in signature.values())
+    _, _, arrays = tf.while_loop(
+        lambda index, *_: index < count, add_one, [0, tf.zeros([num_sides], tf.int32), arrays]
+    )
+    return {name: array.stack() for name, array in arrays.items()}
+
+
+def _shapes(features: Tensors) -> tf.Tensor:
+    """int32 [sides of all features]."""
+    return tf.concat([tf.shape(features[name]) for name in sorted(features)], 0)
 
 
 def _signature(features_of_one: Callable[[tf.Tensor], Features]) -> Dict[str, tf.TensorSpec]:
