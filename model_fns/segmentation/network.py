@@ -144,13 +144,14 @@ class SegmentationNetwork:
             where: the message that asks for it (`model.segmentation.export`), for errors.
 
         Raises:
-            errors.ConfigError: the number of rates differs, a scaled rate is no whole number, or a
-                decoder does not refine what is so fine already.
+            errors.ConfigError: there is no such output stride, the number of rates differs, a
+                scaled rate is no whole number, or a decoder does not refine what is so fine
+                already.
         """
+        field = f'{where}.output_stride' if where else 'output_stride'
+        network_checks.check_output_stride(output_stride, field)
         network_checks.check_decoder_strides(
-            self.refinement.output_strides if self.refinement else (),
-            output_stride,
-            f'{where}.output_stride' if where else 'output_stride',
+            self.refinement.output_strides if self.refinement else (), output_stride, field
         )
         known = self.context.atrous_rates if self.context else self.logits_rates
         rates = network_checks.rates_at(

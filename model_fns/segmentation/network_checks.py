@@ -11,6 +11,8 @@ from estimator_lib import errors
 from model_fns.segmentation import backbones, image_pyramid
 from protos import segmentation_pb2
 
+# Input size over feature size, as far as there are backbones for it.
+_OUTPUT_STRIDES = (1, 2, 4, 8, 16, 32)
 # What a pyramid without batch norm still listens to.
 _OF_PLAIN_PYRAMID = ('atrous_rates', 'batch_norm', 'batch_norm_decay')
 # Switches that, off, ask for nothing.
@@ -50,6 +52,7 @@ def check(
             f'{where}: got both aspp and dense_prediction_cell; expected at most one of them, '
             'since both are put on the same features.'
         )
+    check_output_stride(output_stride, f'{where}.backbone.output_stride')
     _check_pyramid(config.aspp, f'{where}.aspp')
     _check_logits(config, where)
     if config.HasField('decoder'):
@@ -65,6 +68,20 @@ def check(
             f'{where}.edge.num_classes: got {config.edge.num_classes}; expected 2 (edge or none) '
             f'or {num_classes}, the number of semantic classes.'
         )
+
+
+def check_output_stride(stride: int, field: str) -> None:
+    """Refuses an output stride that no backbone has, before one is built.
+
+    Args:
+        stride: of the features.
+        field: the config field to name.
+
+    Raises:
+        errors.ConfigError: it is none.
+    """
+    if stride not in _OUTPUT_STRIDES:
+        raise errors.ConfigError(f'{field}: got {stride}; expected {_listed(_OUTPUT_STRIDES)}.')
 
 
 def check_decoder_strides(strides: Sequence[int], output_stride: int, field: str) -> None:
