@@ -80,6 +80,8 @@ def check(
     if task is not None:
         with problems.collecting():
             training.check_metric_names(task, config)
+        with problems.collecting():
+            task.check_evaluation()
         _check_data(task, config, check_all, problems)
         with problems.collecting():
             _print_lines(_plan_lines(config))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -30,6 +30,9 @@ def predict_images(
 ) -> Dict[str, Dict[str, Any]]:
     """Runs an exported model on image files; writes `predictions.json` and a picture of each.
 
+    Tasks may put other things than the model's outputs there, and files beside: see
+    `Task.describe`.
+
     Args:
         saved_model_dir: what an export wrote; or the folder of several exports: the latest.
         images: a glob of JPEG, PNG, GIF or BMP files.
@@ -37,7 +40,7 @@ def predict_images(
         build_task: makes the task, which draws, from the config that the export holds.
 
     Returns:
-        The model's outputs, as lists, by file name.
+        What `predictions.json` holds: values, as lists, by file name.
 
     Raises:
         errors.DataError: no file matches, or a file is not an image.
@@ -53,11 +56,18 @@ def predict_images(
     for path in tqdm.tqdm(paths, unit='image', disable=None):
         image = decode(path)
         outputs = {name: value[0] for name, value in predictor.predict(image[np.newaxis]).items()}
-        predictions[path] = {name: _listed(value) for name, value in outputs.items()}
-        picture = None if task is None else task.draw({IMAGE: image}, outputs)
+        if task is None:
+            predictions[path] = _all_listed(outputs)
+            continue
+        values, files = task.describe({IMAGE: image}, outputs)
+        predictions[path] = _all_listed(values)
+        stem = os.path.join(output_dir, os.path.splitext(os.path.basename(path))[0])
+        picture = task.draw({IMAGE: image}, outputs)
         if picture is not None:
-            stem = os.path.splitext(os.path.basename(path))[0]
-            visualization.write_png(os.path.join(output_dir, f'{stem}.png'), picture)
+            visualization.write_png(f'{stem}.png', picture)
+        for suffix, content in files.items():
+            with tf.io.gfile.GFile(stem + suffix, 'wb') as file:
+                file.write(content)
     target = os.path.join(output_dir, PREDICTIONS_FILE)
     with tf.io.gfile.GFile(target, 'w') as file:
         file.write(json.dumps(predictions, indent=1) + '\n')
@@ -92,6 +102,10 @@ def _task_of(
         log.warning('%s holds no pipeline.config: no pictures are drawn', predictor.path)
         return None
     return build_task(config_lib.load_pipeline_config(predictor.config_path))
+
+
+def _all_listed(values: Mapping[str, Any]) -> Dict[str, Any]:
+    return {name: _listed(value) for name, value in values.items()}
 
 
 def _listed(value: Any) -> Any:

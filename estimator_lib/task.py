@@ -153,6 +153,22 @@ class Task(abc.ABC):
         del features, outputs
         return {}
 
+    def describe(
+        self, features: Arrays, outputs: Arrays
+    ) -> Tuple[Mapping[str, Any], Mapping[str, bytes]]:
+        """What `--mode=predict` writes of one image beside its picture.
+
+        Args:
+            features: see `draw`.
+            outputs: see `draw`.
+
+        Returns:
+            Values by name for `predictions.json`: all outputs, unless the task knows better; and
+            files by the end of their names.
+        """
+        del features
+        return outputs, {}
+
     def draw_metrics(self, values: Mapping[str, Any]) -> Dict[str, np.ndarray]:
         """Pictures of an evaluation as a whole, uint8 [height, width, 3] by name."""
         del values
@@ -195,6 +211,14 @@ class Task(abc.ABC):
     def bias_gradient_multiplier(self) -> float:
         """Factor on the gradients of biases where `train_config.bias_grad_multiplier` is 0."""
         return 1.0
+
+    def check_evaluation(self) -> None:
+        """Refuses an evaluation that could not be made, before hours of training.
+
+        Raises:
+            errors.UserError: the examples and the config do not go together.
+        """
+        del self
 
     def check_example(self, serialized: bytes) -> Optional[str]:
         """What is wrong with a record, without building a graph; None when nothing is.

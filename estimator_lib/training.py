@@ -141,6 +141,8 @@ def train_and_evaluate(
     prepare_model_dir(config, model_dir, writes=task_of_cluster is None or task_of_cluster.is_chief)
     check_metric_names(task, config)
     evaluate = evaluate and config.eval_config.schedule.enabled and bool(config.eval_input_reader)
+    if evaluate:
+        task.check_evaluation()
     if task_of_cluster is not None:
         parts = _cluster_parts(
             task, config, plan, model_dir, evaluate, eval_training_data, graph_hook_fn

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Optional
+from typing import Any, Dict, Optional
 
 import numpy as np
 
@@ -90,6 +90,33 @@ class Drawer:
     def raw_png(self, features: Arrays, outputs: Arrays) -> bytes:
         """`raw_classes` as a grey PNG file."""
         return codecs.encode_png(self.raw_classes(features, outputs))
+
+    def numbers(self, outputs: Arrays) -> Dict[str, Any]:
+        """The classes of one example: how many pixels each has; and how many instances.
+
+        Args:
+            outputs: with `SEMANTIC_PREDICTIONS`, perhaps with `INSTANCE_PREDICTIONS`.
+        """
+        classes = np.asarray(outputs[fields.SEMANTIC_PREDICTIONS])
+        counts = np.bincount(classes.ravel(), minlength=self.dataset.num_classes)
+        numbers: Dict[str, Any] = {'classes': list(self.dataset.class_names), 'pixels': counts}
+        if fields.INSTANCE_PREDICTIONS in outputs:
+            ids = np.asarray(outputs[fields.INSTANCE_PREDICTIONS])
+            numbers['instances'] = np.unique(ids[ids > 0]).size
+        return numbers
+
+    def id_pngs(self, features: Arrays, outputs: Arrays) -> Dict[str, bytes]:
+        """Grey PNG files of ids by the end of their names: classes, and instances where found.
+
+        Args:
+            features: see `draw`.
+            outputs: see `numbers`.
+        """
+        files = {'_classes.png': self.raw_png(features, outputs)}
+        if fields.INSTANCE_PREDICTIONS in outputs:
+            ids = np.asarray(outputs[fields.INSTANCE_PREDICTIONS]).astype(np.uint16)
+            files['_instances.png'] = codecs.encode_png(ids)
+        return files
 
     def _classes(self, classes: np.ndarray, title: str) -> np.ndarray:
         picture = self.dataset.colored(classes)

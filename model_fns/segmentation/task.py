@@ -95,7 +95,8 @@ class SegmentationTask(Task):
         path = label_map_path(config)
         dataset = presets.from_config(model, LabelMap.read(path) if path else None)
         network = SegmentationNetwork.from_config(model, dataset.num_classes)
-        _check_heads(model, dataset)
+        _check_heads(model)
+        _check_raw_predictions(config)
         if model.export.output_stride:
             _for_export(network, model.export)
         class_weights.given_weights(model.loss, dataset.num_classes)
@@ -261,6 +262,15 @@ class SegmentationTask(Task):
             return {}
         return {'_raw.png': self._drawer.raw_png(features, outputs)}
 
+    def describe(
+        self, features: Arrays, outputs: Arrays
+    ) -> Tuple[Mapping[str, Any], Mapping[str, bytes]]:
+        """How many pixels each class has, how many instances there are, and both as PNGs of ids.
+
+        Pixel by pixel, the outputs would be a hundred megabytes of text for an image.
+        """
+        return self._drawer.numbers(outputs), self._drawer.id_pngs(features, outputs)
+
     def serving_features(self, images: tf.Tensor) -> Features:
         """Images of any size, padded where they are smaller than the crop of training."""
         served = self._preprocessor.resize_for_serving(images)
@@ -292,6 +302,12 @@ class SegmentationTask(Task):
     def bias_gradient_multiplier(self) -> float:
         """See `Task`."""
         return BIAS_GRADIENT_MULTIPLIER
+
+    def check_evaluation(self) -> None:
+        """Looks for images that are larger than the crop that evaluations ask for."""
+        evaluation = self._model.evaluation
+        if evaluation.crop_height or evaluation.crop_width:
+            self._crop_of_evaluation()
 
     def check_example(self, serialized: bytes) -> Optional[str]:
         """See `Task`."""
@@ -347,8 +363,8 @@ class SegmentationTask(Task):
         return self._class_weights
 
 
-def _check_heads(model: segmentation_pb2.Segmentation, dataset: presets.Dataset) -> None:
-    """Refuses heads that fit neither each other nor the classes."""
+def _check_heads(model: segmentation_pb2.Segmentation) -> None:
+    """Refuses heads that do not fit each other."""
     where = 'model.segmentation'
     both = model.HasField('instance_center') and model.HasField('offset')
     if model.HasField('instance_grouping') and not both:
@@ -356,10 +372,15 @@ def _check_heads(model: segmentation_pb2.Segmentation, dataset: presets.Dataset)
             f'{where}.instance_grouping: instances are found with an instance_center and an offset '
             'head; expected both of them.'
         )
-    if model.HasField('edge') and model.edge.num_classes not in (2, dataset.num_classes):
+
+
+def _check_raw_predictions(config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
+    """Refuses files that would go nowhere."""
+    is_asked = config.model.segmentation.evaluation.save_raw_predictions
+    if is_asked and not config.eval_config.visualization_export_dir:
         raise errors.ConfigError(
-            f'{where}.edge.num_classes: {model.edge.num_classes}; expected 2 (edge or none) or '
-            f'{dataset.num_classes}, the number of semantic classes.'
+            'model.segmentation.evaluation.save_raw_predictions: the files are written beside the '
+            'pictures, and eval_config.visualization_export_dir is not set; expected a folder.'
         )
 
 
