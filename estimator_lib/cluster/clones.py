@@ -85,7 +85,8 @@ def mean_losses(
         Scalars by name: the means over the copies.
     """
     if len(devices) == 1:
-        with tf1.device(place(devices[0]) if devices[0] else None):
+        # Not tf1.device(None): that would forget where the variables of a cluster go.
+        with tf1.device(place(devices[0])) if devices[0] else contextlib.nullcontext():
             return loss_fn(features, labels)
     parts = split((features, labels), len(devices))
     updates = tf1.get_collection_ref(tf1.GraphKeys.UPDATE_OPS)
