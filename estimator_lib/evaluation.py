@@ -89,9 +89,10 @@ class Evaluator:
             self.last_step = step
             write_metrics(self._estimator.model_dir, step, self.last_metrics)
         first = self.last_metrics[self._sets[0].name]
+        should_stop = self.stopping is not None and self.stopping.update(step, first)
         for exporter in self._exporters:
             exporter.export(step, checkpoint_path, first, is_final)
-        return self.stopping is not None and self.stopping.update(step, first)
+        return should_stop
 
     def _evaluate_set(self, one: EvaluationSet, checkpoint_path: str) -> Dict[str, float]:
         started = time.monotonic()

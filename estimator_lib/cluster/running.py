@@ -125,8 +125,7 @@ def _supervised(job: Job) -> Iterator[supervision.Supervisor]:
         raise
     except Exception as error:
         status = 2 if isinstance(error, errors.UserError) else 1
-        message = (str(error) or type(error).__name__).splitlines()[0]
-        job.marks.write_failed(job.name, message, supervisor.heart.identity)
+        job.marks.write_failed(job.name, _first_line(error), supervisor.heart.identity)
         raise
     finally:
         supervisor.stop(status)
@@ -197,11 +196,15 @@ class _Trainer:
                 preemption.raise_if_requested()
                 self._supervisor.raise_verdict()
                 if self._attempts >= _MOST_ATTEMPTS:
-                    raise
+                    raise errors.ClusterError(
+                        f'{self._job.name} has opened {self._attempts} sessions, one after the '
+                        'other, and not made a step; expected: all tasks run the same config and '
+                        f'the same version of this program. The last error: {_first_line(error)}'
+                    ) from error
                 log.warning(
                     '%s has lost its session and opens another: %s',
                     self._job.name,
-                    str(error).splitlines()[0],
+                    _first_line(error),
                 )
                 time.sleep(_ATTEMPT_SECONDS)
 
@@ -248,7 +251,7 @@ class _Trainer:
 
     def _raise_if_peer_lost(self, error: tf.errors.OpError) -> None:
         """Gives the supervisor the time to find out whether another trainer is gone."""
-        log.warning('%s: %s', self._job.name, str(error).splitlines()[0])
+        log.warning('%s: %s', self._job.name, _first_line(error))
         deadline = time.monotonic() + 3 * heartbeats.LEAST_SECONDS
         while time.monotonic() < deadline:
             self._supervisor.raise_verdict()
@@ -285,3 +288,7 @@ class _Trainer:
     def _step_done(self, step: int) -> None:
         self._attempts = 0
         self._supervisor.heart.at_step(step)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]
