@@ -11,7 +11,7 @@ from estimator_lib import config_fields
 from estimator_lib.task import Example, Features, Labels
 from model_fns import images
 from model_fns import label_map as label_maps
-from model_fns.detection import fields, metrics, record_checks
+from model_fns.detection import crowded_images, fields, metrics, record_checks
 from model_fns.detection.image_resizers import ImageResizer
 from protos import input_reader_pb2, pipeline_pb2
 
@@ -134,7 +134,8 @@ class Reader:
         Args:
             example: from `decode` or an augmentation of it.
             resizer: how the image becomes an input.
-            mode: in training boxes without area, which nothing can match, are left out.
+            mode: in training boxes without area, which nothing can match, are left out, and a
+                warning names images with more boxes than there is room for.
         """
         if mode == ModeKeys.TRAIN:
             sides = example[fields.BOXES][:, 2:] - example[fields.BOXES][:, :2]
@@ -149,6 +150,11 @@ class Reader:
             fields.HASH: _hash(example[fields.SOURCE_ID]),
         }
         labels = self._labels(example, resized.masks)
+        if mode == ModeKeys.TRAIN:
+            crowded = crowded_images.CrowdedImages(self.max_boxes)
+            labels[fields.NUM_LEFT_OUT] = crowded.counted(
+                labels[fields.NUM_LEFT_OUT], example[fields.SOURCE_ID]
+            )
         if resizer.pads:
             # Shares of the image become shares of the padded input.
             share = tf.cast(resized.true_shape[:2], tf.float32) / tf.cast(size, tf.float32)

@@ -336,6 +336,15 @@ def test_more_boxes_than_there_is_room_for_are_counted():
     assert labels[fields.NUM_LEFT_OUT] == 3
 
 
+def test_training_warns_of_images_with_more_boxes_than_there_is_room_for(caplog):
+    prepare(mode=TRAIN, boxes=[BOX] * 4, source_id='full')
+    assert not caplog.records
+    _, labels = prepare(mode=TRAIN, boxes=[BOX] * 6, source_id='crowd.jpg')
+    assert labels[fields.NUM_LEFT_OUT] == 2
+    assert '2 boxes of 1 images are left out' in caplog.text
+    assert 'max_number_of_boxes, 4: crowd.jpg' in caplog.text
+
+
 @pytest.mark.parametrize(('mode', 'count'), [(TRAIN, 1), (EVAL, 2)])
 def test_training_leaves_out_boxes_without_area(mode, count):
     _, labels = prepare(mode=mode, boxes=[[0.5, 0.25, 0.5, 0.75], BOX])

@@ -1,0 +1,60 @@
+"""Images with more boxes than there is room for, counted and named while a model is trained.
+
+An evaluation reports them at its end, see `metrics.accumulation`; training has no end to wait for.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Dict
+
+import numpy as np
+import tensorflow as tf
+
+log = logging.getLogger(__name__)
+
+_MAX_NAMED = 5
+
+
+class CrowdedImages:
+    """Warns of the first crowded image, and again when there are ten times as many.
+
+    Args:
+        max_boxes: that there is room for in an image.
+    """
+
+    def __init__(self, max_boxes: int):
+        self._max_boxes = max_boxes
+        self._left_out: Dict[bytes, int] = {}
+        self._next_warning = 1
+
+    def counted(self, left_out: tf.Tensor, source_id: tf.Tensor) -> tf.Tensor:
+        """Passes a number of boxes on, and counts it when it is not 0.
+
+        Args:
+            left_out: int32 scalar: boxes of an image that there was no room for.
+            source_id: string scalar: which image.
+        """
+        return tf.cond(
+            left_out > 0,
+            lambda: tf.ensure_shape(
+                tf.numpy_function(self.add, [left_out, source_id], tf.int32), []
+            ),
+            lambda: left_out,
+        )
+
+    def add(self, left_out: np.int32, source_id: bytes) -> np.int32:
+        """Counts an image, each epoch anew with what its augmentation has left; the number."""
+        self._left_out[source_id] = int(left_out)
+        if len(self._left_out) >= self._next_warning:
+            self._next_warning *= 10
+            names = [name.decode('utf-8', 'replace') for name in self._left_out]
+            log.warning(
+                '%d boxes of %d images are left out in training, because an image has more than '
+                'max_number_of_boxes, %d: %s',
+                sum(self._left_out.values()),
+                len(names),
+                self._max_boxes,
+                ', '.join(names[:_MAX_NAMED]) + (', ...' if len(names) > _MAX_NAMED else ''),
+            )
+        return left_out
