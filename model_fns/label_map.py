@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import logging
 import os
 from typing import Dict, Iterable, Mapping, Optional, Tuple, TypeVar
 
@@ -17,6 +18,8 @@ from google.protobuf import text_format
 
 from estimator_lib import errors
 from protos import label_map_pb2, pipeline_pb2
+
+log = logging.getLogger(__name__)
 
 FIRST_ID = 1
 UNKNOWN_ID = -1
@@ -158,6 +161,8 @@ class LabelMap:
     def check_num_classes(self, num_classes: int) -> None:
         """Checks that a model with that many classes has a logit for every id.
 
+        More classes than ids are no error, but a warning: some logits will never be meant.
+
         Raises:
             errors.DataError: an item's id is larger; the message names the first such item.
         """
@@ -167,6 +172,14 @@ class LabelMap:
                     f'{self._where}: item {item.name!r} has id {item.id}, but the model has '
                     f'num_classes {num_classes}; ids must be from 1 to {num_classes}.'
                 )
+        if num_classes > self.max_id:
+            log.warning(
+                '%s: the largest id is %d, but the model has num_classes %d; no example is of the '
+                'classes above.',
+                self._where,
+                self.max_id,
+                num_classes,
+            )
 
     def index(self, class_id: int) -> int:
         """The position of the logit of an id of this map."""

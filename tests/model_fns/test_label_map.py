@@ -81,6 +81,14 @@ def test_ids_beyond_num_classes_are_named(tmp_path):
         LabelMap.read(path, num_classes=4)
 
 
+def test_classes_without_an_id_are_warned_of(caplog):
+    label_map = LabelMap.from_names(['cat', 'dog'])
+    label_map.check_num_classes(2)
+    assert not caplog.records
+    label_map.check_num_classes(5)
+    assert 'the largest id is 2, but the model has num_classes 5;' in caplog.text
+
+
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(errors.DataError, match='no_such_file'):
         LabelMap.read(tmp_path / 'no_such_file')
