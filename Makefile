@@ -2,7 +2,8 @@
 #
 # make demo    creates .venv with a suitable Python, installs, trains the embedded demo
 # make test    creates .venv likewise, and runs the whole test suite
-# make published  takes a training step of every published detection config
+# make published    takes a training step of every published detection config
+# make comparisons  our metrics, suppression and bfloat16 beside those of others
 # make chaos   runs clusters on this machine and kills their tasks, see benchmarks/chaos.py
 
 VENV := .venv
@@ -12,7 +13,7 @@ INSTALLED_TEST := $(VENV)/.installed-test
 DEMO_DIR ?= /tmp/vision-model-fns-demo
 TESTS ?= tests
 
-.PHONY: demo test lint format protos benchmark published chaos clean
+.PHONY: demo test lint format protos benchmark published comparisons chaos clean
 
 demo: $(INSTALLED)
 	$(BIN)/python run_train_eval.py --model_dir=$(DEMO_DIR)
@@ -36,6 +37,11 @@ benchmark: $(INSTALLED)
 
 published: $(INSTALLED)
 	$(BIN)/python -m benchmarks.published $(CONFIGS)
+
+comparisons: $(INSTALLED_TEST)
+	$(BIN)/python -m benchmarks.coco_metrics
+	$(BIN)/python -m benchmarks.suppression
+	$(BIN)/python -m benchmarks.loss_curves
 
 chaos: $(INSTALLED)
 	$(BIN)/python -m benchmarks.chaos $(CHAOS)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
+import tempfile
 import time
-from typing import Any, Mapping, NamedTuple
+from typing import Any, Iterator, Mapping, NamedTuple, Tuple
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def quiet() -> None:
-    """No lines of TensorFlow's build, and none of a run's progress."""
-    os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
+    """No lines of a run's progress."""
     from estimator_lib import logs
 
     logs.configure(logging.WARNING)
@@ -57,6 +58,35 @@ def create_timer(steps: int) -> Any:
                 self.steps_per_second = steps / (time.perf_counter() - self.started)
 
     return Timer()
+
+
+@contextlib.contextmanager
+def training_session(task: Any, config: Any) -> Iterator[Tuple[Any, Any]]:
+    """A task's training graph, initialised, in a plain session.
+
+    Args:
+        task: what is trained.
+        config: `TrainEvalPipelineConfig`.
+
+    Yields:
+        The session and the `EstimatorSpec`; its graph is the default one.
+    """
+    import tensorflow as tf
+
+    from estimator_lib import model_fn, training
+
+    tf1 = tf.compat.v1
+    with tf.Graph().as_default(), tempfile.TemporaryDirectory() as model_dir:
+        tf1.set_random_seed(config.train_config.random_seed)
+        tf1.train.create_global_step()
+        features, labels = training.train_input_fn(task, config)()
+        run_config = training.create_run_config(config, model_dir)
+        spec = model_fn.create_model_fn(task, config)(
+            features, labels, tf.estimator.ModeKeys.TRAIN, {}, run_config
+        )
+        with tf1.Session(config=run_config.session_config) as session:
+            initialize(session)
+            yield session, spec
 
 
 def initialize(session: Any) -> None:

@@ -19,7 +19,6 @@ import pathlib
 import resource
 import subprocess
 import sys
-import tempfile
 import time
 from typing import Any, List, Optional, Sequence
 
@@ -101,7 +100,6 @@ def _train(name: str, path: str) -> Outcome:
     import tensorflow as tf
 
     from estimator_lib import config as config_lib
-    from estimator_lib import model_fn, training
     from model_fns import build_task
 
     tf1 = tf.compat.v1
@@ -111,21 +109,10 @@ def _train(name: str, path: str) -> Outcome:
     resizer = config.model.ssd.image_resizer
     side = resizer.fixed_shape_resizer.height or resizer.keep_aspect_ratio_resizer.max_dimension
     config.train_config.batch_size = 2 if side * side <= _SMALL else 1
-    task = build_task(config)
-    with tf.Graph().as_default(), tempfile.TemporaryDirectory() as model_dir:
-        tf1.set_random_seed(config.train_config.random_seed)
-        step = tf1.train.create_global_step()
-        features, labels = training.train_input_fn(task, config)()
-        run_config = training.create_run_config(config, model_dir)
-        spec = model_fn.create_model_fn(task, config)(
-            features, labels, tf.estimator.ModeKeys.TRAIN, {}, run_config
-        )
+    with measuring.training_session(build_task(config), config) as (session, spec):
         sound = [tf.reduce_all(tf.math.is_finite(one)) for one in tf1.trainable_variables()]
-        with tf1.Session(config=run_config.session_config) as session:
-            measuring.initialize(session)
-            loss, _ = session.run([spec.loss, spec.train_op])
-            is_sound = session.run(tf.reduce_all(tf.stack(sound)))
-            steps = session.run(step)
+        loss, _ = session.run([spec.loss, spec.train_op])
+        is_sound, steps = session.run([tf.reduce_all(tf.stack(sound)), tf1.train.get_global_step()])
         variables = len(tf1.get_collection(tf1.GraphKeys.MODEL_VARIABLES))
     message = ''
     if not math.isfinite(loss):

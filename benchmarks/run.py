@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import Any, Dict, List
+from typing import Dict, List
 
 from benchmarks import measuring
 
@@ -54,8 +54,6 @@ def measure_start(config_path: str, repeats: int) -> Dict[str, float]:
 
 def measure_steps(config_path: str, steps: int, turns: int) -> Dict[str, float]:
     """Steps/s of the Estimator, and of a bare `session.run` loop on the same graph and input."""
-    import tensorflow as tf
-
     from estimator_lib import config as config_lib
     from estimator_lib import training
     from model_fns import build_task
@@ -72,8 +70,8 @@ def measure_steps(config_path: str, steps: int, turns: int) -> Dict[str, float]:
                 training.train_input_fn(task, config), max_steps=2 * steps, hooks=[timer]
             )
             engine.append(timer.steps_per_second)
-        with tempfile.TemporaryDirectory() as model_dir, tf.Graph().as_default():
-            bare.append(_bare_steps_per_second(task, config, model_dir, steps))
+        with measuring.training_session(task, config) as (session, spec):
+            bare.append(measuring.runs_per_second(session, spec.train_op, steps))
     ratios = [of_engine / of_bare for of_engine, of_bare in zip(engine, bare)]
     return {
         'engine_steps_per_second': statistics.median(engine),
@@ -81,29 +79,6 @@ def measure_steps(config_path: str, steps: int, turns: int) -> Dict[str, float]:
         'engine_over_bare': statistics.median(ratios),
         'examples_per_second': statistics.median(engine) * config.train_config.batch_size,
     }
-
-
-def _bare_steps_per_second(task: Any, config: Any, model_dir: str, steps: int) -> float:
-    """The second half of `2 * steps` runs of the train op in a plain session."""
-    import tensorflow as tf
-
-    from estimator_lib import model_fn, training
-
-    tf1 = tf.compat.v1
-    tf1.set_random_seed(config.train_config.random_seed)
-    tf1.train.create_global_step()
-    features, labels = training.train_input_fn(task, config)()
-    spec = model_fn.create_model_fn(task, config)(
-        features,
-        labels,
-        tf.estimator.ModeKeys.TRAIN,
-        {},
-        training.create_run_config(config, model_dir),
-    )
-    session_config = training.create_session_config(config.train_config.use_bfloat16)
-    with tf1.Session(config=session_config) as session:
-        measuring.initialize(session)
-        return measuring.runs_per_second(session, spec.train_op, steps)
 
 
 def measure_input(config_path: str, batches: int) -> Dict[str, float]:

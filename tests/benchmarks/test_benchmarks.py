@@ -1,0 +1,52 @@
+"""The comparisons that benchmarks make, at sizes at which only their agreement is seen."""
+
+import numpy as np
+import pytest
+from google.protobuf import text_format
+
+from benchmarks import coco_metrics, loss_curves, published, suppression
+from protos import pipeline_pb2
+
+
+def test_all_evaluators_give_the_same_twelve_numbers(tmp_path):
+    path = str(tmp_path / 'scenes.npz')
+    np.savez(path, **coco_metrics.random_scenes(6, seed=3))
+    results = {side: coco_metrics.measure_here(side, path) for side in coco_metrics.SIDES}
+    assert len(results['ours']['numbers']) == 12
+    assert 0.05 < results['ours']['numbers'][0] < 0.95
+    for one in results.values():
+        np.testing.assert_allclose(one['numbers'], results['ours']['numbers'], atol=1e-12)
+
+
+@pytest.mark.parametrize('trained', [False, True])
+def test_suppression_equals_the_loop_and_the_rule(trained):
+    case = suppression.Case('small', 2, 60, trained)
+    found = suppression.measure(case, runs=1, seed=2)
+    assert found['equal_to_loop'] and found['equal_to_rule']
+    assert found['loop']['nodes'] > found['ours']['nodes']
+
+
+@pytest.mark.parametrize(
+    ('model', 'kind'),
+    [
+        ('ssd { num_classes: 2 }', ''),
+        ('ssd { feature_extractor { bifpn { min_level: 3 } } }', 'EfficientDet'),
+        ('faster_rcnn { num_classes: 2 }', 'faster_rcnn'),
+        ('center_net { num_classes: 2 }', 'center_net'),
+    ],
+)
+def test_kinds_that_are_not_available(model, kind):
+    config = text_format.Parse(f'model {{ {model} }}', pipeline_pb2.TrainEvalPipelineConfig())
+    assert published.unavailable_kind(config) == kind
+
+
+def test_a_refusal_that_nobody_expects_is_a_failure(tmp_path):
+    path = tmp_path / 'empty.config'
+    path.write_text('model { ssd { num_classes: 2 } }')
+    outcome = published.run_here(str(path))
+    assert outcome.status == published.FAILED
+    assert outcome.name == 'empty' and outcome.message
+
+
+def test_curves_are_means_of_whole_windows():
+    np.testing.assert_allclose(loss_curves.smoothed([1, 3, 2, 6, 100], 2), [2, 4])
