@@ -58,6 +58,24 @@ def converters():
     return SOURCES
 
 
+def segmentation_backbones():
+    from model_fns.segmentation import backbones
+
+    return backbones.backbone_names()
+
+
+def segmentation_heads():
+    from model_fns.segmentation import fields
+
+    return {value for name, value in vars(fields).items() if name.endswith('_HEAD')}
+
+
+def segmentation_data_sets():
+    from model_fns.segmentation import presets
+
+    return presets.PRESETS
+
+
 def tasks():
     import model_fns
 
@@ -83,6 +101,9 @@ ROWS = {
     'detection feature extractors': extractors,
     'augmentations': augmentations,
     'detection metrics': detection_metrics,
+    'segmentation backbones': segmentation_backbones,
+    'segmentation heads': segmentation_heads,
+    'segmentation data sets': segmentation_data_sets,
     'converters': converters,
     'modes': modes,
     'serving inputs': serving_inputs,
