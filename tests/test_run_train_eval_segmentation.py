@@ -1,0 +1,327 @@
+"""Segmentation through the front door: trained, evaluated, exported, served, fine-tuned."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from model_fns.datasets import codecs
+from model_fns.segmentation import backbones
+from tests import tiny_data, tiny_detection, tiny_segmentation
+from tests.model_fns.datasets.id_files import png
+from tests.model_fns.segmentation import tiny_networks
+from tests.test_run_train_eval import estimator_predictions, front_door, latest
+
+OUTPUTS = {
+    'SemanticPredictions',
+    'SemanticProbabilities',
+    'InstanceCenters',
+    'CenterOffsets',
+    'EdgePredictions',
+    'InstancePredictions',
+    'PanopticPredictions',
+}
+NO_LEARNING = '--set=train_config.optimizer.adam_optimizer.learning_rate.constant_learning_rate.learning_rate=0'  # noqa: E501
+
+
+@pytest.fixture(scope='module')
+def data(tmp_path_factory):
+    """Records, and the config of a network with a semantic head."""
+    folder = tmp_path_factory.mktemp('data')
+    tiny_segmentation.write_all(folder)
+    return folder
+
+
+@pytest.fixture(scope='module')
+def trained(data, tmp_path_factory):
+    """A model with all heads, after a run of the front door."""
+    model_dir = tmp_path_factory.mktemp('run')
+    config = data / 'all_heads.config'
+    text = tiny_segmentation.CONFIG.format(folder=data, heads=tiny_segmentation.ALL_HEADS)
+    config.write_text(text)
+    assert front_door(f'--model_dir={model_dir}', f'--pipeline_config_path={config}') == 0
+    return model_dir
+
+
+@pytest.fixture
+def two_layers(monkeypatch):
+    """Any backbone is one of two layers: what is tested is around it."""
+    backbone = dataclasses.replace(
+        tiny_networks.BACKBONE, honours=backbones.get_backbone('mobilenet_v2').honours
+    )
+    monkeypatch.setattr(backbones, 'get_backbone', lambda *_: backbone)
+
+
+def run(data, model_dir, *flags, mode='train', steps=1):
+    return front_door(
+        f'--mode={mode}',
+        f'--model_dir={model_dir}',
+        f'--pipeline_config_path={data / "pipeline.config"}',
+        f'--num_train_steps={steps}',
+        *flags,
+    )
+
+
+def tags_of(folder):
+    return {
+        value.tag
+        for path in folder.glob('events*')
+        for event in tf.compat.v1.train.summary_iterator(str(path))
+        for value in event.summary.value
+    }
+
+
+# A run with all heads.
+
+
+def test_it_learns_classes_and_instances(trained):
+    metrics = json.loads((trained / 'metrics.json').read_text())['0']
+    # Nothing but background would be 0.28.
+    assert metrics['miou_1.0_overall'] > 0.36 and metrics['center_f_score'] > 0.3
+    assert {
+        'miou_1.0_class_2',
+        'pixel_accuracy',
+        'mean_accuracy',
+        'panoptic_quality',
+        'boundary_f_score',
+        'center_f_score',
+        'offset_error',
+        'Loss/total_loss',
+    } <= set(metrics)
+    assert 0.0 <= metrics['panoptic_quality'] <= 1.0
+
+
+def test_pictures_raw_files_and_training_metrics(data, trained):
+    assert {'examples/0', 'panoptic_quality'} <= tags_of(trained / 'eval_0')
+    assert any('miou' in tag for tag in tags_of(trained))
+    names = [path.name for path in (data / 'pictures').iterdir()]
+    raw = [name for name in names if name.endswith('_raw.png')]
+    assert len(raw) == 2 and len(names) == 4
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        encoded = (data / 'pictures' / raw[0]).read_bytes()
+        classes = session.run(tf.io.decode_png(encoded))
+    assert classes.shape == (48, 48, 1) and classes.max() <= 2
+
+
+@pytest.mark.parametrize('input_type', ['image_tensor', 'encoded_image_string_tensor'])
+def test_exports_predict_what_the_estimator_does(trained, tmp_path, input_type):
+    flags = [f'--model_dir={trained}', f'--export_dir={tmp_path}', f'--input_type={input_type}']
+    assert front_door('--mode=export', *flags) == 0
+    random = np.random.RandomState(3)
+    sent = np.stack([tiny_segmentation.scene(random)[0][:40] for _ in range(2)])
+    expected = estimator_predictions(trained, sent)
+    if input_type != 'image_tensor':
+        sent = [codecs.encode_png(image) for image in sent]
+    got = exported(latest(tmp_path), sent)
+    assert set(got) == OUTPUTS
+    for name in OUTPUTS:
+        if got[name].dtype == np.float32:
+            np.testing.assert_allclose(got[name], expected[name], rtol=1e-3, atol=1e-3)
+        else:  # Equal but for pixels on the border of two classes.
+            assert np.mean(got[name] != expected[name]) < 0.01, name
+
+
+def exported(path, sent):
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        loaded = tf.compat.v1.saved_model.load(session, ['serve'], str(path))
+        signature = loaded.signature_def['serving_default']
+        outputs = {name: info.name for name, info in signature.outputs.items()}
+        return session.run(outputs, {signature.inputs['inputs'].name: sent})
+
+
+def test_predict_writes_numbers_pictures_and_ids(trained, tmp_path):
+    random = np.random.RandomState(4)
+    for index, size in enumerate(((48, 48), (30, 41))):
+        image = tiny_segmentation.scene(random)[0][: size[0], : size[1]]
+        (tmp_path / f'{index}.png').write_bytes(codecs.encode_png(image))
+    status = front_door(
+        '--mode=predict',
+        f'--saved_model_dir={trained / "export" / "best"}',
+        f'--images={tmp_path}/*.png',
+        f'--output_dir={tmp_path / "out"}',
+    )
+    assert status == 0
+    predictions = json.loads((tmp_path / 'out' / 'predictions.json').read_text())
+    first, second = (predictions[str(tmp_path / f'{index}.png')] for index in range(2))
+    assert first['classes'] == ['background', 'green', 'blue']
+    assert sum(first['pixels']) == 48 * 48 and sum(second['pixels']) == 30 * 41
+    assert isinstance(first['instances'], int)
+    assert {path.name for path in (tmp_path / 'out').glob('0*')} == {
+        '0.png',
+        '0_classes.png',
+        '0_instances.png',
+    }
+
+
+# Options, on a network of two layers.
+
+
+@pytest.mark.usefixtures('two_layers')
+def test_options_of_training_and_evaluation(data, tmp_path, capfd):
+    options = """model { segmentation {
+      image_pyramid: 0.5 image_pyramid: 1.0 merge_method: MERGE_AVERAGE
+      fine_tune_batch_norm: false
+      loss {
+        class_weighting: MEDIAN_FREQUENCY top_k_percent_pixels: 0.25 hard_example_mining_step: 2
+      }
+      evaluation { scales: 0.5 scales: 1.0 add_flipped_images: true }
+      export { output_stride: 16 scales: 1.0 scales: 1.5 }
+    } } export_config { best { metric: "miou_0.5_1.0_flipped_overall" } }"""
+    override = f'--config_override={options}'
+    assert run(data, tmp_path, override, mode='train_and_evaluate', steps=3) == 0
+    assert 'class weights: background' in capfd.readouterr().err
+    metrics = json.loads((tmp_path / 'metrics.json').read_text())['0']
+    assert 'miou_0.5_1.0_flipped_overall' in metrics and 'miou_1.0_overall' not in metrics
+    losses = {name for name in metrics if name.startswith('Loss/')}
+    assert {name for name in losses if '0.50' in name} and {n for n in losses if '1.00' in n}
+    # Frozen: the statistics are those of a fresh network, gamma is trained.
+    read = tf.train.load_variable
+    assert not read(str(tmp_path), 'tiny/conv1/BatchNorm/moving_mean').any()
+    assert (read(str(tmp_path), 'tiny/conv1/BatchNorm/gamma') != 1.0).any()
+    served = exported(latest(tmp_path / 'export' / 'final'), np.zeros([1, 60, 50, 3], np.uint8))
+    assert served['SemanticPredictions'].shape == (1, 60, 50)
+
+
+# Fine-tuning.
+
+
+@pytest.fixture(scope='module')
+def classifier(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('classifier')
+    path = tiny_data.write_all(folder)
+    path.write_text(path.read_text().replace('mobilenet_v1', 'mobilenet_v2'))
+    assert run(folder, folder / 'run') == 0
+    return folder / 'run' / 'model.ckpt-1'
+
+
+@pytest.fixture(scope='module')
+def detector(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('detector')
+    path = tiny_detection.write_all(folder)
+    path.write_text(path.read_text().replace('ssd_mobilenet_v1_fpn', 'ssd_mobilenet_v2_fpn'))
+    assert run(folder, folder / 'run') == 0
+    return folder / 'run' / 'model.ckpt-1'
+
+
+@pytest.mark.parametrize(
+    'kind, prefix, unused',
+    [
+        ('classification', '', 'MobilenetV2/Logits/Conv2d_1c_1x1/weights'),
+        ('detection', 'FeatureExtractor/', 'FeatureExtractor/MobilenetV2/Conv_1/weights'),
+    ],
+)
+def test_a_backbone_comes_from_another_task(request, data, tmp_path, kind, prefix, unused, capfd):
+    name = {'classification': 'classifier', 'detection': 'detector'}[kind]
+    checkpoint = str(request.getfixturevalue(name))
+    flags = [
+        f'--set=train_config.fine_tune_checkpoint={checkpoint}',
+        f'--set=train_config.fine_tune_checkpoint_type={kind}',
+        NO_LEARNING,
+    ]
+    capfd.readouterr()
+    assert run(data, tmp_path, *flags) == 0
+    said = capfd.readouterr().err
+    shapes = dict(tf.train.list_variables(str(tmp_path)))
+    moments = ('/Adam', '/Adam_1')
+    own = [n for n in shapes if n.startswith('MobilenetV2/') and not n.endswith(moments)]
+    assert f'Restore from {checkpoint}' in said
+    (loaded,) = (line for line in said.splitlines() if line.strip().startswith('loaded'))
+    assert loaded.split()[1] == str(len(own))
+    assert 'unused in the checkpoint' in said and unused in said
+    for name in ('MobilenetV2/Conv/weights', 'MobilenetV2/expanded_conv_16/project/weights'):
+        before = tf.train.load_variable(checkpoint, prefix + name)
+        np.testing.assert_array_equal(tf.train.load_variable(str(tmp_path), name), before)
+
+
+def test_other_classes_need_new_last_layers(data, trained, tmp_path, capfd):
+    flags = [
+        f'--set=train_config.fine_tune_checkpoint={trained / "model.ckpt-60"}',
+        '--set=model.segmentation.num_classes=5',
+        '--set=train_config.initialize_last_layer=false',
+    ]
+    assert run(data, tmp_path, *flags, mode='check') == 0
+    said = capfd.readouterr().out
+    totals = {
+        group: int(line.split()[-2].replace(',', ''))
+        for line in said.splitlines()
+        for group in ('loaded', 'missing in', 'of another shape', 'excluded')
+        if line.startswith(f'  {group}')
+    }
+    # The logits alone have another shape; all that is behind the backbone is new.
+    assert totals['excluded'] > 0 and totals['loaded'] > 100
+    assert totals['missing in'] == totals['of another shape'] == 0
+    assert 'concat_projection/weights' in said[said.index('excluded (') :]
+
+
+# Bad input.
+
+
+def test_check_finds_nothing_wrong(data, tmp_path, capsys):
+    assert run(data, tmp_path, mode='check') == 0
+    said = capsys.readouterr().out
+    assert 'no problem found' in said and 'train_input_reader: 24 examples' in said
+
+
+PALETTE = png(np.ones([48, 48], int), palette=True)
+RECORDS = {
+    'label': ({'class/encoded': png(np.full([48, 48], 7))}, ['odd.png', '7', 'from 0 to 2']),
+    'key': ({'class/encoded': None}, ['image/segmentation/class/encoded']),
+    'palette': ({'class/encoded': PALETTE}, ['palette']),
+}
+
+
+@pytest.mark.parametrize('kind', sorted(RECORDS))
+@pytest.mark.usefixtures('two_layers')
+def test_a_bad_record_is_named(data, tmp_path, kind, capfd):
+    changes, expected = RECORDS[kind]
+    path = tmp_path / 'bad.tfrecord'
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        image = tiny_segmentation.scene(np.random.RandomState(0))
+        writer.write(tiny_segmentation.record(*image, 'odd.png', **changes))
+    reader = f'--set=train_input_reader.tf_record_input_reader.input_path={path}'
+    capfd.readouterr()
+    assert run(data, tmp_path / 'run', reader) == 2
+    said = capfd.readouterr().err
+    assert all(text in said for text in [*expected, str(path)]), said
+    assert 'Traceback' not in said
+
+
+BACKBONE = 'model.segmentation.backbone.name'
+CONFIGS = {
+    'backbone': (f'--set={BACKBONE}=mobilenet_v22', [BACKBONE, "did you mean 'mobilenet_v2'"]),
+    'dataset': ('--set=model.segmentation.dataset=cityscape', ["did you mean 'cityscapes'"]),
+    'weights': (
+        '--config_override=model { segmentation { loss { class_weights: [1, 2] } } }',
+        ['class_weights has 2 numbers', 'each of the 3 classes'],
+    ),
+    'both': (
+        '--config_override=model { segmentation { dense_prediction_cell { num_filters: 8 } } }',
+        ['both aspp and dense_prediction_cell'],
+    ),
+    'divisor': (
+        '--set=model.segmentation.backbone.channel_divisor=0',
+        ['model.segmentation.backbone.channel_divisor', 'at least 1'],
+    ),
+}
+
+
+@pytest.mark.parametrize('kind', sorted(CONFIGS))
+def test_a_bad_config_is_refused(data, tmp_path, kind, capsys):
+    flag, expected = CONFIGS[kind]
+    assert run(data, tmp_path, flag) == 2
+    said = capsys.readouterr().err
+    assert all(text in said for text in expected), said
+    assert 'Traceback' not in said
+
+
+@pytest.mark.usefixtures('two_layers')
+def test_an_image_larger_than_the_evaluation_asks_for(data, tmp_path, capsys):
+    crop = 'model { segmentation { evaluation { crop_height: 33 crop_width: 49 } } }'
+    override = f'--config_override={crop}'
+    assert run(data, tmp_path, override, mode='train_and_evaluate') == 2
+    assert not list(tmp_path.glob('model.ckpt*'))  # before hours of training
+    said = capsys.readouterr().err
+    assert 'val_0.png' in said and '48 x 48 pixels' in said and 'crop_height: 49' in said
+    assert 'Traceback' not in said
