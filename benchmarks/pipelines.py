@@ -28,11 +28,17 @@ def read_by(config: Any, records: str, label_map: str) -> None:
 
 
 def on_the_demo(config: Any) -> None:
-    """Lets all readers of a config read the embedded demo's scenes; see `read_by`."""
+    """Lets all readers of a detector's config read the embedded demo's scenes; see `read_by`.
+
+    A model with fewer classes than the demo gets as many.
+    """
+    from model_fns import label_map
     from model_fns.datasets import demo
 
     dataset = demo.demo_dataset()
     read_by(config, dataset.pattern('scenes', 'train'), dataset.label_map)
+    least = label_map.LabelMap.read(dataset.label_map).max_id
+    config.model.ssd.num_classes = max(config.model.ssd.num_classes, least)
 
 
 def on_one_machine(config: Any) -> None:
