@@ -37,8 +37,9 @@ def on_the_demo(config: Any) -> None:
 
     dataset = demo.demo_dataset()
     read_by(config, dataset.pattern('scenes', 'train'), dataset.label_map)
-    least = label_map.LabelMap.read(dataset.label_map).max_id
-    config.model.ssd.num_classes = max(config.model.ssd.num_classes, least)
+    if config.model.HasField('ssd'):
+        least = label_map.LabelMap.read(dataset.label_map).max_id
+        config.model.ssd.num_classes = max(config.model.ssd.num_classes, least)
 
 
 def on_one_machine(config: Any) -> None:

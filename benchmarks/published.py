@@ -66,14 +66,14 @@ class Outcome:
 
 
 def unavailable_kind(config: Any) -> str:
-    """What a model is, where it is of a kind that is not available; '' where it is.
+    """What a refusal has to name, where a model is of a kind that is not available; else ''.
 
     Args:
         config: `TrainEvalPipelineConfig`.
     """
     kind = config.model.WhichOneof('model')
     if kind != 'ssd':
-        return kind
+        return f'model.{kind}'
     return 'EfficientDet' if config.model.ssd.feature_extractor.HasField('bifpn') else ''
 
 

@@ -31,8 +31,8 @@ def test_suppression_equals_the_loop_and_the_rule(trained):
     [
         ('ssd { num_classes: 2 }', ''),
         ('ssd { feature_extractor { bifpn { min_level: 3 } } }', 'EfficientDet'),
-        ('faster_rcnn { num_classes: 2 }', 'faster_rcnn'),
-        ('center_net { num_classes: 2 }', 'center_net'),
+        ('faster_rcnn { num_classes: 2 }', 'model.faster_rcnn'),
+        ('center_net { num_classes: 2 }', 'model.center_net'),
     ],
 )
 def test_kinds_that_are_not_available(model, kind):
