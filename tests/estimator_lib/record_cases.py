@@ -145,7 +145,7 @@ class Input:
             self._fetches = [features[IMAGE], features['noise'], state.position, state.skipped]
             self._start = tf1.placeholder(tf.int64)
             variables = tf1.global_variables()
-            self._assign = variables[0].assign(self._start) if variables else None
+            self._assign = [variable.assign(self._start) for variable in variables]
             self._initialize = [tf1.global_variables_initializer(), tf1.tables_initializer()]
         self._session = record_streams.open_session(graph)
 
