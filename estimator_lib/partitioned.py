@@ -56,6 +56,12 @@ def whole(variables: Iterable[tf.Variable]) -> List[AnyVariable]:
     return list(order.values())
 
 
+def whole_name(variable: tf.Variable) -> str:
+    """The name of what a variable is a part of; its own, where it is no part."""
+    part = _slice_info(variable)
+    return variable.name.partition(':')[0] if part is None else part.full_name
+
+
 def part_of(value: np.ndarray, variable: tf.Variable) -> np.ndarray:
     """What a variable holds of the value of its whole; all, where it is no part."""
     part = _slice_info(variable)
@@ -66,4 +72,6 @@ def part_of(value: np.ndarray, variable: tf.Variable) -> np.ndarray:
 
 
 def _slice_info(variable: tf.Variable) -> Any:
+    if isinstance(variable, tf.distribute.DistributedValues):
+        return None  # To ask one for an attribute can add to the graph.
     return getattr(variable, '_save_slice_info', None)

@@ -22,7 +22,7 @@ from estimator_lib.optimization.optimize_loss import (
     apply_gradients,
     process_gradients,
 )
-from estimator_lib.restore_report import variable_name
+from estimator_lib.partitioned import whole_name
 from estimator_lib.supervised_run import DEFAULT, Replicas, Run, TrainStepFn, or_made
 
 tf1 = tf.compat.v1
@@ -70,9 +70,9 @@ def multiply_gradients(
         )
     factors = _by_name(gradient_multipliers)
     for gradient, variable in pairs:
-        if gradient is None and variable_name(variable) in factors:
+        if gradient is None and whole_name(variable) in factors:
             raise ValueError(
-                f'gradient_multipliers has a factor for {variable_name(variable)!r}, of which '
+                f'gradient_multipliers has a factor for {whole_name(variable)!r}, of which '
                 'there is no gradient.'
             )
     return [
@@ -361,8 +361,7 @@ def _write_trace(options: Mapping[str, Any], metadata: tf1.RunMetadata, step: in
 
 def _by_name(factors: Mapping[Any, Factor]) -> Dict[str, Factor]:
     return {
-        key if isinstance(key, str) else variable_name(key): factor
-        for key, factor in factors.items()
+        key if isinstance(key, str) else whole_name(key): factor for key, factor in factors.items()
     }
 
 

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.optimization import trained_variables
+from estimator_lib.partitioned import whole_name
 from estimator_lib.restore_report import variable_name
 from protos import train_pb2
 
@@ -171,7 +172,7 @@ def multipliers(
         errors.ConfigError: a pattern matches no variable, or a factor for the last layers is given
             and no name contains any of their scopes.
     """
-    factors = {variable_name(variable): 1.0 for variable in variables}
+    factors = {whole_name(variable): 1.0 for variable in variables}
     for pattern, factor in pattern_multipliers:
         matched = trained_variables.matching(pattern, factors)
         if not matched:
@@ -207,7 +208,7 @@ def multiply(pairs: Iterable[Pair], factors: Mapping[str, float]) -> List[Pair]:
             return gradient
         return _map_values(gradient, lambda values: values * factors[name])
 
-    return [(scaled(gradient, variable_name(variable)), variable) for gradient, variable in pairs]
+    return [(scaled(gradient, whole_name(variable)), variable) for gradient, variable in pairs]
 
 
 def sum_over_replicas(pairs: Sequence[Pair]) -> List[Pair]:

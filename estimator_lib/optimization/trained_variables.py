@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import collections
 import difflib
 import logging
 import re
-from typing import Iterable, List, Sequence, Tuple
+from typing import Dict, Iterable, List, Sequence, Tuple
 
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.restore_report import variable_name
+from estimator_lib.partitioned import whole_name
 
 log = logging.getLogger('estimator_lib')
 
@@ -37,7 +38,7 @@ def select(
     Raises:
         errors.ConfigError: a pattern or scope matches no variable, or is no regular expression.
     """
-    names = [variable_name(variable) for variable in variables]
+    names = list(dict.fromkeys(whole_name(variable) for variable in variables))
     scopes = [
         (f'trainable_scopes {scope!r}', _beginning(scope, names)) for scope in trainable_scopes
     ]
@@ -48,7 +49,7 @@ def select(
         if rows:
             trained &= {name for _, matched in rows for name in matched}
     trained -= {name for _, matched in freezes for name in matched}
-    selected = [variable for variable in variables if variable_name(variable) in trained]
+    selected = [variable for variable in variables if whole_name(variable) in trained]
     if scopes or updates or freezes:
         _log_selection([*scopes, *updates, *freezes], variables, selected)
     return selected
@@ -111,10 +112,12 @@ def _log_selection(
     selected: Sequence[tf.Variable],
 ) -> None:
     """A table of how many variables and parameters each pattern matched, and the totals."""
-    sizes = {variable_name(variable): variable.shape.num_elements() for variable in variables}
+    sizes: Dict[str, int] = collections.Counter()
+    for variable in variables:
+        sizes[whole_name(variable)] += variable.shape.num_elements()
     totals = [
         ('all', list(sizes)),
-        ('trained', [variable_name(variable) for variable in selected]),
+        ('trained', list(dict.fromkeys(whole_name(variable) for variable in selected))),
     ]
     width = max(len(label) for label, _ in [*rows, *totals])
     lines = [f'{"Which variables are trained":{width}}  variables      parameters']

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from estimator_lib import partitioned, restore_report
 from estimator_lib.cluster import Cluster, Mode, Plan, placement
+from estimator_lib.optimization import gradients, trained_variables
 from model_fns import weights
 
 tf1 = tf.compat.v1
@@ -108,13 +109,20 @@ def in_parts():
     return build, plan
 
 
-def test_a_variable_in_parts_begins_as_the_whole_one(in_parts):
+@pytest.fixture(scope='module')
+def target():
+    """The address of the task that the plan is of."""
+    spec = tf.train.ClusterSpec({'chief': ['localhost:0']})
+    return tf.distribute.Server(spec, job_name='chief', task_index=0).target
+
+
+def test_a_variable_in_parts_begins_as_the_whole_one(in_parts, target):
     build, plan = in_parts
     found = []
     for partition in (False, True):
-        with tf.Graph().as_default() as graph, tf1.Session() as session:
+        with tf.Graph().as_default() as graph, tf1.Session(target) as session:
             graph.seed = 5
-            with placement.partitioned(plan if partition else Plan(Mode.ONE_DEVICE)):
+            with placement.of_variables(plan if partition else Plan(Mode.ONE_DEVICE)):
                 value = build()
             penalties = tf1.get_collection(tf1.GraphKeys.REGULARIZATION_LOSSES)
             names = [variable.op.name for variable in tf1.global_variables()]
@@ -127,9 +135,9 @@ def test_a_variable_in_parts_begins_as_the_whole_one(in_parts):
     assert names_of_parts == ['layer/weights/part_0', 'layer/weights/part_1', 'layer/biases']
 
 
-def test_checkpoints_know_parts_as_one(in_parts, tmp_path):
+def test_checkpoints_know_parts_as_one(in_parts, target, tmp_path):
     build, plan = in_parts
-    with tf.Graph().as_default(), tf1.Session() as session, placement.partitioned(plan):
+    with tf.Graph().as_default(), tf1.Session(target) as session, placement.of_variables(plan):
         build()
         session.run(tf1.global_variables_initializer())
         path = tf1.train.Saver().save(session, str(tmp_path / 'model'))
@@ -145,3 +153,19 @@ def test_checkpoints_know_parts_as_one(in_parts, tmp_path):
     saved = tf.train.load_checkpoint(path).get_tensor('layer/weights')
     assert (partitioned.part_of(saved, second) == value).all()
     assert partitioned.part_of(saved, first).shape == (3, 5)
+
+
+def test_patterns_match_the_name_of_the_whole(in_parts, target):
+    build, plan = in_parts
+    with tf.Graph().as_default(), tf1.Session(target) as session, placement.of_variables(plan):
+        loss = tf.reduce_sum(build())
+        trained = trained_variables.select(
+            tf1.trainable_variables(), update_patterns=['weights$'], freeze_patterns=['biases$']
+        )
+        factors = gradients.multipliers(trained, pattern_multipliers=[('weights$', 3.0)])
+        pairs = gradients.compute(loss, trained, tf1.train.GradientDescentOptimizer(1.0))
+        session.run(tf1.global_variables_initializer())
+        first, second = session.run([one for one, _ in gradients.multiply(pairs, factors)])
+    assert [one.op.name for one in trained] == ['layer/weights/part_0', 'layer/weights/part_1']
+    assert (first == 3.0).all() and (second == 3.0).all()
+    assert factors == {'layer/weights': 3.0}
