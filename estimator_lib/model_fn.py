@@ -130,7 +130,7 @@ def compute_training_losses(
         return task.losses(predictions, features, labels)
 
     devices = plan.devices if plan.mode is cluster.Mode.CLONES else ('',)
-    with placement.partitioned(plan):
+    with placement.of_variables(plan):
         return _with_total(config, clones.mean_losses(devices, task_losses, features, labels))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import weakref
-from typing import Any, Callable, ContextManager, List, Sequence
+from typing import Any, Callable, ContextManager, Dict, List, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -46,14 +46,21 @@ def device_filters(cluster: Cluster) -> List[str]:
     return ['/job:ps', own if cluster.role != 'worker' else f'{own}/task:{cluster.index}']
 
 
-def partitioned(plan: Plan) -> ContextManager[Any]:
-    """Inside, large variables are made in parts, one for each parameter server."""
-    if not (plan.uses_parameter_servers and plan.partition_over_bytes):
+def of_variables(plan: Plan) -> ContextManager[Any]:
+    """Inside, variables are made as a mode needs them.
+
+    With parameter servers a trainer fetches each variable once a step, however many of its ops read
+    it (a layer, and the layer's penalty), and large variables are made in parts, one for each
+    server.
+    """
+    if not plan.uses_parameter_servers:
         return contextlib.nullcontext()
-    servers = len(plan.cluster.addresses['ps'])
-    return tf1.variable_scope(
-        tf1.get_variable_scope(), custom_getter=_getter(servers, plan.partition_over_bytes)
-    )
+    # The device that the op has anyway: the trainer's, where its graph is placed.
+    options: Dict[str, Any] = {'caching_device': lambda op: op.device}
+    if plan.partition_over_bytes:
+        servers = len(plan.cluster.addresses['ps'])
+        options['custom_getter'] = _getter(servers, plan.partition_over_bytes)
+    return tf1.variable_scope(tf1.get_variable_scope(), **options)
 
 
 def parts_of(shape: Sequence[int], item_bytes: int, servers: int, over_bytes: int) -> List[int]:
