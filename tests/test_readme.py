@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from protos import anchors_pb2, box_coding_pb2, losses_pb2, optimizer_pb2
+from protos import anchors_pb2, box_coding_pb2, cluster_pb2, losses_pb2, optimizer_pb2
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 README = (ROOT / 'README.md').read_text()
@@ -105,6 +105,7 @@ ROWS = {
     'segmentation heads': segmentation_heads,
     'segmentation data sets': segmentation_data_sets,
     'converters': converters,
+    'cluster modes': lambda: cluster_pb2.ClusterConfig.Mode.keys(),
     'modes': modes,
     'serving inputs': serving_inputs,
     'anchor generators': lambda: members(anchors_pb2.AnchorGenerator, 'anchor_generator_oneof'),
