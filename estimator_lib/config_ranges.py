@@ -265,6 +265,7 @@ RANGES: Mapping[str, Range] = {
     ),
     **_of(
         AT_LEAST_0,
+        'TrainConfig.startup_delay_steps '
         'TrainConfig.gradient_clipping_by_norm TrainConfig.bias_grad_multiplier '
         'TrainConfig.last_layer_gradient_multiplier GradientMultiplier.multiplier '
         'EarlyStopping.min_delta InputReader.sample_from_datasets_weights '
