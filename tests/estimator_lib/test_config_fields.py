@@ -181,8 +181,7 @@ def test_some_fields_are_refused_for_one_kind_of_model(text, kinds):
 
 def test_a_refused_field_at_its_default_asks_for_nothing():
     text = (
-        'train_config { use_multiclass_scores: false }'
-        'train_input_reader { input_type: TF_EXAMPLE }'
+        'train_config { use_multiclass_scores: false }train_input_reader { input_type: TF_EXAMPLE }'
     )
     assert refused(text) == {}
 
