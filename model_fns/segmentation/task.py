@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -30,6 +31,7 @@ from model_fns.segmentation.network import SegmentationNetwork
 from protos import pipeline_pb2, segmentation_pb2
 
 tf1 = tf.compat.v1
+log = logging.getLogger('model_fns')
 ModeKeys = tf.estimator.ModeKeys
 
 # What stands before a variable's name in checkpoints of other tasks.
@@ -238,6 +240,13 @@ class SegmentationTask(Task):
         """Mean IoU and pixel accuracy over the last steps, where the config asks for them."""
         del features
         window = self._model.evaluation.training_metrics_window
+        if window and tf.distribute.has_strategy():
+            log.warning(
+                'model.segmentation.evaluation.training_metrics_window has no effect in a '
+                'distribution strategy (MIRRORED, MULTI_WORKER_MIRRORED): each replica would '
+                'report its own part.'
+            )
+            return {}
         if not window:
             return {}
         logits = predictions[f'{fields.SEMANTIC_HEAD}/{image_pyramid.MERGED_LOGITS}']

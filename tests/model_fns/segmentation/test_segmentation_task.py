@@ -216,6 +216,15 @@ def test_training_metrics_are_there_when_asked_for():
         assert not built.task.training_metrics(built.predictions, built.features, built.labels)
 
 
+def test_training_metrics_are_left_out_of_distribution_strategies(caplog):
+    with tf.Graph().as_default():
+        built = build(ModeKeys.TRAIN, 'evaluation { training_metrics_window: 5 }')
+        with tf.distribute.OneDeviceStrategy('/cpu:0').scope(), caplog.at_level('WARNING'):
+            metrics = built.task.training_metrics(built.predictions, built.features, built.labels)
+    assert metrics == {}
+    assert 'training_metrics_window has no effect' in caplog.text
+
+
 def graph_size(batch, classes):
     """How many nodes the whole graph of a training step has, and how many bytes."""
     # Fields that grow with the classes are set.
