@@ -34,6 +34,8 @@ benchmark: $(INSTALLED)
 	$(BIN)/python -m benchmarks.run
 	$(BIN)/python -m benchmarks.detection
 	$(BIN)/python -m benchmarks.segmentation
+	$(BIN)/python -m benchmarks.inference
+	$(BIN)/python -m benchmarks.clusters
 
 published: $(INSTALLED)
 	$(BIN)/python -m benchmarks.published $(CONFIGS)
