@@ -226,6 +226,15 @@ class Report:
         """All faults."""
         return sum(self.faults.values())
 
+    def figures(self) -> Dict[str, object]:
+        """All of it, for a JSON file."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        # `dataclasses.asdict` would make a counter of pairs of a counter.
+        return {
+            name: dict(value) if isinstance(value, collections.Counter) else value
+            for name, value in values.items()
+        }
+
     def lines(self) -> List[str]:
         """The report."""
         by_kind = ', '.join(f'{count} {kind}' for kind, count in sorted(self.faults.items()))
@@ -325,9 +334,8 @@ def main() -> None:
     )
     print('\n'.join(report.lines()))
     if values.output:
-        figures: Dict[str, object] = dataclasses.asdict(report)
         with open(values.output, 'w') as file:
-            json.dump(figures, file, indent=2)
+            json.dump(report.figures(), file, indent=2)
     sys.exit(1 if report.problems or report.damaged else 0)
 
 
