@@ -133,6 +133,7 @@ def write_config(path: str, way: Way, arguments: argparse.Namespace) -> int:
     dataset = demo.demo_dataset()
     batch_size = arguments.batch_size
     is_synchronous = way.mode == 'SYNC_PARAMETER_SERVERS'
+    is_asynchronous = way.mode == 'ASYNC_PARAMETER_SERVERS'
     # The batch of the config is that of one process with parameter servers, else of the whole.
     if way.servers:
         batch_size //= way.trainers
@@ -141,7 +142,8 @@ def write_config(path: str, way: Way, arguments: argparse.Namespace) -> int:
             _CONFIG.format(
                 depth_multiplier=arguments.depth_multiplier,
                 batch_size=batch_size,
-                num_steps=arguments.steps * (2 if way.name == 'async_2' else 1),
+                # Each trainer's own step is a global step where nobody waits for anybody.
+                num_steps=arguments.steps * (way.trainers if is_asynchronous else 1),
                 is_synchronous=str(is_synchronous).lower(),
                 every=max(1, arguments.steps // 15),
                 mode=way.mode,
@@ -151,7 +153,7 @@ def write_config(path: str, way: Way, arguments: argparse.Namespace) -> int:
                 records=dataset.pattern('classification', 'train'),
             )
         )
-    return batch_size if way.mode == 'ASYNC_PARAMETER_SERVERS' else arguments.batch_size
+    return batch_size if is_asynchronous else arguments.batch_size
 
 
 def run_way(way: Way, arguments: argparse.Namespace) -> Dict[str, float]:
