@@ -4,8 +4,8 @@
 
 The images are drawn, 320 x 240 JPEG. Evaluation is timed with 3 and with 90 classes, whole
 (building, restoring, pictures and metrics included) and for each image beyond the first batch;
-serving, with 90 classes, as the latency of one image, of raw pixels and of PNG; the input pipeline with the
-augmentations of the published config, alone.
+serving, with 90 classes, as the latency of one image, of raw pixels and of PNG; the input pipeline
+with the augmentations of the published config, alone.
 """
 
 from __future__ import annotations
