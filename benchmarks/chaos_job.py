@@ -13,7 +13,8 @@ from typing import Dict, List, Optional, Tuple
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import checkpoint_files, launch_local
+from estimator_lib import launch_local
+from estimator_lib.checkpoints import checkpoint_files
 
 _STEP = re.compile(r'\bstep (\d+)/')
 _OPENED = re.compile(r'^\d\d:\d\d:\d\d (\S+) trains.*, from step (\d+)$')

@@ -63,7 +63,8 @@ def bare_rate(config_path: str, steps: int, use_bfloat16: bool) -> float:
 
     from estimator_lib import config as config_lib
     from estimator_lib import training
-    from model_fns.detection import fields, ssd
+    from model_fns.detection import fields
+    from model_fns.detection.architectures import ssd
 
     tf1 = tf.compat.v1
     config = config_lib.load_pipeline_config(config_path)

@@ -112,7 +112,7 @@ def measure_evaluation(
 
 def measure_serving(config: Any, model_dir: str, runs: int) -> Dict[str, float]:
     """Milliseconds from one image to its detections."""
-    from estimator_lib import exported_model, exporting
+    from estimator_lib.export import exported_model, exporting
     from model_fns import build_task
     from protos import export_pb2
 

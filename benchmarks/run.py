@@ -86,7 +86,8 @@ def measure_input(config_path: str, batches: int) -> Dict[str, float]:
     import tensorflow as tf
 
     from estimator_lib import config as config_lib
-    from estimator_lib import inputs, training
+    from estimator_lib import training
+    from estimator_lib.data import inputs
     from model_fns import build_task
 
     tf1 = tf.compat.v1

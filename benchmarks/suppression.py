@@ -21,7 +21,7 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks import measuring
-from model_fns.detection import suppression
+from model_fns.detection.detections import suppression
 from tests.model_fns.detection import slow_suppression
 
 tf1 = tf.compat.v1

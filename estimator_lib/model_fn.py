@@ -10,15 +10,18 @@ from typing import Any, Callable, Dict, List, Mapping, Optional
 
 import tensorflow as tf
 
-from estimator_lib import checkpoints, cluster, errors, inputs, partitioned, summaries
-from estimator_lib.cluster import clones, placement, startup, strategies, sync_replicas
-from estimator_lib.hooks import non_finite, preemption, profiling, progress
+from estimator_lib import distribution, errors
+from estimator_lib.checkpoints import restoring
+from estimator_lib.data import inputs
+from estimator_lib.distribution import placement, replicas, startup, strategies, sync_replicas
+from estimator_lib.hooks import non_finite, preemption, profiling, progress, summaries
 from estimator_lib.optimization import (
     gradients,
     learning_rates,
     moving_averages,
     optimize_loss,
     optimizers,
+    partitioned,
 )
 from estimator_lib.task import SOURCE_ID, Features, Labels, Task, Tensors
 from protos import pipeline_pb2
@@ -62,7 +65,7 @@ def create_model_fn(
     ) -> tf.estimator.EstimatorSpec:
         features, reader_state = inputs.pop_reader_state(features)
         if mode == ModeKeys.TRAIN:
-            plan = cluster.create_plan(pipeline, cluster.cluster_of(config))
+            plan = distribution.create_plan(pipeline, distribution.cluster_of(config))
             strategies.require(plan)
             losses = compute_training_losses(task, pipeline, plan, features, labels)
             if graph_hook_fn is not None:
@@ -114,7 +117,7 @@ def compute_losses(
 def compute_training_losses(
     task: Task,
     config: pipeline_pb2.TrainEvalPipelineConfig,
-    plan: cluster.Plan,
+    plan: distribution.Plan,
     features: Features,
     labels: Labels,
 ) -> Tensors:
@@ -129,9 +132,9 @@ def compute_training_losses(
         summaries.offer_training_metrics(task.training_metrics(predictions, features, labels))
         return task.losses(predictions, features, labels)
 
-    devices = plan.devices if plan.mode is cluster.Mode.CLONES else ('',)
+    devices = plan.devices if plan.mode is distribution.Mode.CLONES else ('',)
     with placement.of_variables(plan):
-        return _with_total(config, clones.mean_losses(devices, task_losses, features, labels))
+        return _with_total(config, replicas.mean_losses(devices, task_losses, features, labels))
 
 
 def _with_total(config: pipeline_pb2.TrainEvalPipelineConfig, losses: Tensors) -> Tensors:
@@ -153,7 +156,7 @@ def loss_metric_names(task: Task) -> List[str]:
 def _train_spec(
     task: Task,
     config: pipeline_pb2.TrainEvalPipelineConfig,
-    plan: cluster.Plan,
+    plan: distribution.Plan,
     losses: Tensors,
     features: Features,
     reader_state: Optional[inputs.ReaderState],
@@ -181,7 +184,7 @@ def _train_spec(
         moving_average_decay=moving_averages.decay_from_config(train_config.optimizer),
         summarize_gradients=train_config.summarize_gradients,
         exchange=exchange,
-        colocate_gradients=plan.mode is cluster.Mode.CLONES,
+        colocate_gradients=plan.mode is distribution.Mode.CLONES,
     )
     if reader_state is not None:
         train_op = tf.group(train_op, inputs.advance_position(reader_state))
@@ -224,27 +227,27 @@ def _train_scaffold(
     train_config = config.train_config
     start: Dict[str, Any] = {}
     if train_config.fine_tune_checkpoint:
-        start = checkpoints.fine_tune_start(
+        start = restoring.fine_tune_start(
             train_config,
             task.restore_map(
                 partitioned.whole(tf1.get_collection(tf1.GraphKeys.MODEL_VARIABLES)),
-                checkpoints.checkpoint_type(train_config),
+                restoring.checkpoint_type(train_config),
             ),
             last_layer_scopes=task.last_layer_scopes(),
             model_dir=run_config.model_dir,
         )
-    checkpoints.check_model_dir(run_config.model_dir, tf1.global_variables())
-    saver = checkpoints.create_saver(
+    restoring.check_model_dir(run_config.model_dir, tf1.global_variables())
+    saver = restoring.create_saver(
         train_config.checkpoints.keep_max, train_config.keep_checkpoint_every_n_hours
     )
     alone = run_config.num_worker_replicas <= 1 and run_config.train_distribute is None
-    ready = checkpoints.always_ready() if alone and not run_config.num_ps_replicas else {}
+    ready = restoring.always_ready() if alone and not run_config.num_ps_replicas else {}
     return tf1.train.Scaffold(saver=saver, **ready, **start)
 
 
 def _training_hooks(
     config: pipeline_pb2.TrainEvalPipelineConfig,
-    plan: cluster.Plan,
+    plan: distribution.Plan,
     losses: Tensors,
     learning_rate: tf.Tensor,
     metrics: Tensors,
@@ -327,6 +330,6 @@ def _predict_spec(
 
 def _restore_scaffold(config: pipeline_pb2.TrainEvalPipelineConfig) -> tf1.train.Scaffold:
     return tf1.train.Scaffold(
-        saver=checkpoints.create_inference_saver(config.eval_config.use_moving_averages),
-        **checkpoints.always_ready(),
+        saver=restoring.create_inference_saver(config.eval_config.use_moving_averages),
+        **restoring.always_ready(),
     )

@@ -7,18 +7,15 @@ from typing import Callable, Dict, List, Optional
 
 import tensorflow as tf
 
-from estimator_lib import (
-    checkpoint_files,
-    cluster,
-    errors,
-    evaluation,
-    export_policies,
-    inputs,
-    model_fn,
-)
 from estimator_lib import config as config_lib
-from estimator_lib.cluster import run_configs, running
-from estimator_lib.hooks import early_stopping, preemption, progress
+from estimator_lib import distribution, errors, model_fn
+from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.cluster import running
+from estimator_lib.data import inputs
+from estimator_lib.distribution import run_configs
+from estimator_lib.evaluation import early_stopping, evaluating
+from estimator_lib.export import export_policies
+from estimator_lib.hooks import preemption, progress
 from estimator_lib.task import Task
 from protos import input_reader_pb2, pipeline_pb2
 
@@ -34,7 +31,7 @@ def create_estimator(
     config: pipeline_pb2.TrainEvalPipelineConfig,
     model_dir: str,
     graph_hook_fn: Optional[Callable[[], None]] = None,
-    plan: Optional[cluster.Plan] = None,
+    plan: Optional[distribution.Plan] = None,
 ) -> tf.estimator.Estimator:
     """The Estimator of a task.
 
@@ -56,7 +53,7 @@ def create_estimator(
 def create_run_config(
     config: pipeline_pb2.TrainEvalPipelineConfig,
     model_dir: str,
-    plan: Optional[cluster.Plan] = None,
+    plan: Optional[distribution.Plan] = None,
 ) -> tf.estimator.RunConfig:
     """Cadences, seed, session options and devices of a run.
 
@@ -75,7 +72,7 @@ def create_run_config(
         ),
     }
     return run_configs.create(
-        plan or cluster.alone(config),
+        plan or distribution.alone(config),
         create_session_config(train_config.use_bfloat16),
         model_dir=model_dir,
         tf_random_seed=train_config.random_seed,
@@ -134,9 +131,9 @@ def train_and_evaluate(
         errors.UserError: config, data, checkpoint or cluster are not usable as they are.
         preemption.Preempted: the process was told to end; the checkpoint is saved.
     """
-    task_of_cluster = cluster.read_tf_config()
-    plan = cluster.create_plan(config, task_of_cluster)
-    for field in cluster.idle_fields(plan, config.train_config):
+    task_of_cluster = distribution.read_tf_config()
+    plan = distribution.create_plan(config, task_of_cluster)
+    for field in distribution.idle_fields(plan, config.train_config):
         log.warning('%s has no effect: training uses %s', field, plan.mode.value)
     prepare_model_dir(config, model_dir, writes=task_of_cluster is None or task_of_cluster.is_chief)
     check_metric_names(task, config)
@@ -174,7 +171,7 @@ def evaluate(
     """
     checkpoint = checkpoint_files.resolve_checkpoint(checkpoint_path or model_dir)
     estimator = create_estimator(task, config, model_dir)
-    evaluator = evaluation.Evaluator(
+    evaluator = evaluating.Evaluator(
         task, config.eval_config, estimator, _evaluation_sets(task, config, eval_training_data)
     )
     with preemption.preemption_guard():
@@ -214,7 +211,7 @@ def evaluate_checkpoints(
         The metrics of the last evaluation, by evaluation set.
     """
     estimator = create_estimator(task, config, model_dir)
-    evaluator = evaluation.Evaluator(
+    evaluator = evaluating.Evaluator(
         task, config.eval_config, estimator, _evaluation_sets(task, config, eval_training_data)
     )
     with preemption.preemption_guard():
@@ -298,7 +295,7 @@ def create_evaluator(
     config: pipeline_pb2.TrainEvalPipelineConfig,
     estimator: tf.estimator.Estimator,
     eval_training_data: int = 0,
-) -> evaluation.Evaluator:
+) -> evaluating.Evaluator:
     """The evaluator of a training run, with its exporters and early stopping."""
     sets = _evaluation_sets(task, config, eval_training_data)
     stopping = None
@@ -307,26 +304,26 @@ def create_evaluator(
             config.train_config.early_stopping, estimator.eval_dir(sets[0].name)
         )
     exporters = export_policies.create_exporters(task, config, estimator.model_dir)
-    return evaluation.Evaluator(task, config.eval_config, estimator, sets, exporters, stopping)
+    return evaluating.Evaluator(task, config.eval_config, estimator, sets, exporters, stopping)
 
 
 def _train(
     config: pipeline_pb2.TrainEvalPipelineConfig,
     estimator: tf.estimator.Estimator,
     input_fn: inputs.RecordInput,
-    evaluator: Optional[evaluation.Evaluator],
+    evaluator: Optional[evaluating.Evaluator],
 ) -> None:
     listeners = []
     if evaluator is not None:
         listeners.append(
-            evaluation.EvaluationListener(
+            evaluating.EvaluationListener(
                 evaluator,
                 config.eval_config.schedule,
                 estimator.model_dir,
                 first_step=checkpoint_files.latest_step(estimator.model_dir),
             )
         )
-    with evaluation.explained(input_fn), progress.closing_bar():
+    with evaluating.explained(input_fn), progress.closing_bar():
         estimator.train(
             input_fn,
             hooks=[_ConfigSaver(config, estimator.model_dir)],
@@ -340,7 +337,7 @@ def _finish(
     task: Task,
     config: pipeline_pb2.TrainEvalPipelineConfig,
     estimator: tf.estimator.Estimator,
-    evaluator: Optional[evaluation.Evaluator],
+    evaluator: Optional[evaluating.Evaluator],
 ) -> Dict[str, Dict[str, float]]:
     """The last evaluation, and the final export."""
     checkpoint = checkpoint_files.resolve_checkpoint(estimator.model_dir)
@@ -356,7 +353,7 @@ def _finish(
 def train_input_fn(
     task: Task,
     config: pipeline_pb2.TrainEvalPipelineConfig,
-    plan: Optional[cluster.Plan] = None,
+    plan: Optional[distribution.Plan] = None,
 ) -> inputs.RecordInput:
     """The training examples, or this trainer's share of them in a cluster.
 
@@ -365,7 +362,7 @@ def train_input_fn(
         config: where they come from.
         plan: see `create_estimator`.
     """
-    plan = plan or cluster.alone(config)
+    plan = plan or distribution.alone(config)
     return inputs.create_input_fn(
         task,
         config.train_input_reader,
@@ -397,7 +394,7 @@ def eval_input_fn(
 
 def _evaluation_sets(
     task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, eval_training_data: int
-) -> List[evaluation.EvaluationSet]:
+) -> List[evaluating.EvaluationSet]:
     readers = list(config.eval_input_reader)
     if not readers and not eval_training_data:
         raise errors.ConfigError('eval_input_reader: none is set; evaluation needs examples.')
@@ -410,7 +407,7 @@ def _evaluation_sets(
         readers.append(sample)
         names.append('training_data')
     return [
-        evaluation.EvaluationSet(name, eval_input_fn(task, config, reader))
+        evaluating.EvaluationSet(name, eval_input_fn(task, config, reader))
         for name, reader in zip(names, readers)
     ]
 
@@ -418,7 +415,7 @@ def _evaluation_sets(
 def _cluster_parts(
     task: Task,
     config: pipeline_pb2.TrainEvalPipelineConfig,
-    plan: cluster.Plan,
+    plan: distribution.Plan,
     model_dir: str,
     evaluate: bool,
     eval_training_data: int,
@@ -426,7 +423,7 @@ def _cluster_parts(
 ) -> running.Parts:
     """What the roles of a cluster do, each part made where its role needs it."""
 
-    def local_evaluator() -> evaluation.Evaluator:
+    def local_evaluator() -> evaluating.Evaluator:
         estimator = create_estimator(task, config, model_dir, graph_hook_fn)
         return create_evaluator(task, config, estimator, eval_training_data)
 

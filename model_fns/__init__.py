@@ -6,7 +6,8 @@ import importlib
 import logging
 from typing import TYPE_CHECKING, Callable, Optional
 
-from estimator_lib import config_fields, errors
+from estimator_lib import errors
+from estimator_lib.config import support
 
 if TYPE_CHECKING:
     from estimator_lib.model_fn import ModelFn
@@ -41,7 +42,7 @@ def build_task(config: pipeline_pb2.TrainEvalPipelineConfig) -> Task:
             f'model.{kind}: there is no task for it; expected one of {", ".join(sorted(_TASKS))}.'
         )
     if config.HasField('graph_rewriter'):
-        reason = config_fields.refusal('TrainEvalPipelineConfig', 'graph_rewriter')
+        reason = support.refusal('TrainEvalPipelineConfig', 'graph_rewriter')
         log.warning('graph_rewriter is left out: %s.', reason)
     module, name = _TASKS[kind]
     return getattr(importlib.import_module(module), name).from_config(config)

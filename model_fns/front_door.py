@@ -6,16 +6,11 @@ import logging
 import os
 from typing import Any, Callable, Dict, Sequence
 
-from estimator_lib import (
-    checking,
-    checkpoint_files,
-    cluster,
-    errors,
-    exporting,
-    predicting,
-    training,
-)
 from estimator_lib import config as config_lib
+from estimator_lib import distribution, errors, training
+from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.commands import check, predict
+from estimator_lib.export import exporting
 from model_fns import build_task
 from model_fns.datasets import demo
 from protos import export_pb2, pipeline_pb2
@@ -83,7 +78,7 @@ def _train_and_evaluate(flags: Any) -> None:
         evaluate=flags.mode == 'train_and_evaluate',
         eval_training_data=_training_sample(flags),
     )
-    task_of_cluster = cluster.read_tf_config()
+    task_of_cluster = distribution.read_tf_config()
     if task_of_cluster is None or task_of_cluster.is_chief or metrics:
         _print_next(flags.model_dir, metrics)
 
@@ -140,14 +135,14 @@ def _export(flags: Any) -> None:
 def _predict(flags: Any) -> None:
     for name in ('saved_model_dir', 'images', 'output_dir'):
         _need(flags, name)
-    predicting.predict_images(
+    predict.predict_images(
         flags.saved_model_dir, flags.images, flags.output_dir, build_task=build_task
     )
 
 
 def _check(flags: Any) -> None:
     config = load_config(flags)
-    checking.check(build_task, config, flags.model_dir, check_all=flags.check_all)
+    check.check(build_task, config, flags.model_dir, check_all=flags.check_all)
 
 
 def _training_sample(flags: Any) -> int:

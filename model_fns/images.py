@@ -13,7 +13,7 @@ from typing import NamedTuple, Optional, Tuple
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.image_decoding import decode_image as decode_image
+from estimator_lib.data.image_decoding import decode_image as decode_image
 
 _RESIZE_KERNELS = {
     'bilinear': tf.raw_ops.ResizeBilinear,

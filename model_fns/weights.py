@@ -13,7 +13,7 @@ from typing import Callable, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
-from estimator_lib.cluster import strategies
+from estimator_lib.distribution import strategies
 
 tf1 = tf.compat.v1
 

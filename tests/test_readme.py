@@ -34,13 +34,13 @@ def preprocessing_families():
 
 
 def extractors():
-    from model_fns.detection.feature_extractors import extractor
+    from model_fns.detection.networks.feature_extractors import extractor
 
     return extractor.extractor_types()
 
 
 def augmentations():
-    from model_fns.detection import augmentation
+    from model_fns.detection.data import augmentation
 
     return augmentation.BUILDERS
 
@@ -59,7 +59,7 @@ def converters():
 
 
 def segmentation_backbones():
-    from model_fns.segmentation import backbones
+    from model_fns.segmentation.networks import backbones
 
     return backbones.backbone_names()
 
@@ -71,7 +71,7 @@ def segmentation_heads():
 
 
 def segmentation_data_sets():
-    from model_fns.segmentation import presets
+    from model_fns.segmentation.data import presets
 
     return presets.PRESETS
 

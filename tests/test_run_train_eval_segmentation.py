@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from model_fns.datasets import codecs
-from model_fns.segmentation import backbones
+from model_fns.segmentation.networks import backbones
 from tests import tiny_data, tiny_detection, tiny_segmentation
 from tests.model_fns.datasets.id_files import png
 from tests.model_fns.segmentation import tiny_networks

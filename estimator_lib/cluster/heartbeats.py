@@ -13,7 +13,7 @@ import time
 import uuid
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
-from estimator_lib.cluster import ending
+from estimator_lib.cluster import job_state
 
 # What a task does.
 STARTING = 'starting'
@@ -83,7 +83,7 @@ class Heart:
         with self._lock:
             self._content['beat'] += 1
             self._content['time'] = time.time()
-            ending.write_mark(self._path, dict(self._content))
+            job_state.write_mark(self._path, dict(self._content))
 
 
 class Watch:
@@ -99,7 +99,7 @@ class Watch:
         self.names: List[str] = list(names)
         self.silent_after = silent_after
         self._paths = {name: path_of(folder, name) for name in names}
-        self._seen = {name: ending.read_mark(path) for name, path in self._paths.items()}
+        self._seen = {name: job_state.read_mark(path) for name, path in self._paths.items()}
         now = time.monotonic()
         self._changed = dict.fromkeys(names, now)
         self._alive = dict.fromkeys(names, False)
@@ -107,7 +107,7 @@ class Watch:
     def look(self) -> None:
         """Reads the heartbeats."""
         for name, path in self._paths.items():
-            mark = ending.read_mark(path)
+            mark = job_state.read_mark(path)
             if mark is not None and mark != self._seen[name]:
                 self._seen[name] = mark
                 self._changed[name] = time.monotonic()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import List, Tuple
 
-from estimator_lib.cluster import ending, waiting
-from estimator_lib.cluster.tf_config import Cluster
+from estimator_lib.cluster import job_state, waiting
+from estimator_lib.distribution.tf_config import Cluster
 from protos import cluster_pb2, train_pb2
 
 SERVER_ROLE = 'ps'
@@ -29,7 +29,7 @@ class Job:
     cluster: Cluster
     train_config: train_pb2.TrainConfig
     model_dir: str
-    marks: ending.JobMarks
+    marks: job_state.JobMarks
 
     @property
     def name(self) -> str:

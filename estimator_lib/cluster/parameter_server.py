@@ -9,10 +9,10 @@ from typing import Dict, List
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.cluster import heartbeats, waiting
+from estimator_lib.cluster import coordinated_stop, heartbeats, waiting
 from estimator_lib.cluster.job import EVALUATOR_ROLE, Job
 from estimator_lib.cluster.supervision import Supervisor
-from estimator_lib.hooks import agreed_stop, preemption
+from estimator_lib.hooks import preemption
 
 tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
@@ -66,7 +66,9 @@ def serve(job: Job, supervisor: Supervisor, session_config: tf1.ConfigProto) -> 
             time.sleep(_LOOK_SECONDS)
         _wait_for_trainers(job, supervisor)
     except preemption.Preempted:
-        agreed_stop.StopAgreement(job.marks.folder, is_chief=False).ask(agreed_stop.PREEMPTION)
+        coordinated_stop.StopAgreement(job.marks.folder, is_chief=False).ask(
+            coordinated_stop.PREEMPTION
+        )
         _wait_for_trainers(job, supervisor)
         raise
     del server  # served until here

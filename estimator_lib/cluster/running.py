@@ -10,19 +10,22 @@ from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import tensorflow as tf
 
-from estimator_lib import errors, evaluation
+from estimator_lib import errors
 from estimator_lib.cluster import (
-    ending,
-    evaluator,
-    gang,
+    cluster_session,
+    coordinated_stop,
+    evaluator_task,
     heartbeats,
+    job_state,
     parameter_server,
+    rendezvous,
     supervision,
     waiting,
 )
 from estimator_lib.cluster.job import SERVER_ROLE, Job
-from estimator_lib.cluster.tf_config import Cluster
-from estimator_lib.hooks import agreed_stop, cluster_session, early_stopping, preemption
+from estimator_lib.distribution.tf_config import Cluster
+from estimator_lib.evaluation import early_stopping, evaluating
+from estimator_lib.hooks import preemption
 from protos import pipeline_pb2
 
 tf1 = tf.compat.v1
@@ -64,7 +67,7 @@ class Parts:
     create_estimator: Callable[[], tf.estimator.Estimator]
     create_input_fn: Callable[[], Any]
     chief_hooks: List[tf.estimator.SessionRunHook]
-    create_evaluator: Optional[Callable[[], evaluation.Evaluator]]
+    create_evaluator: Optional[Callable[[], evaluating.Evaluator]]
     finish: Callable[[], Metrics]
     create_stopping: Callable[[], Optional[early_stopping.EarlyStopping]]
 
@@ -94,7 +97,7 @@ def run_task(
         preemption.Preempted: told to end; the chief has saved.
     """
     job = Job(
-        cluster, config.train_config, model_dir, ending.JobMarks(model_dir, config.train_config)
+        cluster, config.train_config, model_dir, job_state.JobMarks(model_dir, config.train_config)
     )
     with preemption.preemption_guard(DEADLINE_SECONDS, ends_process=True), _supervised(job) as it:
         if cluster.role == SERVER_ROLE:
@@ -102,7 +105,7 @@ def run_task(
         elif job.trains:
             return _Trainer(job, it, session_config, parts).run()
         elif parts.create_evaluator is not None:
-            return evaluator.evaluate_until_finished(
+            return evaluator_task.evaluate_until_finished(
                 job, it, parts.create_evaluator(), config.eval_config.schedule
             )
         else:
@@ -119,7 +122,7 @@ def _supervised(job: Job) -> Iterator[supervision.Supervisor]:
     try:
         yield supervisor
         status = 0
-    except (preemption.Preempted, ending.PeerLost) as end:
+    except (preemption.Preempted, job_state.PeerLost) as end:
         status = end.exit_status
         log.info('%s ends with status %d: %s', job.name, status, end)
         raise
@@ -148,7 +151,7 @@ class _Trainer:
         self._is_chief = job.cluster.is_chief
         self._sessions = 0
         self._attempts = 0
-        self._agreement = agreed_stop.StopAgreement(job.marks.folder, self._is_chief)
+        self._agreement = coordinated_stop.StopAgreement(job.marks.folder, self._is_chief)
 
     def run(self) -> Metrics:
         """Trains, and ends the job where this is the chief."""
@@ -231,7 +234,7 @@ class _Trainer:
 
     def _train_all_reduce(self) -> Optional[str]:
         """All trainers together; who loses one ends, to be started again with all."""
-        if not gang.form(self._job, self._supervisor):
+        if not rendezvous.form(self._job, self._supervisor):
             return None
         stop = self._stop_hook()
         train_spec = tf.estimator.TrainSpec(
@@ -257,16 +260,16 @@ class _Trainer:
             self._supervisor.raise_verdict()
             time.sleep(waiting.POLL_SECONDS)
 
-    def _stop_hook(self) -> agreed_stop.AgreedStopHook:
+    def _stop_hook(self) -> coordinated_stop.AgreedStopHook:
         stopping = self._parts.create_stopping() if self._is_chief else None
         chief_address = self._job.address(self._job.chief)
-        return agreed_stop.AgreedStopHook(
+        return coordinated_stop.AgreedStopHook(
             self._agreement,
             {} if stopping is None else {EARLY_STOPPING: stopping.another_says_stop},
             nobody_answers=lambda: not waiting.is_listening(chief_address),
         )
 
-    def _hooks(self, stop: agreed_stop.AgreedStopHook) -> List[tf.estimator.SessionRunHook]:
+    def _hooks(self, stop: coordinated_stop.AgreedStopHook) -> List[tf.estimator.SessionRunHook]:
         own = cluster_session.ClusterSessionHook(
             self._session_opened,
             self._step_done,
@@ -277,7 +280,7 @@ class _Trainer:
     def _session_opened(self, step: int) -> None:
         self._sessions += 1
         if self._job.is_all_reduce and self._sessions > 1:
-            raise ending.PeerLost(
+            raise job_state.PeerLost(
                 'a trainer of the all-reduce job is gone: all are started again together, and go '
                 'on from the last checkpoint.'
             )

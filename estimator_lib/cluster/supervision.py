@@ -14,7 +14,7 @@ import time
 from typing import Dict, Optional
 
 from estimator_lib import errors
-from estimator_lib.cluster import ending, heartbeats
+from estimator_lib.cluster import heartbeats, job_state
 from estimator_lib.cluster.job import EVALUATOR, Job
 from estimator_lib.hooks import preemption
 
@@ -101,8 +101,8 @@ class Supervisor:
         verdict = self._verdict
         if verdict is None:
             return
-        if verdict.status == ending.PEER_LOST_STATUS:
-            raise ending.PeerLost(verdict.message)
+        if verdict.status == job_state.PEER_LOST_STATUS:
+            raise job_state.PeerLost(verdict.message)
         raise errors.ClusterError(verdict.message)
 
     def _run(self) -> None:
@@ -174,7 +174,7 @@ class Supervisor:
                     self._lost(name, f'has ended with status {last.get("status")}', now)
             elif self._is_gone(name, now):
                 self._lost(name, f'({self._job.address(name)}) takes no connections any more', now)
-        self._judge_silence(now, ending.PEER_LOST_STATUS)
+        self._judge_silence(now, job_state.PEER_LOST_STATUS)
 
     def _is_gone(self, name: str, now: float) -> bool:
         """Whether nobody has listened at a trainer's address for some seconds."""
@@ -186,7 +186,7 @@ class Supervisor:
 
     def _lost(self, name: str, what: str, now: float) -> None:
         self._find(
-            ending.PEER_LOST_STATUS,
+            job_state.PEER_LOST_STATUS,
             f'{name} {what}: the trainers of an all-reduce job are started again together, and go '
             'on from the last checkpoint.',
             now,
@@ -200,7 +200,7 @@ class Supervisor:
         """Ends the process when the main thread does not."""
         verdict = self._verdict
         if verdict is not None:
-            is_lost = verdict.status == ending.PEER_LOST_STATUS
+            is_lost = verdict.status == job_state.PEER_LOST_STATUS
             grace = PEER_LOST_GRACE_SECONDS if is_lost else GRACE_SECONDS
             if now - verdict.since >= grace:
                 self._leave(verdict.status, verdict.message)
@@ -229,7 +229,7 @@ class Supervisor:
 
     def _leave(self, status: int, message: str) -> None:
         self.heart.tell(heartbeats.ENDED, status=status)
-        ending.leave_now(status, message)
+        job_state.leave_now(status, message)
 
     def has_evaluator(self) -> bool:
         """Whether the job has a task that evaluates."""

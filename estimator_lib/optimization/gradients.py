@@ -16,8 +16,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.optimization import trained_variables
-from estimator_lib.partitioned import whole_name
-from estimator_lib.restore_report import variable_name
+from estimator_lib.optimization.partitioned import variable_name, whole_name
 from protos import train_pb2
 
 log = logging.getLogger('estimator_lib')

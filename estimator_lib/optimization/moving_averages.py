@@ -8,7 +8,7 @@ from typing import Collection, Dict, Optional, Sequence
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.restore_report import MOVING_AVERAGE, variable_name
+from estimator_lib.optimization.partitioned import MOVING_AVERAGE, variable_name
 from protos import optimizer_pb2
 
 log = logging.getLogger('estimator_lib')

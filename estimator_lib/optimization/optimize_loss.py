@@ -6,11 +6,11 @@ from typing import List, Optional, Sequence
 
 import tensorflow as tf
 
-from estimator_lib.cluster.sync_replicas import GradientExchange
 from estimator_lib.optimization import gradients as gradients_lib
 from estimator_lib.optimization import moving_averages, trained_variables
+from estimator_lib.optimization.exchange import GradientExchange
 from estimator_lib.optimization.gradients import GradientPolicy
-from estimator_lib.restore_report import variable_name
+from estimator_lib.optimization.partitioned import variable_name
 
 
 def optimize_loss(

@@ -11,7 +11,7 @@ from typing import Dict, Iterable, List, Sequence, Tuple
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.partitioned import whole_name
+from estimator_lib.optimization.partitioned import whole_name
 
 log = logging.getLogger('estimator_lib')
 

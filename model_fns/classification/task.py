@@ -7,7 +7,8 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import errors, visualization
+from estimator_lib import errors
+from estimator_lib.drawing import visualization
 from estimator_lib.task import (
     IMAGE,
     Arrays,

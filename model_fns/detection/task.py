@@ -7,19 +7,15 @@ from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import config_fields, errors
+from estimator_lib import errors
+from estimator_lib.config import support
 from estimator_lib.task import Arrays, Example, Features, Labels, Metric, Task, Tensors
-from model_fns.detection import (
-    augmentation,
-    fields,
-    image_resizers,
-    inputs,
-    metrics,
-    pictures,
-    ssd,
-    targets,
-)
-from model_fns.detection.feature_extractors import extractor
+from model_fns.detection import fields, metrics
+from model_fns.detection.architectures import ssd
+from model_fns.detection.boxes import targets
+from model_fns.detection.data import augmentation, image_resizers, inputs
+from model_fns.detection.detections import pictures
+from model_fns.detection.networks.feature_extractors import extractor
 from model_fns.label_map import LabelMap, label_map_path
 from protos import pipeline_pb2
 
@@ -223,9 +219,9 @@ def groundtruth_of(labels: Labels) -> targets.Groundtruth:
 
 
 def _refuse(config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
-    refused = [one for one in config_fields.refused(config) if one.path in _ASKED_ELSEWHERE]
+    refused = [one for one in support.refused(config) if one.path in _ASKED_ELSEWHERE]
     if refused:
-        raise errors.ConfigError(config_fields.listed(refused))
+        raise errors.ConfigError(support.listed(refused))
 
 
 def _with_padding(

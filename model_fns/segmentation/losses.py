@@ -12,8 +12,10 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns.segmentation import fields, sizes, targets
-from model_fns.segmentation.image_pyramid import MERGED_LOGITS
+from model_fns.segmentation import fields
+from model_fns.segmentation.data import targets
+from model_fns.segmentation.networks import sizes
+from model_fns.segmentation.networks.image_pyramid import MERGED_LOGITS
 from protos import segmentation_pb2
 
 LogitsByScale = Mapping[str, tf.Tensor]

@@ -7,11 +7,11 @@ from typing import Any, Dict, Optional
 
 import numpy as np
 
-from estimator_lib import colors, visualization
+from estimator_lib.drawing import colors, visualization
 from estimator_lib.task import Arrays
 from model_fns.datasets import codecs
 from model_fns.segmentation import fields
-from model_fns.segmentation.presets import Dataset
+from model_fns.segmentation.data.presets import Dataset
 
 _MOST_NAMES = 6  # classes that a caption names
 _DIMMED = 0.35  # of the image, below a heat map

@@ -5,8 +5,9 @@ from __future__ import annotations
 import tensorflow as tf
 
 from estimator_lib.task import Features, Tensors
-from model_fns.segmentation import fields, sizes
-from model_fns.segmentation.preprocessing import ServedImages
+from model_fns.segmentation import fields
+from model_fns.segmentation.data.preprocessing import ServedImages
+from model_fns.segmentation.networks import sizes
 
 # Features of served images, int32 [batch, 2]: height and width as they were sent, and after the
 # resize range. All images of a request have the same.

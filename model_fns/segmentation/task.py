@@ -11,23 +11,18 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.task import Arrays, Example, Features, Labels, Metric, Task, Tensors
 from model_fns.label_map import LabelMap, label_map_path
-from model_fns.segmentation import (
+from model_fns.segmentation import fields, instances, losses, pictures, serving
+from model_fns.segmentation.data import (
     class_weights,
     crops,
-    fields,
-    image_pyramid,
     inputs,
-    instances,
-    losses,
-    metrics,
-    pictures,
     preprocessing,
     presets,
-    serving,
-    sizes,
     targets,
 )
-from model_fns.segmentation.network import SegmentationNetwork
+from model_fns.segmentation.metrics import metrics
+from model_fns.segmentation.networks import image_pyramid, sizes
+from model_fns.segmentation.networks.network import SegmentationNetwork
 from protos import pipeline_pb2, segmentation_pb2
 
 tf1 = tf.compat.v1

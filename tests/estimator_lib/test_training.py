@@ -8,7 +8,9 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 
-from estimator_lib import checking, errors, evaluation, model_fn, training
+from estimator_lib import errors, model_fn, training
+from estimator_lib.commands import check
+from estimator_lib.evaluation import evaluating
 from estimator_lib.task import IMAGE, SOURCE_ID, Task
 from protos import pipeline_pb2
 
@@ -267,7 +269,7 @@ def test_bfloat16_is_a_rewrite_of_the_session():
 def test_check_prints_the_plan(config, capsys):
     config.model.classification.num_classes = 2
     config.model.classification.backbone.name = 'mobilenet_v1'
-    checking.check(lambda _: Line(), config)
+    check.check(lambda _: Line(), config)
     said = capsys.readouterr().out
     assert 'train_input_reader: 4 examples in 1 files' in said
     assert 'epochs: 3.0' in said
@@ -282,14 +284,14 @@ def test_check_collects_all_problems(config):
     del config.eval_input_reader[1:]
     config.eval_input_reader[0].tf_record_input_reader.input_path[:] = ['/nowhere/*']
     with pytest.raises(errors.UserError) as caught:
-        checking.check(lambda _: Line(), config)
+        check.check(lambda _: Line(), config)
     said = str(caught.value)
     assert 'eror' in said and '/nowhere/*' in said and '2 problems found' in said
 
 
 def test_finish_metrics_keeps_losses_and_leaves_arrays_to_the_task():
     values = {'error': 1.0, 'loss': 2.0, 'global_step': 5, 'Loss/squared': 3.0, 'table': np.eye(2)}
-    assert evaluation.finish_metrics(Line(), values) == {
+    assert evaluating.finish_metrics(Line(), values) == {
         'error': 1.0,
         'loss': 2.0,
         'Loss/squared': 3.0,

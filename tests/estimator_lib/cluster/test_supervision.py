@@ -5,9 +5,9 @@ import socket
 import pytest
 
 from estimator_lib import errors
-from estimator_lib.cluster import ending, heartbeats, supervision
+from estimator_lib.cluster import heartbeats, job_state, supervision
 from estimator_lib.cluster.job import Job
-from estimator_lib.cluster.tf_config import Cluster
+from estimator_lib.distribution.tf_config import Cluster
 from protos import train_pb2
 
 
@@ -22,7 +22,7 @@ def job(folder, addresses, role, index=0, **fields):
     config = train_pb2.TrainConfig(num_steps=10, **fields)
     config.cluster.wait_timeout_seconds = 60
     cluster = Cluster({name: tuple(tasks) for name, tasks in addresses.items()}, role, index)
-    return Job(cluster, config, str(folder), ending.JobMarks(str(folder), config))
+    return Job(cluster, config, str(folder), job_state.JobMarks(str(folder), config))
 
 
 SERVERS = {'chief': ['a:1'], 'worker': ['b:1', 'b:2'], 'ps': ['c:1', 'c:2'], 'evaluator': ['d:1']}
@@ -145,7 +145,7 @@ def test_a_peer_that_was_started_again_is_lost(peers, clock):
     heartbeats.Heart(supervisor._job.marks.folder, 'worker:0').beat()
     supervisor.watch.look()
     supervisor._judge(clock.now)
-    with pytest.raises(ending.PeerLost, match='worker:0 has been started again'):
+    with pytest.raises(job_state.PeerLost, match='worker:0 has been started again'):
         supervisor.raise_verdict()
 
 
@@ -160,7 +160,7 @@ def test_a_peer_that_has_failed_is_lost_and_one_that_is_done_is_not(peers, clock
     heart.tell(heartbeats.ENDED, status=1)
     supervisor.watch.look()
     supervisor._judge(clock.now)
-    with pytest.raises(ending.PeerLost, match='worker:0 has ended with status 1'):
+    with pytest.raises(job_state.PeerLost, match='worker:0 has ended with status 1'):
         supervisor.raise_verdict()
 
 
@@ -170,5 +170,5 @@ def test_a_peer_whose_process_is_gone_is_lost_within_seconds(peers, clock):
     supervisor._judge(clock.now)
     assert supervisor.verdict is None
     supervisor._judge(clock.now + 5)
-    with pytest.raises(ending.PeerLost, match='takes no connections'):
+    with pytest.raises(job_state.PeerLost, match='takes no connections'):
         supervisor.raise_verdict()

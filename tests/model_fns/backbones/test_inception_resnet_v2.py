@@ -3,13 +3,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-from inception_facts import detector_variables
 
 from model_fns import layers
 from model_fns.backbones import inception_resnet_v2, registry
 from model_fns.backbones.inception_parts import Conv
 from model_fns.backbones.inception_resnet_v2 import Repeat, Residual
 from tests.model_fns.backbones import recorded_backbones
+from tests.model_fns.backbones.inception_facts import detector_variables
 
 tf1 = tf.compat.v1
 

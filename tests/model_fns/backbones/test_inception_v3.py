@@ -3,11 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-from inception_facts import detector_variables
 
 from model_fns import layers
 from model_fns.backbones import inception_v3, registry
 from tests.model_fns.backbones import recorded_backbones
+from tests.model_fns.backbones.inception_facts import detector_variables
 
 tf1 = tf.compat.v1
 

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import tensorflow as tf
-from inception_facts import layer_kinds
 
 from model_fns.backbones import inception_v4, registry
 from tests.model_fns.backbones import recorded_backbones
+from tests.model_fns.backbones.inception_facts import layer_kinds
 
 tf1 = tf.compat.v1
 

@@ -2,11 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import slow_layers
 import tensorflow as tf
 
 from model_fns.backbones import registry, resnet_blocks, resnet_v2
-from tests.model_fns.backbones import recorded_backbones
+from tests.model_fns.backbones import recorded_backbones, slow_layers
 
 tf1 = tf.compat.v1
 

@@ -4,12 +4,11 @@ import json
 
 import numpy as np
 import pytest
-import slow_layers
 import tensorflow as tf
 
 from estimator_lib import errors
 from model_fns.backbones import registry, xception
-from tests.model_fns.backbones import recorded_backbones
+from tests.model_fns.backbones import recorded_backbones, slow_layers
 
 tf1 = tf.compat.v1
 

@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Tuple
 import tensorflow as tf
 from google.protobuf import text_format
 
-from model_fns.detection.feature_extractors import extractor
+from model_fns.detection.networks.feature_extractors import extractor
 from protos import ssd_pb2
 
 tf1 = tf.compat.v1

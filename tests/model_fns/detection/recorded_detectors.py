@@ -20,8 +20,10 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 
-from model_fns.detection import anchors, box_coders, box_predictors, image_resizers
-from model_fns.detection.feature_extractors import extractor
+from model_fns.detection.boxes import anchors, box_coders
+from model_fns.detection.data import image_resizers
+from model_fns.detection.networks import box_predictors
+from model_fns.detection.networks.feature_extractors import extractor
 from protos import model_pb2, ssd_pb2
 from tests.conftest import shared_folder
 from tests.model_fns.backbones import recorded_backbones

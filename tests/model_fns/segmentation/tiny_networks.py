@@ -10,7 +10,7 @@ from google.protobuf import text_format
 
 from model_fns import layers
 from model_fns.backbones import registry
-from model_fns.segmentation import backbones, heads, network, sizes
+from model_fns.segmentation.networks import backbones, heads, network, sizes
 from protos import segmentation_pb2
 
 tf1 = tf.compat.v1

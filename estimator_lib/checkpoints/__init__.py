@@ -1,0 +1,1 @@
+"""Checkpoints: which variables come from where, and how a restore is reported."""

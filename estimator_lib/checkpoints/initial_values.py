@@ -1,0 +1,136 @@
+"""Handing a checkpoint's values to variables.
+
+Variables are set by running the initialisers that the graph has anyway with the values fed in place
+of their own. So a restore adds no operation to the graph, works in a finalized one, and for every
+kind of variable: local, on a parameter server, mirrored.
+"""
+
+from __future__ import annotations
+
+import collections
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib.checkpoints.checkpoint_files import open_checkpoint
+from estimator_lib.optimization import partitioned
+from estimator_lib.optimization.partitioned import MOVING_AVERAGE, variable_name
+
+tf1 = tf.compat.v1
+
+# A remote session takes what is fed as one message, of at most 2 GiB.
+MAX_FED_BYTES = 1 << 30
+
+# A value, and the initialisers that are to take it.
+Setting = Tuple[np.ndarray, List[tf.Operation]]
+
+
+def load_values(
+    session: tf1.Session,
+    prefix: str,
+    restore_map: Mapping[str, tf.Variable],
+    with_moving_averages: bool = False,
+    max_bytes: int = MAX_FED_BYTES,
+) -> None:
+    """Sets variables from a checkpoint.
+
+    Args:
+        session: where the variables live; its graph may be finalized.
+        prefix: the checkpoint.
+        restore_map: variables by their name in it; shapes agree.
+        with_moving_averages: let the moving averages of these variables, where the graph has any,
+            start from the same values. They would otherwise remember random ones.
+        max_bytes: how much is fed at once.
+    """
+    graph = session.graph if with_moving_averages else None
+    for portion in _portions(_settings(prefix, restore_map, graph), max_bytes):
+        initializers = [initializer for _, targets in portion for initializer in targets]
+        feed = {_start(target): value for value, targets in portion for target in targets}
+        session.run(initializers, feed)
+
+
+def init_feed_dict(prefix: str, restore_map: Mapping[str, tf.Variable]) -> Dict[tf.Tensor, Any]:
+    """What to feed the current graph's init op, so that it sets variables from a checkpoint.
+
+    That costs no run of its own, nor the drawing of random values that are then replaced. Moving
+    averages that the graph keeps of these variables start from the same values.
+
+    Args:
+        prefix: the checkpoint.
+        restore_map: variables by their name in it; shapes agree.
+
+    Returns:
+        Values by initial value tensor. Empty where feeding does not do: a variable that is to have
+        another value has the same initial value tensor, or all is too much for one run.
+    """
+    graph = tf1.get_default_graph()
+    uses = collections.Counter(
+        _start(variable.initializer).ref()
+        for variable in graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
+    )
+    feed: Dict[tf.Tensor, Any] = {}
+    for value, targets in _settings(prefix, restore_map, graph):
+        own = collections.Counter(_start(target).ref() for target in targets)
+        if any(uses[start] > count for start, count in own.items()):
+            return {}
+        feed.update(dict.fromkeys(own, value))
+    if sum(value.nbytes for value in feed.values()) > MAX_FED_BYTES:
+        return {}
+    return {start.deref(): value for start, value in feed.items()}
+
+
+def _settings(
+    prefix: str, restore_map: Mapping[str, tf.Variable], graph: Optional[tf.Graph]
+) -> Iterator[Setting]:
+    """What is to be set; with a graph, the moving averages in it as well."""
+    averages = {} if graph is None else _moving_averages(graph)
+    reader = open_checkpoint(prefix)
+    for name, variable in restore_map.items():
+        value = reader.get_tensor(name)
+        is_whole = isinstance(variable, partitioned.WholeVariable)
+        for part in variable.parts if is_whole else (variable,):
+            variables = [part]
+            if variable_name(part) in averages:
+                variables.append(averages[variable_name(part)])
+            components = [component for one in variables for component in _components(one)]
+            targets = [component.initializer for component in components]
+            yield partitioned.part_of(value, part), targets
+
+
+def _portions(settings: Iterable[Setting], max_bytes: int) -> Iterator[List[Setting]]:
+    """Settings that fit into one run: of limited size, and no tensor fed two values."""
+    portion: List[Setting] = []
+    fed, size = set(), 0
+    for value, targets in settings:
+        starts = {_start(target).ref() for target in targets}
+        if portion and (size + value.nbytes > max_bytes or fed & starts):
+            yield portion
+            portion, fed, size = [], set(), 0
+        portion.append((value, targets))
+        fed |= starts
+        size += value.nbytes
+    if portion:
+        yield portion
+
+
+def _start(initializer: tf.Operation) -> tf.Tensor:
+    """The tensor that an initialiser assigns."""
+    return initializer.inputs[1]
+
+
+def _components(variable: tf.Variable) -> Iterable[tf.Variable]:
+    """The variables that a strategy's variable consists of; itself for an ordinary one."""
+    return getattr(variable, 'values', (variable,))
+
+
+def _moving_averages(graph: tf.Graph) -> Dict[str, tf.Variable]:
+    """The moving averages that a graph keeps, by the name of the variable that they are of."""
+    ending = f'/{MOVING_AVERAGE}'
+    variables = graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
+    by_name = {variable_name(variable): variable for variable in variables}
+    return {
+        name[: -len(ending)]: variable
+        for name, variable in by_name.items()
+        if name.endswith(ending)
+    }

@@ -1,0 +1,284 @@
+"""Comparing a checkpoint with a model: what fits, what does not, as one readable table.
+
+Nothing here opens a file or builds a graph: names and shapes go in, a report comes out.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import math
+import re
+from typing import Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+
+import tensorflow as tf
+
+from estimator_lib.optimization import partitioned
+
+Shape = Tuple[int, ...]
+
+MAX_ROWS = 20
+
+# Variables that a training run keeps beside those of the model. TensorFlow names an optimizer's
+# slot after the variable that it belongs to, with the optimizer's name as the last part.
+_OF_THE_RUN = re.compile(
+    r'(^|.*/)(global_step|beta[12]_power|_CHECKPOINTABLE_OBJECT_GRAPH|save_counter'
+    r'|input_reader/.*'
+    r'|.*/(Adadelta|Adagrad|Adam|Ftrl|Momentum|RMSProp|ExponentialMovingAverage)(_\d+)?)$'
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """A variable of the model, of the checkpoint, or of both.
+
+    Attributes:
+        name: in the model; for what only the checkpoint has, there.
+        shape: in the same place as `name`.
+        checkpoint_name: what it is called in the checkpoint.
+        checkpoint_shape: its shape there; None where it is not there.
+    """
+
+    name: str
+    shape: Shape
+    checkpoint_name: str = ''
+    checkpoint_shape: Optional[Shape] = None
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers it holds."""
+        return math.prod(self.shape)
+
+
+@dataclasses.dataclass(frozen=True)
+class RestoreReport:
+    """What a restore does to each variable, and what of the checkpoint is left over.
+
+    Attributes:
+        source: the checkpoint.
+        loaded: set from the checkpoint.
+        missing: wanted, and not in the checkpoint.
+        mismatched: wanted, and of another shape there.
+        excluded: not wanted by the user's choice.
+        unused: in the checkpoint, wanted by no variable; without what belongs to the run that
+            wrote it (optimizer slots, moving averages, the global step).
+    """
+
+    source: str
+    loaded: Tuple[Entry, ...] = ()
+    missing: Tuple[Entry, ...] = ()
+    mismatched: Tuple[Entry, ...] = ()
+    excluded: Tuple[Entry, ...] = ()
+    unused: Tuple[Entry, ...] = ()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every wanted variable was loaded."""
+        return not self.missing and not self.mismatched
+
+    def table(self, max_rows: int = MAX_ROWS) -> str:
+        """Totals, then the names in each group that was not loaded, at most `max_rows` of each."""
+        groups = {
+            'loaded': self.loaded,
+            'missing in the checkpoint': self.missing,
+            'of another shape': self.mismatched,
+            'excluded': self.excluded,
+            'unused in the checkpoint': self.unused,
+        }
+        lines = [f'Restore from {self.source}']
+        totals = [('', 'variables', 'parameters')]
+        totals += [(title, *_totals(entries)) for title, entries in groups.items()]
+        lines += _aligned(totals, right=(1, 2))
+        for title, entries in list(groups.items())[1:]:
+            lines += _section(title, entries, max_rows)
+        return '\n'.join(lines)
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """How the variables of a checkpoint differ from those of a graph.
+
+    Attributes:
+        missing: in the graph only.
+        extra: in the checkpoint only.
+        mismatched: in both, of different shapes.
+    """
+
+    missing: Tuple[Entry, ...] = ()
+    extra: Tuple[Entry, ...] = ()
+    mismatched: Tuple[Entry, ...] = ()
+
+    @property
+    def any(self) -> bool:
+        """Whether they differ at all."""
+        return bool(self.missing or self.extra or self.mismatched)
+
+    def without(self, ignored: Callable[[str], bool]) -> Difference:
+        """The same, but for variables that are not minded."""
+        return Difference(
+            *(
+                tuple(entry for entry in group if not ignored(entry.name))
+                for group in (self.missing, self.extra, self.mismatched)
+            )
+        )
+
+    def table(self, max_rows: int = MAX_ROWS) -> str:
+        """The names in each group, at most `max_rows` of each."""
+        lines: List[str] = []
+        lines += _section('only in this model', self.missing, max_rows)
+        lines += _section('only in the checkpoint', self.extra, max_rows)
+        lines += _section('of another shape', self.mismatched, max_rows)
+        return '\n'.join(lines)
+
+
+def is_of_the_run(name: str, known: Iterable[str] = ()) -> bool:
+    """Whether a variable belongs to a training run rather than to the model.
+
+    Args:
+        name: of the variable, without `:0`.
+        known: all names beside it (a set or dict): what is named below another variable is a slot
+            of it, whatever the optimizer is called.
+    """
+    return bool(_OF_THE_RUN.match(name)) or name.rpartition('/')[0] in known
+
+
+def match(
+    shapes: Mapping[str, Sequence[int]],
+    restore_map: Mapping[str, tf.Variable],
+    source: str = '',
+    excluded: Callable[[str], bool] = lambda name: False,
+) -> RestoreReport:
+    """Sorts variables by whether a checkpoint can set them.
+
+    Args:
+        shapes: shape by name, of all that the checkpoint holds.
+        restore_map: the wanted variables by their name in the checkpoint.
+        source: what the checkpoint is called in the report.
+        excluded: whether a variable, by its name in the model, keeps its initial value.
+
+    Returns:
+        The report; each variable of `restore_map` is in exactly one of `loaded`, `missing`,
+        `mismatched` and `excluded`.
+    """
+    groups: Dict[str, List[Entry]] = collections.defaultdict(list)
+    for checkpoint_name, variable in restore_map.items():
+        found = shapes.get(checkpoint_name)
+        entry = Entry(
+            partitioned.variable_name(variable),
+            tuple(variable.shape.as_list()),
+            checkpoint_name,
+            None if found is None else tuple(found),
+        )
+        groups[_group_of(entry, excluded)].append(entry)
+    groups['unused'] = [
+        Entry(name, tuple(shape), name, tuple(shape))
+        for name, shape in sorted(shapes.items())
+        if name not in restore_map and not is_of_the_run(name, shapes)
+    ]
+    return RestoreReport(source, **{name: tuple(entries) for name, entries in groups.items()})
+
+
+def differences(
+    shapes: Mapping[str, Sequence[int]], variables: Mapping[str, tf.Variable]
+) -> Tuple[Difference, Difference]:
+    """How a checkpoint differs from a graph that is to resume from it.
+
+    Args:
+        shapes: shape by name, of all that the checkpoint holds.
+        variables: the graph's, by their name in the checkpoint.
+
+    Returns:
+        What differs in the model, and what in the rest: optimizer slots, moving averages, steps.
+    """
+    compared = match(shapes, variables)
+    extra = tuple(
+        Entry(name, tuple(shapes[name])) for name in sorted(shapes) if name not in variables
+    )
+    known = shapes.keys() | variables.keys()
+    everything = Difference(compared.missing, extra, compared.mismatched)
+    of_model = everything.without(lambda name: is_of_the_run(name, known))
+    return of_model, everything.without(lambda name: not is_of_the_run(name, known))
+
+
+def common_prefixes(wanted: Iterable[str], found: Iterable[str]) -> Optional[Tuple[str, str, int]]:
+    """The prefixes by which most wanted names differ from names that are there.
+
+    For wanted `Net/conv/weights` and found `Extractor/Net/conv/weights`: `('', 'Extractor/', 1)`.
+
+    Args:
+        wanted: names that were looked for.
+        found: names that are there.
+
+    Returns:
+        The prefix to take off a wanted name, the one to put before it instead, and how many wanted
+        names are then found. None when no name agrees in its last two parts.
+    """
+    by_tail: Dict[str, List[str]] = collections.defaultdict(list)
+    for name in found:
+        by_tail[_tail(name)].append(name)
+    votes: Dict[Tuple[str, str], int] = collections.Counter()
+    for name in wanted:
+        if '/' in name:
+            votes.update({_prefixes(name, other) for other in by_tail.get(_tail(name), ())})
+    if not votes:
+        return None
+    (off, on), count = max(votes.items(), key=lambda vote: (vote[1], -len(vote[0][0])))
+    return off, on, count
+
+
+def _group_of(entry: Entry, excluded: Callable[[str], bool]) -> str:
+    if excluded(entry.name):
+        return 'excluded'
+    if entry.checkpoint_shape is None:
+        return 'missing'
+    return 'loaded' if entry.checkpoint_shape == entry.shape else 'mismatched'
+
+
+def _tail(name: str) -> str:
+    return '/'.join(name.split('/')[-2:])
+
+
+def _prefixes(wanted: str, found: str) -> Tuple[str, str]:
+    """What remains of two names before the longest part that ends both."""
+    ours, theirs = wanted.split('/'), found.split('/')
+    while ours and theirs and ours[-1] == theirs[-1]:
+        ours.pop()
+        theirs.pop()
+    return ''.join(part + '/' for part in ours), ''.join(part + '/' for part in theirs)
+
+
+def _totals(entries: Sequence[Entry]) -> Tuple[str, str]:
+    return f'{len(entries):,}', f'{sum(entry.parameters for entry in entries):,}'
+
+
+def _section(title: str, entries: Sequence[Entry], max_rows: int) -> List[str]:
+    """A heading and a row for each entry; nothing when there are none."""
+    if not entries:
+        return []
+    variables, parameters = _totals(entries)
+    rows = [_row(entry) for entry in entries[:max_rows]]
+    lines = [f'{title} ({variables} variables, {parameters} parameters):', *_aligned(rows)]
+    if len(entries) > max_rows:
+        lines.append(f'  +{len(entries) - max_rows} more')
+    return lines
+
+
+def _row(entry: Entry) -> Tuple[str, ...]:
+    renamed = entry.checkpoint_name not in ('', entry.name)
+    name = f'{entry.name} (as {entry.checkpoint_name})' if renamed else entry.name
+    if entry.checkpoint_shape not in (None, entry.shape):
+        return name, f'model {list(entry.shape)}', f'checkpoint {list(entry.checkpoint_shape)}'
+    return name, str(list(entry.shape)), ''
+
+
+def _aligned(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> List[str]:
+    """Rows as lines with columns of one width, two spaces in."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return [
+        '  '
+        + '  '.join(
+            cell.rjust(width) if place in right else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths))
+        ).rstrip()
+        for row in rows
+    ]

@@ -1,0 +1,381 @@
+"""Which variables come from which checkpoint, and what of it does not fit."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Any, Dict, Mapping, Optional, Sequence
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.checkpoints import restore_report
+from estimator_lib.checkpoints.checkpoint_files import (
+    checkpoint_shapes,
+    explained_write,
+    latest_checkpoint,
+    resolve_checkpoint,
+    step_of,
+)
+from estimator_lib.checkpoints.initial_values import init_feed_dict, load_values
+from estimator_lib.checkpoints.restore_report import RestoreReport
+from estimator_lib.data.reader_state import READER_SCOPE
+from estimator_lib.optimization import moving_averages, partitioned
+from estimator_lib.optimization.partitioned import variable_name
+from protos import train_pb2
+
+tf1 = tf.compat.v1
+log = logging.getLogger('estimator_lib')
+
+
+def checkpoint_type(train_config: train_pb2.TrainConfig) -> str:
+    """What `fine_tune_checkpoint` was trained for; '' when the config does not say."""
+    if train_config.fine_tune_checkpoint_type:
+        return train_config.fine_tune_checkpoint_type
+    return 'detection' if train_config.from_detection_checkpoint else ''
+
+
+def add_scope(variables: Sequence[tf.Variable], scope: str) -> Dict[str, tf.Variable]:
+    """Variables by the names that they have in a checkpoint which puts `scope` around them."""
+    return {f'{scope}/{variable_name(variable)}': variable for variable in variables}
+
+
+def strip_scope(variables: Sequence[tf.Variable], scope: str) -> Dict[str, tf.Variable]:
+    """The variables inside `scope`, by the names that they have in a checkpoint without it."""
+    start = f'{scope}/'
+    return {
+        variable_name(variable)[len(start) :]: variable
+        for variable in variables
+        if variable_name(variable).startswith(start)
+    }
+
+
+def fine_tune_report(
+    train_config: train_pb2.TrainConfig,
+    restore_map: Mapping[str, tf.Variable],
+    last_layer_scopes: Sequence[str] = (),
+) -> RestoreReport:
+    """What `train_config.fine_tune_checkpoint` sets of the wanted variables.
+
+    A variable of another shape than the checkpoint's keeps its initial value, and the report lists
+    it with both shapes. That is an error only where `ignore_missing_variables` is off, and not in
+    the last layers even then: their shapes follow the classes.
+
+    Args:
+        train_config: names the checkpoint, and what is not to be taken from it.
+        restore_map: the wanted variables by their name in the checkpoint.
+        last_layer_scopes: name parts of the task's last layers.
+
+    Raises:
+        errors.CheckpointError: there is no such checkpoint; nothing of it fits; or not everything
+            does, and `ignore_missing_variables` is off.
+    """
+    field = 'train_config.fine_tune_checkpoint'
+    prefix = resolve_checkpoint(train_config.fine_tune_checkpoint, field)
+    shapes = checkpoint_shapes(prefix)
+    scopes = tuple(train_config.checkpoint_exclude_scopes)
+    parts = () if train_config.initialize_last_layer else tuple(last_layer_scopes)
+
+    def excluded(name: str) -> bool:
+        return name.startswith(scopes) or any(part in name for part in parts)
+
+    report = restore_report.match(shapes, restore_map, prefix, excluded)
+    _warn_of_idle_scopes(scopes, [entry.name for entry in report.excluded], restore_map)
+    if not report.loaded:
+        raise errors.CheckpointError(f'{field}: {_nothing_matched(report, shapes)}')
+    if not train_config.ignore_missing_variables:
+        _require_complete(report, field, last_layer_scopes)
+    return report
+
+
+def fine_tune_start(
+    train_config: train_pb2.TrainConfig,
+    restore_map: Mapping[str, tf.Variable],
+    last_layer_scopes: Sequence[str] = (),
+    model_dir: Optional[str] = None,
+) -> Dict[str, Any]:
+    """How a run starts from `train_config.fine_tune_checkpoint`: arguments for a `Scaffold`.
+
+    Call it when the whole graph is built, so that moving averages start from the restored values
+    as well; they would otherwise remember random ones.
+
+    Args:
+        train_config: as in `fine_tune_report`.
+        restore_map: as in `fine_tune_report`.
+        last_layer_scopes: as in `fine_tune_report`.
+        model_dir: a checkpoint in it wins: the run resumes.
+
+    Returns:
+        `init_fn` and, where it can be used, `init_feed_dict`, after logging the report. Empty where
+        there is nothing to restore: no checkpoint is named, the run resumes, or this is not the
+        first of several replicas of one graph (whose `init_fn` sets the variables of all).
+
+    Raises:
+        errors.CheckpointError: see `fine_tune_report`.
+    """
+    if not train_config.fine_tune_checkpoint or not _is_first_replica():
+        return {}
+    resumed = latest_checkpoint(model_dir) if model_dir else None
+    if resumed is not None:
+        log.info('resuming from %s; fine_tune_checkpoint is not read', resumed)
+        return {}
+    report = fine_tune_report(train_config, restore_map, last_layer_scopes)
+    log.log(logging.INFO if report.is_complete else logging.WARNING, '%s', report.table())
+    wanted = {entry.checkpoint_name: restore_map[entry.checkpoint_name] for entry in report.loaded}
+    # A strategy's Scaffold takes no init_feed_dict.
+    fed = {} if tf.distribute.has_strategy() else init_feed_dict(report.source, wanted)
+
+    def init_fn(scaffold: tf1.train.Scaffold, session: tf1.Session) -> None:
+        del scaffold
+        if fed:
+            fed.clear()  # Just used; a session that is made anew before the first save reads again.
+        else:
+            load_values(session, report.source, wanted, with_moving_averages=True)
+
+    start: Dict[str, Any] = {'init_fn': tf.autograph.experimental.do_not_convert(init_fn)}
+    return {**start, 'init_feed_dict': fed} if fed else start
+
+
+def require_fit(prefix: str, variables: Mapping[str, tf.Variable]) -> None:
+    """Refuses a checkpoint that lacks variables, or has them in another shape.
+
+    What else it holds does not matter.
+
+    Args:
+        prefix: the checkpoint.
+        variables: what is needed, by its name in the checkpoint.
+
+    Raises:
+        errors.CheckpointError: the message has a table of what differs.
+    """
+    shapes = checkpoint_shapes(prefix)
+    found = restore_report.match(shapes, variables, prefix)
+    if not found.is_complete:
+        raise errors.CheckpointError(
+            f'{prefix} is not a checkpoint of this model.{_object_based(shapes)}\n{found.table()}'
+        )
+
+
+def check_model_dir(
+    model_dir: str, variables: Sequence[tf.Variable], complete: bool = True, hint: str = ''
+) -> None:
+    """Refuses to resume from the checkpoint of another model or another optimizer.
+
+    Args:
+        model_dir: need not exist, or hold a checkpoint.
+        variables: of the graph that is to resume.
+        complete: whether these are all that the graph has; False for those of the model alone,
+            without optimizer slots and the global step.
+        hint: what the caller knows of the model that the folder belongs to; ends the message.
+
+    Raises:
+        errors.CheckpointError: the message has a table of what differs.
+    """
+    prefix = latest_checkpoint(model_dir)
+    if prefix is None:
+        return
+    wanted = {variable_name(variable): variable for variable in partitioned.whole(variables)}
+    of_model, of_run = restore_report.differences(checkpoint_shapes(prefix), wanted)
+    of_run = of_run.without(_is_reader_position)
+    advice = (
+        'Use another model_dir (there, train_config.fine_tune_checkpoint can name this checkpoint).'
+    )
+    ending = f' {hint}' if hint else ''
+    if of_model.any:
+        raise errors.CheckpointError(
+            f'model_dir {model_dir} belongs to another model: its latest checkpoint is {prefix}. '
+            f'{advice}{ending}\n{of_model.table()}'
+        )
+    if complete and (of_run.missing or of_run.mismatched):
+        raise errors.CheckpointError(
+            f'model_dir {model_dir} cannot be resumed: its latest checkpoint, {prefix}, is of the '
+            'same model, but of a run with another optimizer. '
+            f'{advice}{ending}\n{of_run.table()}'
+        )
+    if complete and of_run.extra:
+        log.info('%s holds %d variables that this run does not keep', prefix, len(of_run.extra))
+
+
+def create_saver(keep_max: int, keep_every_n_hours: float) -> tf1.train.Saver:
+    """The one `Saver` of a training graph: of all its variables, sharded over its devices.
+
+    Args:
+        keep_max: how many of the latest checkpoints stay; 0 for all.
+        keep_every_n_hours: beyond those, one for each such time stays.
+    """
+    return _ResumingSaver(
+        sharded=True,
+        max_to_keep=keep_max,
+        keep_checkpoint_every_n_hours=keep_every_n_hours,
+        defer_build=True,
+        save_relative_paths=True,
+    )
+
+
+def always_ready() -> Dict[str, tf.Tensor]:
+    """What a `Scaffold` of a process on its own asks to know whether its variables have values.
+
+    They have: the process has set or restored all of them itself, and a checkpoint that lacks one
+    is refused when it is restored. The default, an op for each variable to ask and a preparation of
+    the graph for each of two questions, takes half a second of each start of a detector.
+
+    Returns:
+        `ready_op` and `ready_for_local_init_op`: string [0], the names of variables without value.
+    """
+    nothing = tf.constant([], tf.string, [0], name='variables_without_value')
+    return {'ready_op': nothing, 'ready_for_local_init_op': nothing}
+
+
+def create_inference_saver(use_moving_averages: bool = False) -> tf1.train.Saver:
+    """The `Saver` of an evaluation or inference graph.
+
+    It reads the model's variables, and the global step where the checkpoint has one: those of other
+    programs need not, nor have optimizer slots.
+
+    Args:
+        use_moving_averages: read the averages of the variables that have one.
+    """
+    saver = _InferenceSaver(defer_build=True)
+    saver.use_moving_averages = use_moving_averages
+    return saver
+
+
+class _InferenceSaver(tf1.train.Saver):
+    use_moving_averages = False
+
+    def restore(self, sess: tf1.Session, save_path: str) -> None:
+        shapes = checkpoint_shapes(save_path)
+        variables = sess.graph.get_collection(tf1.GraphKeys.MODEL_VARIABLES)
+        wanted = {variable_name(variable): variable for variable in variables}
+        if self.use_moving_averages:
+            wanted = moving_averages.variables_to_restore(variables, shapes)
+        require_fit(save_path, wanted)
+        loaded = {variable.ref() for variable in wanted.values()}
+        for variable in sess.graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES):
+            if variable.ref() in loaded:
+                continue
+            if variable_name(variable) in shapes:
+                wanted[variable_name(variable)] = variable
+            else:
+                sess.run(variable.initializer)
+        load_values(sess, save_path, wanted)
+
+
+class _ResumingSaver(tf1.train.Saver):
+    """A `Saver` that resumes also where other readers wrote the checkpoint.
+
+    With another number of workers or of inputs, the positions of readers have other names or
+    shapes; those readers then start from the beginning.
+
+    Nothing is restored into parameter servers that are ahead of the checkpoint: a chief that was
+    started again takes over what the workers have done meanwhile. And a checkpoint that cannot be
+    written is a `CheckpointError`, not a node's.
+    """
+
+    def save(self, sess: tf1.Session, save_path: str, *args: Any, **options: Any) -> Optional[str]:
+        with explained_write(os.path.dirname(save_path)):
+            return super().save(sess, save_path, *args, **options)
+
+    def restore(self, sess: tf1.Session, save_path: str) -> None:
+        live = _live_step(sess)
+        if live is not None and live >= step_of(save_path):
+            log.info('the parameter servers are at step %d: nothing to restore', live)
+            return
+        variables = partitioned.whole(sess.graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES))
+        by_name = {variable_name(variable): variable for variable in variables}
+        report = restore_report.match(checkpoint_shapes(save_path), by_name)
+        anew = [entry.name for entry in report.missing + report.mismatched]
+        if not anew or not all(map(_is_reader_position, anew)):
+            super().restore(sess, save_path)
+            return
+        log.warning('other inputs or workers than in %s: %s start anew', save_path, anew)
+        sess.run([by_name[name].initializer for name in anew])
+        loaded = {entry.checkpoint_name: by_name[entry.name] for entry in report.loaded}
+        load_values(sess, save_path, loaded)
+
+
+def _live_step(session: tf1.Session) -> Optional[int]:
+    """The global step of parameter servers all of whose variables have values; else None."""
+    graph = session.graph
+    step = tf1.train.get_global_step(graph)
+    questions = graph.get_collection(tf1.GraphKeys.READY_OP)
+    if step is None or '/job:ps' not in step.device or not questions:
+        return None
+    return None if len(session.run(questions[0])) else int(session.run(step))
+
+
+def _is_reader_position(name: str) -> bool:
+    return name.startswith(f'{READER_SCOPE}/')
+
+
+def _is_first_replica() -> bool:
+    context = tf.distribute.get_replica_context()
+    if context is None or context.num_replicas_in_sync == 1:
+        return True
+    return int(tf.get_static_value(context.replica_id_in_sync_group) or 0) == 0
+
+
+def _warn_of_idle_scopes(
+    scopes: Sequence[str], excluded: Sequence[str], restore_map: Mapping[str, tf.Variable]
+) -> None:
+    known = {variable_name(one).rpartition('/')[0] for one in restore_map.values()}
+    for scope in scopes:
+        if not any(name.startswith(scope) for name in excluded):
+            log.warning(
+                'train_config.checkpoint_exclude_scopes: nothing that would be restored starts '
+                'with %r%s',
+                scope,
+                errors.did_you_mean(scope, known),
+            )
+
+
+def _require_complete(report: RestoreReport, field: str, last_layer_scopes: Sequence[str]) -> None:
+    refused = report.missing + tuple(
+        entry
+        for entry in report.mismatched
+        if not any(part in entry.name for part in last_layer_scopes)
+    )
+    if refused:
+        raise errors.CheckpointError(
+            f'{field}: {len(refused)} variables of the model are missing in {report.source} or of '
+            'another shape there, and train_config.ignore_missing_variables is off.\n'
+            f'{report.table()}'
+        )
+
+
+def _nothing_matched(report: RestoreReport, shapes: Mapping[str, Sequence[int]]) -> str:
+    """The message about a checkpoint of which nothing is restored."""
+    wanted = [entry.checkpoint_name for entry in report.missing + report.mismatched]
+    if not wanted:
+        return (
+            f'nothing is left to restore from {report.source}: all {len(report.excluded)} '
+            'variables are excluded (checkpoint_exclude_scopes, initialize_last_layer).'
+        )
+    found = [name for name in sorted(shapes) if not restore_report.is_of_the_run(name, shapes)]
+    lines = [
+        f'nothing in {report.source} fits the model.{_object_based(shapes)}',
+        f'  looked for: {_examples(wanted)}',
+        f'  it holds:   {_examples(found or sorted(shapes))}',
+    ]
+    prefixes = restore_report.common_prefixes(wanted, found)
+    if prefixes is not None:
+        off, on, count = prefixes
+        lines.append(
+            f'  {count} of the {len(wanted)} names are there with {on!r} in place of {off!r} at '
+            'their start: is train_config.fine_tune_checkpoint_type right?'
+        )
+    return '\n'.join(lines)
+
+
+def _examples(names: Sequence[str], count: int = 3) -> str:
+    more = f', ... ({len(names)})' if len(names) > count else ''
+    return ', '.join(names[:count]) + more
+
+
+def _object_based(shapes: Mapping[str, Sequence[int]]) -> str:
+    if any('/.ATTRIBUTES/' in name for name in shapes):
+        return (
+            ' It is an object-based checkpoint of TensorFlow 2, which names variables by the '
+            'Python objects that held them; checkpoints that name them by scope can be read.'
+        )
+    return ''

@@ -1,0 +1,157 @@
+"""How the trainers of a cluster stop after the same step.
+
+Where trainers wait for each other (collectives, synchronised gradients) one that leaves alone makes
+the others hang. So any of them may ask for the end, the chief answers with a step that none has
+reached yet, and all stop there; the two messages are files in a folder that all of them see.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+import uuid
+from typing import Any, Callable, Mapping, Optional, Tuple
+
+import tensorflow as tf
+
+from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.hooks import global_steps, preemption
+
+# The reason whose end is that of a process that was told to end, on every task.
+PREEMPTION = 'preemption'
+
+
+class StopAgreement:
+    """The request to stop, and the chief's answer.
+
+    Args:
+        folder: a folder that all trainers see.
+        is_chief: whether this task answers.
+    """
+
+    def __init__(self, folder: str, is_chief: bool):
+        self.is_chief = is_chief
+        self._request = os.path.join(folder, 'stop_request.json')
+        self._answer = os.path.join(folder, 'stop_at.json')
+        self._leftover: Optional[Mapping[str, Any]] = None
+
+    def begin(self) -> None:
+        """Forgets what an earlier run has left."""
+        if not self.is_chief:
+            self._leftover = _read(self._answer)
+            return
+        for path in (self._request, self._answer):
+            if tf.io.gfile.exists(path):
+                tf.io.gfile.remove(path)
+
+    def ask(self, reason: str) -> None:
+        """Any task: asks for the end."""
+        checkpoint_files.write_atomically(self._request, json.dumps({'reason': reason}))
+
+    def asked(self) -> Optional[str]:
+        """The chief: the reason that a task has given for the end; None before one has."""
+        request = _read(self._request)
+        return request['reason'] if request else None
+
+    def answer(self, step: int, reason: str) -> None:
+        """The chief: says after which step all stop."""
+        answer = {'step': step, 'reason': reason, 'id': uuid.uuid4().hex}
+        checkpoint_files.write_atomically(self._answer, json.dumps(answer))
+
+    def agreed(self) -> Optional[Tuple[int, str]]:
+        """Step and reason; None before the chief has answered."""
+        answer = _read(self._answer)
+        if answer is None or answer == self._leftover:
+            return None
+        return answer['step'], answer['reason']
+
+
+class AgreedStopHook(preemption.PreemptionHook):
+    """Stops this trainer when all do; in a cluster it takes the place of `PreemptionHook`.
+
+    Args:
+        agreement: on the step.
+        reasons: whether to stop after a step, by reason; asked every so often, beside whether this
+            process has been told to end.
+        every_n_seconds: between two looks at reasons and files.
+        margin_seconds: how far in the future the chief puts the last step, in time; more than it
+            takes for all others to look.
+        nobody_answers: whether the chief is gone; who is not the chief then stops at once.
+    """
+
+    def __init__(
+        self,
+        agreement: StopAgreement,
+        reasons: Optional[Mapping[str, Callable[[int], bool]]] = None,
+        *,
+        every_n_seconds: float = 0.5,
+        margin_seconds: float = 2.0,
+        nobody_answers: Callable[[], bool] = lambda: False,
+    ):
+        self._nobody_answers = nobody_answers
+        self._agreement = agreement
+        self._reasons = {PREEMPTION: lambda step: preemption.requested(), **(reasons or {})}
+        self._every_n_seconds = every_n_seconds
+        self._margin_seconds = margin_seconds
+        self._agreed: Optional[Tuple[int, str]] = None
+        self._has_asked = False
+
+    @property
+    def reason(self) -> Optional[str]:
+        """Why all have agreed to stop; None while they have not."""
+        return None if self._agreed is None else self._agreed[1]
+
+    def begin(self) -> None:
+        """Finds the global step; forgets what an earlier run has left."""
+        self._global_step = tf.compat.v1.train.get_global_step()
+        self._agreement.begin()
+
+    def after_create_session(self, session: tf.compat.v1.Session, coord: Any) -> None:
+        """Finds where the session starts."""
+        super().after_create_session(session, coord)
+        self._step = self._first_step = int(session.run(self._global_step))
+        self._first_time = self._next_look = time.monotonic()
+
+    def before_run(self, run_context: Any) -> tf.estimator.SessionRunArgs:
+        """Fetches the global step."""
+        del run_context
+        return tf.estimator.SessionRunArgs(self._global_step)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Looks, asks, answers, and stops after the agreed step."""
+        self._step = global_steps.step_after_run(int(run_values.results), self._step)
+        if self._agreed is None and time.monotonic() >= self._next_look:
+            self._next_look = time.monotonic() + self._every_n_seconds
+            self._look()
+        if self._agreed is not None and self._step >= self._agreed[0]:
+            if self._agreed[1] == PREEMPTION:
+                preemption.request()
+            run_context.request_stop()
+
+    def _look(self) -> None:
+        reason = next((name for name, wants in self._reasons.items() if wants(self._step)), None)
+        if self._agreement.is_chief:
+            reason = reason or self._agreement.asked()
+            if reason is not None:
+                self._agreement.answer(self._step + self._margin_steps(), reason)
+        elif reason is not None and not self._has_asked:
+            self._has_asked = True
+            self._agreement.ask(reason)
+        self._agreed = self._agreement.agreed()
+        if self._agreed is None and self._has_asked and self._nobody_answers():
+            self._agreed = self._step, reason or PREEMPTION
+
+    def _margin_steps(self) -> int:
+        seconds = max(1e-3, time.monotonic() - self._first_time)
+        rate = (self._step - self._first_step) / seconds
+        return 1 + math.ceil(rate * self._margin_seconds)
+
+
+def _read(path: str) -> Optional[Mapping[str, Any]]:
+    try:
+        with tf.io.gfile.GFile(path) as file:
+            return json.load(file)
+    except tf.errors.NotFoundError:
+        return None

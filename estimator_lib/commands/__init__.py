@@ -1,0 +1,1 @@
+"""What the modes `check` and `predict` of the front door do."""

@@ -1,0 +1,217 @@
+"""`--mode=check`: what a run would do, and everything that is wrong with what it was given."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from typing import Callable, Iterator, List, Optional
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib import config as config_lib
+from estimator_lib import distribution, errors, model_fn, training
+from estimator_lib.checkpoints import checkpoint_files, restoring
+from estimator_lib.data import inputs
+from estimator_lib.optimization import gradients, optimize_loss
+from estimator_lib.task import Task
+from protos import pipeline_pb2
+
+tf1 = tf.compat.v1
+log = logging.getLogger('estimator_lib')
+
+# Copies of every trained parameter that a training step holds beside it: the gradient, and what
+# optimizers remember.
+_SLOTS = {
+    'rms_prop_optimizer': 2,
+    'momentum_optimizer': 1,
+    'adam_optimizer': 2,
+    'sgd_optimizer': 0,
+    'adagrad_optimizer': 1,
+    'adadelta_optimizer': 2,
+    'ftrl_optimizer': 2,
+}
+_SAMPLE = 64  # records of each source that are looked at without `check_all`
+
+
+class _Problems:
+    """Collects what is wrong, so that one look finds all of it."""
+
+    def __init__(self) -> None:
+        self.messages: List[str] = []
+
+    @contextlib.contextmanager
+    def collecting(self) -> Iterator[None]:
+        try:
+            yield
+        except errors.UserError as error:
+            self.messages.append(str(error))
+
+
+def check(
+    build_task: Callable[[pipeline_pb2.TrainEvalPipelineConfig], Task],
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    model_dir: Optional[str] = None,
+    check_all: bool = False,
+) -> None:
+    """Looks at config, data, label map and checkpoint; prints what a run would do.
+
+    Args:
+        build_task: makes the task of a config.
+        config: what would be run.
+        model_dir: where it would be run; None when that is open.
+        check_all: look at every record, not a sample.
+
+    Raises:
+        errors.UserError: with every problem that was found, a line each.
+    """
+    problems = _Problems()
+    task = None
+    with problems.collecting():
+        config_lib.validate(config)
+    with problems.collecting():
+        task = build_task(config)
+    if task is not None:
+        with problems.collecting():
+            training.check_metric_names(task, config)
+        with problems.collecting():
+            task.check_evaluation()
+        _check_data(task, config, check_all, problems)
+        with problems.collecting():
+            _print_lines(_plan_lines(config))
+        with problems.collecting():
+            _print_lines(_schedule_lines(config))
+            _print_lines(_model_lines(task, config, model_dir))
+    if problems.messages:
+        count = len(problems.messages)
+        raise errors.UserError(
+            f'{count} problem{"s" if count > 1 else ""} found:\n' + '\n'.join(problems.messages)
+        )
+    print('no problem found')
+
+
+def _check_data(
+    task: Task,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    check_all: bool,
+    problems: _Problems,
+) -> None:
+    """Counts and inspects the records of each reader."""
+    readers = [('train_input_reader', config.train_input_reader)] + [
+        (f'eval_input_reader[{index}]', reader)
+        for index, reader in enumerate(config.eval_input_reader)
+    ]
+    for name, reader in readers:
+        with problems.collecting():
+            paths = inputs.input_files(reader)
+            count = inputs.count_records(paths)
+            looked_at = count if check_all else min(count, _SAMPLE * len(paths))
+            print(f'{name}: {count} examples in {len(paths)} files, {looked_at} looked at')
+            for problem in inputs.inspect_records(task, reader, check_all=check_all):
+                problems.messages.append(f'{name}: {problem}')
+
+
+def _plan_lines(config: pipeline_pb2.TrainEvalPipelineConfig) -> List[str]:
+    """Who shares the work, as this process would as a task of the cluster of `TF_CONFIG`."""
+    plan = distribution.create_plan(config, distribution.read_tf_config())
+    shares = max(plan.num_trainers, plan.num_replicas)
+    line = f'training uses {plan.mode.value}'
+    if shares > 1:
+        line += f': {shares} replicas, {plan.examples_per_step} examples a step'
+    idle = distribution.idle_fields(plan, config.train_config)
+    return [line, *(f'{field} has no effect' for field in idle)]
+
+
+def _schedule_lines(config: pipeline_pb2.TrainEvalPipelineConfig) -> List[str]:
+    """Steps, epochs, checkpoints, evaluations."""
+    train_config = config.train_config
+    steps = train_config.num_steps
+    lines = [f'steps: {steps or "no limit"}, of {train_config.batch_size} examples']
+    with contextlib.suppress(errors.UserError):
+        count = inputs.count_records(inputs.input_files(config.train_input_reader))
+        if steps and count:
+            lines.append(f'epochs: {steps * train_config.batch_size / count:.1f}')
+    saves = train_config.checkpoints
+    if saves.WhichOneof('cadence') == 'save_every_n_steps':
+        cadence = f'every {saves.save_every_n_steps} steps'
+    else:
+        seconds = saves.save_every_n_seconds or training.DEFAULT_SAVE_SECONDS
+        cadence = f'every {seconds} seconds'
+    lines.append(f'checkpoints: {cadence}, the last {saves.keep_max or "all"} stay')
+    schedule = config.eval_config.schedule
+    if not (schedule.enabled and config.eval_input_reader):
+        lines.append('evaluations: none')
+    else:
+        lines.append(
+            f'evaluations: of each checkpoint after {schedule.start_delay_seconds} s, at least '
+            f'{schedule.throttle_seconds} s and {schedule.throttle_steps} steps apart'
+        )
+    return lines
+
+
+def _model_lines(
+    task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, model_dir: Optional[str]
+) -> List[str]:
+    """Parameters, memory, what is restored and what is frozen, from the training graph."""
+    with tf.Graph().as_default() as graph:
+        tf1.train.create_global_step()
+        features, labels = training.train_input_fn(task, config)()
+        features, _ = inputs.pop_reader_state(features)
+        predictions = task.predict(features, tf.estimator.ModeKeys.TRAIN)
+        model_fn.compute_losses(task, config, predictions, features, labels)
+        variables = tf1.get_collection(tf1.GraphKeys.MODEL_VARIABLES)
+        policy = gradients.GradientPolicy.from_config(config.train_config, task.last_layer_scopes())
+        trained = optimize_loss.select_variables(None, policy)
+        activations = _activation_bytes(graph, config.train_config.batch_size)
+        lines = [
+            f'parameters: {_parameters(variables):,} in {len(variables)} variables, '
+            f'{_parameters(trained):,} in {len(trained)} trained',
+            'memory: about '
+            f'{_memory_bytes(config, variables, trained, activations) / 2**20:,.0f} MiB',
+        ]
+        if model_dir:
+            restoring.check_model_dir(model_dir, variables, complete=False)
+            step = checkpoint_files.latest_step(model_dir)
+            lines.append(f'model_dir: {"resumes from step " + str(step) if step else "new"}')
+        if config.train_config.fine_tune_checkpoint:
+            report = restoring.fine_tune_report(
+                config.train_config,
+                task.restore_map(variables, restoring.checkpoint_type(config.train_config)),
+                task.last_layer_scopes(),
+            )
+            lines.append(report.table())
+        return lines
+
+
+def _memory_bytes(
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    variables: List[tf.Variable],
+    trained: List[tf.Variable],
+    activations: int,
+) -> int:
+    """Weights, gradients, optimizer slots, and the activations that gradients need."""
+    slots = _SLOTS.get(config.train_config.optimizer.WhichOneof('optimizer'), 1)
+    slots += config.train_config.optimizer.use_moving_average
+    return 4 * (_parameters(variables) + (1 + slots) * _parameters(trained)) + activations
+
+
+def _activation_bytes(graph: tf.Graph, batch_size: int) -> int:
+    """Bytes of everything that the forward pass computes for one batch."""
+    total = 0
+    for operation in graph.get_operations():
+        for output in operation.outputs:
+            shape = output.shape
+            if shape.rank is None or shape.rank < 2 or not output.dtype.is_floating:
+                continue
+            sizes = [batch_size if size is None else size for size in shape.as_list()]
+            if sizes[0] == batch_size:
+                total += int(np.prod(sizes)) * output.dtype.size
+    return total
+
+
+def _parameters(variables: List[tf.Variable]) -> int:
+    return sum(variable.shape.num_elements() for variable in variables)
+
+
+def _print_lines(lines: List[str]) -> None:
+    print('\n'.join(lines))

@@ -1,0 +1,35 @@
+"""Pipeline configs: read, overridden, validated and saved.
+
+    config = load_pipeline_config('pipeline.config', settings=['train_config.batch_size=8'])
+    for warning in validate(config):
+        ...
+    save_pipeline_config(config, model_dir)
+
+Nothing here builds a graph.
+"""
+
+from estimator_lib.config.loading import (
+    PIPELINE_CONFIG_NAME,
+    PipelineConfig,
+    apply_overrides,
+    apply_settings,
+    load_pipeline_config,
+    merge_pipeline_configs,
+    parse_pipeline_config,
+    save_pipeline_config,
+    saved_pipeline_config,
+    validate,
+)
+
+__all__ = [
+    'PIPELINE_CONFIG_NAME',
+    'PipelineConfig',
+    'apply_overrides',
+    'apply_settings',
+    'load_pipeline_config',
+    'merge_pipeline_configs',
+    'parse_pipeline_config',
+    'save_pipeline_config',
+    'saved_pipeline_config',
+    'validate',
+]

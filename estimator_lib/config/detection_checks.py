@@ -1,0 +1,261 @@
+"""What is wrong with the config of a single-shot detector: parts that do not fit each other.
+
+What single messages must have is in `config_parts`, what numbers may be in `config_ranges`.
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, Mapping, Tuple
+
+from estimator_lib.config.ranges import SHARE
+from estimator_lib.config.support import Problem
+from protos import (
+    anchors_pb2,
+    box_predictors_pb2,
+    image_resizer_pb2,
+    losses_pb2,
+    pipeline_pb2,
+    post_processing_pb2,
+    ssd_pb2,
+)
+
+_WHERE = 'model.ssd'
+
+# Numbers in the code of a box, by coder.
+_CODE_SIZES: Mapping[str, int] = {
+    'faster_rcnn_box_coder': 4,
+    'mean_stddev_box_coder': 4,
+    'square_box_coder': 3,
+}
+_REDUCED = 3  # anchors of a cell of the first map, where they are reduced
+
+
+def check_ssd(config: ssd_pb2.Ssd) -> Iterator[Problem]:
+    """What is wrong with `model.ssd`, beside what single messages are checked for.
+
+    Args:
+        config: the message.
+    """
+    yield from _resizer(f'{_WHERE}.image_resizer', config.image_resizer)
+    yield from _matcher(f'{_WHERE}.matcher.argmax_matcher', config)
+    yield from _anchors(f'{_WHERE}.anchor_generator', config)
+    yield from _predictor(f'{_WHERE}.box_predictor', config)
+    yield from _loss(f'{_WHERE}.loss', config.loss)
+    yield from _suppression(f'{_WHERE}.post_processing', config.post_processing)
+
+
+def doubts(config: pipeline_pb2.TrainEvalPipelineConfig) -> Iterator[str]:
+    """What is allowed of a detector, and probably not meant."""
+    path = _in_pixels(config.model.ssd.anchor_generator)
+    if path:
+        yield f'{path}: anchors are in pixels, and boxes are shares of the image: none will match.'
+    reader = config.train_input_reader
+    for field in ('load_instance_masks', 'num_keypoints'):
+        if getattr(reader, field):
+            yield (
+                f'train_input_reader.{field} is for pictures of the groundtruth only: '
+                'model.ssd does not learn from it.'
+            )
+    names = config.eval_config.metrics_set or ['coco_detection_metrics']
+    for needed, fields in _ONLY_WITH.items():
+        for field in fields:
+            is_set = field in {set_field.name for set_field, _ in config.eval_config.ListFields()}
+            if is_set and needed not in names:
+                yield f'eval_config.{field} has no effect without {needed} in metrics_set.'
+    train_config = config.train_config
+    if train_config.load_all_detection_checkpoint_vars and train_config.fine_tune_checkpoint:
+        kind = train_config.fine_tune_checkpoint_type
+        if not (kind == 'detection' or (not kind and train_config.from_detection_checkpoint)):
+            yield (
+                'train_config.load_all_detection_checkpoint_vars has no effect with a '
+                'fine_tune_checkpoint_type that is not "detection".'
+            )
+
+
+# Fields of `eval_config` that one set of metrics alone looks at.
+_ONLY_WITH: Mapping[str, Tuple[str, ...]] = {
+    'precision_at_recall_detection_metrics': ('recall_lower_bound', 'recall_upper_bound'),
+    'coco_detection_metrics': ('all_metrics_per_category', 'super_categories'),
+}
+
+
+def _resizer(path: str, config: image_resizer_pb2.ImageResizer) -> Iterator[Problem]:
+    kind = config.WhichOneof('image_resizer_oneof')
+    keeping = config.keep_aspect_ratio_resizer
+    if kind not in (None, 'fixed_shape_resizer') and not keeping.pad_to_max_dimension:
+        yield Problem(
+            f'{path}.{kind}',
+            'inputs of several sizes; expected fixed_shape_resizer, or keep_aspect_ratio_resizer '
+            'with pad_to_max_dimension: true.',
+        )
+    values, channels = len(keeping.per_channel_pad_value), 1 if keeping.convert_to_grayscale else 3
+    if values not in (0, channels):
+        yield Problem(
+            f'{path}.{kind}.per_channel_pad_value',
+            f'{values} values; expected {channels}, or none.',
+        )
+
+
+def _matcher(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
+    matcher = config.matcher.argmax_matcher
+    if not config.matcher.HasField('argmax_matcher') or matcher.ignore_thresholds:
+        return
+    matched, unmatched = matcher.matched_threshold, matcher.unmatched_threshold
+    if not config.similarity_calculator.HasField('neg_sq_dist_similarity'):
+        for field in ('matched_threshold', 'unmatched_threshold'):
+            value = getattr(matcher, field)
+            if not SHARE.holds(value):
+                yield Problem(f'{path}.{field}', f'{value:g}; expected {SHARE}.')
+    if unmatched > matched:
+        yield Problem(
+            f'{path}.unmatched_threshold',
+            f'{unmatched:g}; expected at most {matched:g}, matched_threshold.',
+        )
+    if unmatched == matched and not matcher.negatives_lower_than_unmatched:
+        yield Problem(
+            f'{path}.negatives_lower_than_unmatched',
+            'false, but with equal thresholds no anchor is between them; expected true.',
+        )
+
+
+def _anchors(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
+    generator = config.anchor_generator
+    if generator.HasField('ssd_anchor_generator'):
+        yield from _ssd_anchors(f'{path}.ssd_anchor_generator', generator.ssd_anchor_generator)
+        yield from _equal_counts(f'{path}.ssd_anchor_generator', config)
+    for index, grid in enumerate(generator.flexible_grid_anchor_generator.anchor_grid):
+        sizes, ratios = len(grid.base_sizes), len(grid.aspect_ratios)
+        if sizes != ratios:
+            yield Problem(
+                f'{path}.flexible_grid_anchor_generator.anchor_grid.{index}.aspect_ratios',
+                f'{ratios} values; expected {sizes}, one for each of base_sizes.',
+            )
+    extractor = config.feature_extractor
+    if generator.HasField('multiscale_anchor_generator') and extractor.HasField('fpn'):
+        anchors = generator.multiscale_anchor_generator
+        for field in ('min_level', 'max_level'):
+            level, expected = getattr(anchors, field), getattr(extractor.fpn, field)
+            if level != expected:
+                yield Problem(
+                    f'{path}.multiscale_anchor_generator.{field}',
+                    f'{level}; expected {expected}, that of feature_extractor.fpn.',
+                )
+
+
+def _num_layers(config: anchors_pb2.SsdAnchorGenerator) -> int:
+    return len(config.scales) or config.num_layers
+
+
+def _ssd_anchors(path: str, config: anchors_pb2.SsdAnchorGenerator) -> Iterator[Problem]:
+    """Lists of one value for each feature map."""
+    layers = _num_layers(config)
+    if config.HasField('num_layers') and config.num_layers != layers:
+        yield Problem(
+            f'{path}.scales', f'{layers} values; expected {config.num_layers}, num_layers.'
+        )
+    for field in ('height_stride', 'width_stride', 'height_offset', 'width_offset'):
+        count = len(getattr(config, field))
+        other = (
+            field.replace('height', 'width')
+            if 'height' in field
+            else field.replace('width', 'height')
+        )
+        if count not in (0, layers) or (not count and getattr(config, other)):
+            yield Problem(
+                f'{path}.{field}', f'{count} values; expected {layers}, one for each feature map.'
+            )
+
+
+def _equal_counts(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
+    """What a head that all feature maps share needs."""
+    generator = config.anchor_generator.ssd_anchor_generator
+    shared = config.box_predictor.HasField('weight_shared_convolutional_box_predictor')
+    count = len(generator.aspect_ratios) + (generator.interpolated_scale_aspect_ratio > 0)
+    reduced = generator.reduce_boxes_in_lowest_layer and _num_layers(generator) > 1
+    if shared and reduced and count != _REDUCED:
+        yield Problem(
+            f'{path}.reduce_boxes_in_lowest_layer',
+            f'true: cells have {_REDUCED} anchors on the first feature map, {count} on the others, '
+            'and weight_shared_convolutional_box_predictor needs as many; expected false.',
+        )
+
+
+def _in_pixels(config: anchors_pb2.AnchorGenerator) -> str:
+    """The path of what puts anchors in pixels; empty where nothing does."""
+    kind = config.WhichOneof('anchor_generator_oneof')
+    path = f'{_WHERE}.anchor_generator.{kind}'
+    if kind == 'grid_anchor_generator':
+        return path
+    if kind in ('multiscale_anchor_generator', 'flexible_grid_anchor_generator'):
+        return (
+            '' if getattr(config, kind).normalize_coordinates else f'{path}.normalize_coordinates'
+        )
+    return ''
+
+
+def _predictor(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
+    kind = config.box_predictor.WhichOneof('box_predictor_oneof')
+    coder = config.box_coder.WhichOneof('box_coder_oneof')
+    if kind not in _HEADS:
+        return
+    predictor = getattr(config.box_predictor, kind)
+    size, expected = predictor.box_code_size, _CODE_SIZES.get(coder or '', 0)
+    if predictor.HasField('box_code_size') and expected and size != expected:
+        yield Problem(
+            f'{path}.{kind}.box_code_size', f'{size}; expected {expected}, that of {coder}.'
+        )
+    if kind == _HEADS[1]:
+        yield from _towers(f'{path}.{kind}', predictor)
+
+
+_HEADS = ('convolutional_box_predictor', 'weight_shared_convolutional_box_predictor')
+
+
+def _towers(
+    path: str, config: box_predictors_pb2.WeightSharedConvolutionalBoxPredictor
+) -> Iterator[Problem]:
+    if config.num_layers_before_predictor > 0 and not config.depth:
+        yield Problem(
+            f'{path}.depth', '0; expected at least 1, with num_layers_before_predictor above 0.'
+        )
+
+
+def _loss(path: str, config: losses_pb2.Loss) -> Iterator[Problem]:
+    mines = config.HasField('hard_example_miner')
+    if mines and config.classification_loss.HasField('weighted_sigmoid_focal'):
+        yield Problem(
+            f'{path}.hard_example_miner',
+            'it excludes weighted_sigmoid_focal, which weighs hard examples itself.',
+        )
+    if config.expected_loss_weights != losses_pb2.Loss.NONE:
+        for other in ('hard_example_miner', 'random_example_sampler'):
+            if config.HasField(other):
+                yield Problem(f'{path}.expected_loss_weights', f'it excludes {other}; set one.')
+
+
+def _suppression(path: str, config: post_processing_pb2.PostProcessing) -> Iterator[Problem]:
+    rules = config.batch_non_max_suppression
+    path = f'{path}.batch_non_max_suppression'
+    is_share = config.score_converter != post_processing_pb2.PostProcessing.IDENTITY
+    if is_share and rules.score_threshold > 1:
+        yield Problem(f'{path}.score_threshold', f'{rules.score_threshold:g}; expected {SHARE}.')
+    soft, several = rules.soft_nms_sigma > 0, rules.max_classes_per_detection > 1
+    excluded = (
+        (soft, 'soft_nms_sigma', 'use_static_shapes'),
+        (soft, 'soft_nms_sigma', 'use_hard_nms'),
+        (soft, 'soft_nms_sigma', 'use_combined_nms'),
+        (rules.use_combined_nms, 'use_combined_nms', 'use_class_agnostic_nms'),
+        (rules.use_combined_nms, 'use_combined_nms', 'change_coordinate_frame'),
+    )
+    for is_set, field, other in excluded:
+        if is_set and getattr(rules, other):
+            yield Problem(f'{path}.{field}', f'it excludes {other}; expected {other}: false.')
+    if several and not rules.use_class_agnostic_nms:
+        yield Problem(
+            f'{path}.max_classes_per_detection',
+            f'{rules.max_classes_per_detection}; expected 1, or use_class_agnostic_nms: true.',
+        )
+    if several and soft:
+        yield Problem(
+            f'{path}.max_classes_per_detection', 'it excludes soft_nms_sigma; expected 1.'
+        )

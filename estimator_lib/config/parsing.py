@@ -1,0 +1,167 @@
+"""What is wrong with a text that does not parse as a config: where, in which message, and why.
+
+The protobuf parser decides what is valid. When it refuses a text, or takes one that cannot mean
+what it says (a Windows path whose backslashes are read as escapes), the text is walked once more
+beside the schema, to say what a person needs to know to mend it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Optional, Sequence
+
+from google.protobuf import message as message_lib
+from google.protobuf import text_format
+
+from estimator_lib import errors
+from estimator_lib.config import schema, schema_walk
+from estimator_lib.config.tokens import (
+    END,
+    STRING,
+    UNCLOSED_STRING,
+    WORD,
+    Source,
+    Token,
+    find_brace_fault,
+    tokenize,
+)
+
+_SMART_QUOTES = '“”„‟‘’‚‛«»′″＂＇`´'
+_HTML_FILE = re.compile(r'\s*<(!doctype|html|head|body|\?xml)\b', re.IGNORECASE)
+_HTML_TAG = re.compile(
+    r'<!--|</?(a|b|body|br|code|div|em|head|html|li|link|meta|p|pre|script|span|table|tbody|td|tr)'
+    r'(\s[^<>]*)?/?>|&(lt|gt|amp|quot|nbsp|#\d+);',
+    re.IGNORECASE,
+)
+
+
+def parse(text: str, message: message_lib.Message, name: str) -> None:
+    """Parses protobuf text into an empty message.
+
+    Args:
+        text: the text.
+        message: an empty message of the kind that the text should hold.
+        name: what error messages call the text: a file name.
+
+    Raises:
+        errors.ConfigError: it does not parse; the message gives `name:line:column`, the message
+            path, what was expected, the line with a caret, and the nearest valid names.
+    """
+    source = Source(text, name)
+    tokens = tokenize(text)
+    walk = schema_walk.Walk(tokens, message.DESCRIPTOR)
+    problem = walk.run()
+    try:
+        text_format.Parse(text, message)
+    except text_format.ParseError as error:
+        raise errors.ConfigError(_explain(source, tokens, walk, problem, error)) from None
+    if problem is not None and problem.kind == schema_walk.ESCAPE:
+        raise errors.ConfigError(_render(source, problem, problem.text))
+
+
+def _explain(
+    source: Source,
+    tokens: Sequence[Token],
+    walk: schema_walk.Walk,
+    problem: Optional[schema_walk.Problem],
+    error: text_format.ParseError,
+) -> str:
+    """The whole error message for a text that the protobuf parser refused."""
+    if problem is None:
+        offset = source.offset(error.GetLine() or 1, error.GetColumn() or 1)
+        problem = schema_walk.Problem('', str(error), Token(END, '', offset), walk.path_at(offset))
+    if _HTML_FILE.match(source.text) or _HTML_TAG.search(source.line(problem.token.offset)):
+        return _render(source, problem, _HTML_TEXT)
+    braces = _explain_braces(source, tokens, problem)
+    if braces:
+        return _render(source, problem, braces)
+    if problem.kind == schema_walk.UNKNOWN_FIELD:
+        return _explain_unknown_field(source, walk, problem)
+    if problem.kind == schema_walk.DUPLICATE:
+        first = source.line_number(problem.other.offset)
+        return _render(source, problem, problem.text.format(line=first))
+    return _render(source, problem, problem.text + _cause(source, problem.token))
+
+
+def _render(source: Source, problem: schema_walk.Problem, text: str, *more: str) -> str:
+    """Place, message path, explanation, the line and its caret; further lines after them."""
+    path = f'in {problem.path}: ' if problem.path else ''
+    offset = problem.token.offset
+    return '\n'.join([f'{source.place(offset)}: {path}{text}', source.picture(offset), *more])
+
+
+_HTML_TEXT = (
+    'this is a web page (HTML), not the config that it shows; download the raw file ("Raw" on '
+    'a page that shows source code), or copy only the text.'
+)
+
+
+def _cause(source: Source, token: Token) -> str:
+    """What stands there instead, when that is one of the mistakes that people make."""
+    rest = source.text[token.offset : token.offset + 2]
+    if token.kind != STRING and any(quote in token.text for quote in _SMART_QUOTES):
+        return (
+            ' There is a typographic ("smart") quote here, as word processors and chat programs '
+            'make them; use the plain quotes " or \'.'
+        )
+    if token.kind == UNCLOSED_STRING:
+        if re.match(r'.[A-Za-z]:\\', token.text):
+            return ' A backslash before a quote keeps the string open; write paths with slashes.'
+        return ' The string that begins here has no closing quote in its line.'
+    if rest[:1] == '=':
+        return ' Fields are set with ":", not with "=".'
+    if rest in ('//', '/*'):
+        return ' Comments begin with "#".'
+    if token.offset == 0 and rest[:1] in ('{', '['):
+        return ' This looks like JSON; a config is protobuf text: `name: value`, `name { ... }`.'
+    if rest[:1] == '[':
+        return ' Extensions, [package.name], are not known here.'
+    if token.text and not token.text.isascii():
+        character = next(each for each in token.text if ord(each) > 127)
+        title = unicodedata.name(character, 'a character without a name')
+        return f' There is a {title} (U+{ord(character):04X}) here.'
+    return ''
+
+
+def _explain_braces(
+    source: Source, tokens: Sequence[Token], problem: schema_walk.Problem
+) -> Optional[str]:
+    """The explanation of a problem that comes from a missing brace, or from one too many."""
+    fault = find_brace_fault(source, tokens) if problem.brace else None
+    if fault is None or fault.token.offset > problem.token.offset:
+        return None
+    if fault.is_unclosed != (problem.brace == schema_walk.MISSING):
+        return None
+    where = source.line_number(fault.token.offset)
+    line = source.line(fault.token.offset).strip()
+    if not fault.is_unclosed:
+        return f'there is one closing brace too many, most likely {line!r} on line {where}.'
+    column = source.column(fault.token.offset)
+    text = f'the brace opened on line {where}, column {column} ({line!r}) is not closed'
+    if fault.closed_by is not None:
+        closer = source.line_number(fault.closed_by.offset)
+        text += f": the '{fault.closed_by.text}' on line {closer} stands left of it"
+    if problem.kind == schema_walk.UNKNOWN_FIELD:
+        text += f', so {problem.token.text!r} is read as a part of it'
+    return text + '.'
+
+
+def _explain_unknown_field(
+    source: Source, walk: schema_walk.Walk, problem: schema_walk.Problem
+) -> str:
+    """Where the field is, if it is elsewhere; else that it may be of another version."""
+    name, message = problem.token.text, problem.message
+    lines = [schema.known_fields(name, message)]
+    elsewhere = schema.fields_elsewhere(name, walk.root)
+    if '.' in name.strip('.') and problem.token.kind == WORD:
+        lines.insert(0, 'A dotted path is for settings; in a file, messages are nested in braces.')
+    elif elsewhere:
+        lines.insert(0, f'Here it is {" or ".join(elsewhere)}.')
+    elif schema.nearest(name, message.fields_by_name) is None:
+        lines.insert(
+            0,
+            'No message of this schema has such a field: it may be of another version or variant '
+            'of the config.',
+        )
+    return _render(source, problem, schema.unknown_field(name, message), *lines)

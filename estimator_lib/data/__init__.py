@@ -1,0 +1,1 @@
+"""Files become shuffled, decoded, batched tensors, for any task."""

@@ -1,0 +1,218 @@
+"""Input functions for any task: files to batches, reproducible, and resumed where they were.
+
+The order of examples and what is done to them is a function of the seed alone
+(`record_streams`); the position is part of the checkpoint (`reader_state`); records that cannot be
+used are named (`corrupt_records`, `record_inspection`).
+"""
+
+from __future__ import annotations
+
+import collections
+import threading
+from typing import Any, Callable, Deque, List, Optional, Sequence, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.data import corrupt_records, reader_state, record_inspection
+from estimator_lib.data.reader_state import (
+    READER,
+    READER_SCOPE,
+    ReaderState,
+    advance_position,
+    pop_reader_state,
+)
+from estimator_lib.data.reading import Reading, create_batches, plan_reading
+from estimator_lib.data.record_inspection import inspect_records
+from estimator_lib.data.record_sources import input_files
+from estimator_lib.data.records import count_records
+from estimator_lib.task import Task
+from protos import input_reader_pb2
+
+__all__ = [
+    'READER',
+    'READER_SCOPE',
+    'ReaderState',
+    'RecordInput',
+    'advance_position',
+    'count_records',
+    'create_input_fn',
+    'input_files',
+    'inspect_records',
+    'pop_reader_state',
+]
+
+tf1 = tf.compat.v1
+ModeKeys = tf.estimator.ModeKeys
+
+
+def create_input_fn(
+    task: Task,
+    reader: input_reader_pb2.InputReader,
+    mode: str,
+    batch_size: int,
+    seed: int,
+    *,
+    num_epochs: Optional[int] = None,
+    sample_1_of_n: Optional[int] = None,
+    max_examples: Optional[int] = None,
+    shard: Optional[Tuple[int, int]] = None,
+    batch_parts: int = 1,
+    share_batches: bool = False,
+) -> RecordInput:
+    """The `input_fn` of a reader.
+
+    Args:
+        task: decodes, augments and prepares.
+        reader: files, order, sources, policy.
+        mode: TRAIN shuffles, augments and repeats as the reader says; the other modes read all
+            files once, in order (shuffled only where `shuffle` is set), without augmentation.
+        batch_size: examples in a batch.
+        seed: decides the order, the mixture and the augmentation.
+        num_epochs: in place of the reader's; 0: for ever. Training only.
+        sample_1_of_n: in place of the reader's.
+        max_examples: end after so many; not for training.
+        shard: (index, count): of the processes that share the records, which this one is. Left
+            out: the chief and the workers of the Estimator's cluster share them in training.
+        batch_parts: give batches in so many equal parts, one after the other.
+        share_batches: processes share out the records of each batch, so that one batch is what all
+            of them take at a time; else they share out the files (or, where there are not enough,
+            the records of each), and each makes batches of its own.
+
+    Returns:
+        An `input_fn`, see `RecordInput`.
+
+    Raises:
+        errors.ConfigError: the reader's fields do not fit each other.
+        errors.DataError: no files, or no records.
+    """
+    reading = plan_reading(
+        task,
+        reader,
+        mode,
+        batch_size,
+        seed,
+        num_epochs=num_epochs,
+        sample_1_of_n=sample_1_of_n,
+        max_examples=max_examples,
+        batch_parts=batch_parts,
+        share_batches=share_batches,
+    )
+    return RecordInput(reading, shard)
+
+
+class RecordInput:
+    """An `input_fn`.
+
+    Called without a distribution strategy it gives tensors: (features, labels) of the next batch,
+    the features with `READER`: `position`, `skipped`, `wait_seconds`. Under one it gives the
+    dataset, that starts from the latest checkpoint.
+
+    Args:
+        reading: what is read and how.
+        shard: see `create_input_fn`.
+    """
+
+    def __init__(self, reading: Reading, shard: Optional[Tuple[int, int]] = None):
+        self._reading = self._last_reading = reading
+        self._shard = shard
+        # Behind an example that fails the dataset goes on, as far as it prefetches.
+        most = max(reading.num_prefetch_batches, 8) + 2
+        self._recent: Deque[np.ndarray] = collections.deque(maxlen=most)
+        self._lock = threading.Lock()
+
+    def __call__(
+        self,
+        input_context: Optional[tf.distribute.InputContext] = None,
+        config: Optional[tf.estimator.RunConfig] = None,
+    ) -> Any:
+        """See the class.
+
+        Args:
+            input_context: which of a strategy's input pipelines this is.
+            config: of the Estimator: its cluster, and its `model_dir`.
+        """
+        names, own = self._readers(input_context, config)
+        self._last_reading = reading = self._reading.sharded((own, len(names)))
+        self._recent.clear()
+        if not tf.distribute.has_strategy():
+            return self._tensors(reading, names, own)
+        start = np.zeros([reading.rows + 1, reader_state.COLUMNS], np.int64)
+        if reading.mode == ModeKeys.TRAIN:
+            reader_state.remember_names(names, own)
+            model_dir = config.model_dir if config is not None else None
+            start = reader_state.read_position(model_dir, names[own], reading.rows)
+        return create_batches(reading, start, self._watch)
+
+    def failure(self, error: tf.errors.OpError) -> Optional[errors.DataError]:
+        """The record that an error of a session came from.
+
+        Args:
+            error: as `session.run` raised it.
+
+        Returns:
+            An error that names the file and the record; None when the error is not about a record
+            of this input.
+        """
+        with self._lock:
+            recent = list(self._recent)
+        problem = record_inspection.find_failure(self._last_reading, error, recent)
+        return None if problem is None else corrupt_records.data_error(problem)
+
+    def _tensors(self, reading: Reading, names: Sequence[str], own: int) -> Tuple[Any, Any]:
+        with tf1.name_scope(f'{reading.scope}/'):
+            start = tf.zeros([reading.rows + 1, reader_state.COLUMNS], tf.int64)
+            if reading.mode == ModeKeys.TRAIN:
+                start = reader_state.create_position_variables(names, own, reading.rows)
+            dataset = create_batches(reading, start, self._watch)
+            iterator = tf1.data.make_initializable_iterator(dataset)
+            # Run with the tables: after variables are restored, and again in each new session.
+            tf1.add_to_collection(tf1.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
+            (features, labels), waited = _timed(iterator.get_next)
+            features[READER]['wait_seconds'] = waited
+            return features, labels
+
+    def _readers(
+        self,
+        context: Optional[tf.distribute.InputContext],
+        config: Optional[tf.estimator.RunConfig],
+    ) -> Tuple[List[str], int]:
+        """The names of all processes that share the records, and which of them this one is."""
+        names, own = ['chief_0'], 0
+        if self._reading.mode == ModeKeys.TRAIN and config is not None:
+            names, own = _trainers(config)
+        count = len(names)
+        if self._shard is not None:
+            own, count = self._shard
+        elif context is not None and context.num_input_pipelines > 1:
+            own, count = context.input_pipeline_id, context.num_input_pipelines
+        if count != len(names):
+            names = [f'worker_{index}' for index in range(count)]
+        return names, own
+
+    def _watch(self, tags: np.ndarray) -> None:
+        with self._lock:
+            self._recent.append(tags)
+
+
+def _trainers(config: tf.estimator.RunConfig) -> Tuple[List[str], int]:
+    """The processes of a cluster that train, and which of them this one is."""
+    cluster = config.cluster_spec.as_dict()
+    names = [
+        f'{role}_{index}'
+        for role in ('chief', 'master', 'worker')
+        for index in range(len(cluster.get(role, ())))
+    ]
+    own = f'{config.task_type}_{config.task_id}'
+    return (names, names.index(own)) if own in names else (['chief_0'], 0)
+
+
+def _timed(get_next: Callable[[], Any]) -> Tuple[Any, tf.Tensor]:
+    """The next batch, and the seconds that the step waited for it: float32 scalar."""
+    before = tf.timestamp()
+    with tf.control_dependencies([before]):
+        batch = get_next()
+    with tf.control_dependencies(tf.nest.flatten(batch)):
+        after = tf.timestamp()
+    return batch, tf.cast(after - before, tf.float32)

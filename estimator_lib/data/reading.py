@@ -1,0 +1,237 @@
+"""What is read, and how: from the fields of an input reader to a dataset of batches."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import math
+import zlib
+from typing import Any, Callable, Optional, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.data import corrupt_records, reader_state, record_streams
+from estimator_lib.data.record_sources import Source, create_sources
+from estimator_lib.data.record_streams import Order, unconverted
+from estimator_lib.data.records import count_records
+from estimator_lib.task import Task
+from protos import input_reader_pb2
+
+ModeKeys = tf.estimator.ModeKeys
+log = logging.getLogger('estimator_lib')
+
+_SCOPE = 'records_of_'
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """All that decides what is read and how.
+
+    Attributes:
+        task: decodes, augments and prepares.
+        mode: a `tf.estimator.ModeKeys`.
+        batch_size: examples in a batch, or in one of its parts.
+        sources: what is read.
+        rows: of the position, see `reader_state`.
+        order: of the records.
+        num_parallel_calls: examples that are decoded at a time.
+        num_prefetch_batches: batches that are ready ahead; negative: as many as seem useful.
+        drop_remainder: whether a last batch that is not full is left out.
+        max_examples: of all; None for no limit.
+        batch_parts: in how many parts a batch is given.
+    """
+
+    task: Task
+    mode: str
+    batch_size: int
+    sources: Tuple[Source, ...]
+    rows: int
+    order: Order
+    num_parallel_calls: int = 1
+    num_prefetch_batches: int = 2
+    drop_remainder: bool = True
+    max_examples: Optional[int] = None
+    batch_parts: int = 1
+
+    @property
+    def scope(self) -> str:
+        """A name scope that tells the iterators of several inputs apart in error messages."""
+        paths = sorted({file.path for source in self.sources for file in source.files})
+        return f'{_SCOPE}{zlib.crc32(repr(paths).encode()):08x}'
+
+    def failed_with(self, error: tf.errors.OpError) -> bool:
+        """Whether an error of a session came from reading this (or, at worst, from reading)."""
+        if error.op is not None and 'Iterator' not in error.op.type:
+            return False
+        text = error.op.name if error.op is not None else error.message
+        if _SCOPE in text:  # not so under a strategy, which makes its own iterators
+            return f'{self.scope}/' in text
+        return 'Iterator' in text
+
+    def order_of(self, source: Source) -> Order:
+        """The order of one source: it has its share of the readers."""
+        num_readers = math.ceil(self.order.num_readers * source.weight)
+        return dataclasses.replace(self.order, num_readers=num_readers)
+
+    def seed_of(self, source: Source) -> int:
+        """With a record's tag, the seed of its augmentation."""
+        return record_streams.stream_seed(self.order, source)
+
+    def sharded(self, shard: Tuple[int, int]) -> Reading:
+        """The same for one of several processes that share the records.
+
+        Args:
+            shard: (index, count) of this process.
+
+        Raises:
+            errors.ConfigError: they share each batch, and cannot share its `examples_per_batch`.
+            errors.DataError: there are fewer records than processes.
+        """
+        sources = self.sources
+        for source in sources:
+            _check_shard(source, shard[1])
+        order = dataclasses.replace(self.order, shard=shard)
+        if order.shares_batches and self.batch_parts > 1:
+            sources = tuple(_share_counts(source, shard[1]) for source in sources)
+        return dataclasses.replace(self, order=order, sources=sources)
+
+
+def plan_reading(
+    task: Task,
+    reader: input_reader_pb2.InputReader,
+    mode: str,
+    batch_size: int,
+    seed: int,
+    *,
+    num_epochs: Optional[int] = None,
+    sample_1_of_n: Optional[int] = None,
+    max_examples: Optional[int] = None,
+    batch_parts: int = 1,
+    share_batches: bool = False,
+) -> Reading:
+    """What the fields of a reader mean in a mode; see `inputs.create_input_fn`."""
+    if batch_size % batch_parts:
+        raise ValueError(f'A batch of {batch_size} has no {batch_parts} equal parts.')
+    training = mode == ModeKeys.TRAIN
+    if training and max_examples is not None:
+        raise ValueError('max_examples is for evaluation; training ends by num_epochs or steps.')
+    if not training and reader.num_epochs > 1:
+        log.warning('num_epochs: %d: an evaluation reads its examples once', reader.num_epochs)
+    sources, rows = create_sources(reader, mode, batch_size)
+    shuffle = reader.shuffle and (training or reader.HasField('shuffle'))
+    order = Order(
+        seed=seed % 2**32,
+        shuffle_buffer_size=reader.shuffle_buffer_size if shuffle else 0,
+        files_buffer_size=reader.filenames_shuffle_buffer_size if shuffle else 0,
+        num_readers=reader.num_readers if training or shuffle else 1,
+        block_length=reader.read_block_length,
+        sample_1_of_n=sample_1_of_n or reader.sample_1_of_n_examples,
+        num_epochs=(reader.num_epochs if num_epochs is None else num_epochs) if training else 1,
+        cache=reader.cache and training,
+        skip_damaged=reader.corrupt_record_policy == input_reader_pb2.SKIP,
+        shares_batches=share_batches,
+    )
+    return Reading(
+        task=task,
+        mode=mode,
+        batch_size=batch_size // batch_parts,
+        sources=tuple(sources),
+        rows=rows,
+        order=order,
+        num_parallel_calls=_num_parallel_calls(reader, batch_size),
+        num_prefetch_batches=reader.num_prefetch_batches,
+        drop_remainder=reader.drop_remainder and (training or reader.HasField('drop_remainder')),
+        max_examples=max_examples,
+        batch_parts=batch_parts,
+    )
+
+
+def create_batches(
+    reading: Reading,
+    start: Any,
+    watch: Optional[Callable[[np.ndarray], Any]] = None,
+) -> tf.data.Dataset:
+    """Batches from a position on.
+
+    Args:
+        reading: what is read and how.
+        start: int64 [rows + 1, 3], see `reader_state`.
+        watch: called with the tags, int64 [rows], that each batch starts from when it is made.
+
+    Returns:
+        Elements (features, labels); the features have `READER`: `position`, `skipped`.
+    """
+    start = tf.convert_to_tensor(start, tf.int64)
+    if reading.mode == ModeKeys.TRAIN:
+        start = reader_state.valid_start(start, reading.sources, reading.rows)
+    examples = [_create_examples(reading, source, start) for source in reading.sources]
+    dataset = record_streams.mix(examples, reading.sources, reading.order.seed, start[-1, 0])
+    dataset = dataset.batch(reading.batch_size, drop_remainder=reading.drop_remainder)
+    dataset = reader_state.with_state(dataset, reading.sources, reading.rows, start, watch)
+    if reading.num_prefetch_batches:
+        prefetched = reading.num_prefetch_batches
+        dataset = dataset.prefetch(tf.data.AUTOTUNE if prefetched < 0 else prefetched)
+    return record_streams.steady(dataset)
+
+
+def _create_examples(reading: Reading, source: Source, start: tf.Tensor) -> tf.data.Dataset:
+    """Elements ((row, tag, ordinal), features, labels) of one source."""
+    order = reading.order_of(source)
+    stream = record_streams.create_stream(source, order, start[source.row, :2])
+    if reading.max_examples is not None:
+        stream = stream.take(reading.max_examples)
+    stream_seed = tf.constant(reading.seed_of(source), tf.int64)
+    row = tf.constant(source.row, tf.int64)
+
+    def decode(tag: tf.Tensor, record: tf.Tensor) -> Any:
+        seed = tf.stack([stream_seed, tag])
+        return corrupt_records.decode(reading.task, reading.mode, record, seed)
+
+    def decode_stamped(ordinal: tf.Tensor, rest: Any) -> Any:
+        tag, (_, record) = rest
+        return ((row, tag, ordinal), *decode(tag, record))
+
+    def stamp(tag: tf.Tensor, ordinal: tf.Tensor, example: Any) -> Any:
+        return ((row, tag, ordinal), *example)
+
+    calls = reading.num_parallel_calls
+    if not order.skip_damaged:
+        return stream.map(unconverted(decode_stamped), calls, deterministic=True)
+    tester = corrupt_records.RecordTester(reading.task, reading.mode, reading.seed_of(source))
+    report = corrupt_records.SkippedLog(source, tester)
+    return corrupt_records.skip_failing(stream, decode, report, calls).map(unconverted(stamp))
+
+
+def _num_parallel_calls(reader: input_reader_pb2.InputReader, batch_size: int) -> int:
+    # What the cores do not get to would take memory and bring nothing.
+    most = record_streams.parallel_calls()
+    if not reader.HasField('num_parallel_batches'):
+        return most
+    return max(1, min(reader.num_parallel_batches * batch_size, most))
+
+
+def _check_shard(source: Source, count: int) -> None:
+    """Refuses shares of the records that would be empty, and read for ever."""
+    if len(source.files) >= count:
+        return
+    num_records = count_records(source.files)
+    if num_records < count:
+        raise errors.DataError(
+            f'{source.files[0].path}: {num_records} records for {count} workers; expected at '
+            'least one for each.'
+        )
+
+
+def _share_counts(source: Source, count: int) -> Source:
+    """A source as one of several processes reads it that share each batch."""
+    if source.per_batch is None:
+        return source
+    if source.per_batch % count:
+        raise errors.ConfigError(
+            f'examples_per_batch has a count of {source.per_batch}, which {count} workers that '
+            'share each batch cannot take equal parts of; expected multiples of '
+            f'{count}.'
+        )
+    return dataclasses.replace(source, per_batch=source.per_batch // count)

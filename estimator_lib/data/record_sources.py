@@ -1,0 +1,146 @@
+"""What an input reader's paths are: one source of records, or several that are mixed."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import zlib
+from typing import List, Optional, Sequence, Tuple
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.data import records
+from protos import input_reader_pb2
+
+log = logging.getLogger('estimator_lib')
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """Files that are read as one stream of records.
+
+    Attributes:
+        row: of this source in the reader's position: the index of its `input_path` when sources
+            are mixed, else 0.
+        files: in order.
+        weight: its share of the examples, of 1.
+        per_batch: how many examples of each batch come from it; None: as `weight` has it.
+    """
+
+    row: int
+    files: Tuple[records.RecordFile, ...]
+    weight: float = 1.0
+    per_batch: Optional[int] = None
+
+    @property
+    def fingerprint(self) -> int:
+        """Changes when files come, go, or change in size; not when their folder moves. Not 0."""
+        listed = [(os.path.basename(file.path), file.size) for file in self.files]
+        return zlib.crc32(repr(listed).encode()) or 1
+
+
+def input_files(reader: input_reader_pb2.InputReader) -> List[records.RecordFile]:
+    """The files of a reader, of all its sources, sorted and each once.
+
+    Raises:
+        errors.ConfigError: the reader has no TFRecord paths.
+        errors.DataError: a path is empty or matches nothing.
+    """
+    return records.find_files(_patterns(reader), _field(reader))
+
+
+def create_sources(
+    reader: input_reader_pb2.InputReader, mode: str, batch_size: int
+) -> Tuple[List[Source], int]:
+    """The sources that are read, in the order of their rows.
+
+    Training mixes the paths as `sample_from_datasets_weights` or `examples_per_batch` say. An
+    evaluation takes each example of them once, so it reads them one after the other, without those
+    of weight or count 0.
+
+    Args:
+        reader: whose `input_path` they are.
+        mode: a `tf.estimator.ModeKeys`.
+        batch_size: what `examples_per_batch` must add up to.
+
+    Returns:
+        The sources, and how many rows the reader's position has.
+
+    Raises:
+        errors.ConfigError: weights or counts do not fit the paths or the batch.
+        errors.DataError: a path is empty or matches nothing.
+    """
+    patterns, field = _patterns(reader), _field(reader)
+    shares = _shares(
+        reader, len(patterns), batch_size if mode == tf.estimator.ModeKeys.TRAIN else None
+    )
+    if shares is None:
+        return [Source(0, tuple(records.find_files(patterns, field)))], 1
+    taken = [row for row, share in enumerate(shares) if share > 0]
+    if mode != tf.estimator.ModeKeys.TRAIN:
+        files = records.find_files([patterns[row] for row in taken], field)
+        return [Source(0, tuple(files))], 1
+    sources = [
+        Source(
+            row,
+            tuple(records.find_files([patterns[row]], field)),
+            weight=shares[row] / sum(shares),
+            per_batch=reader.examples_per_batch[row] if reader.examples_per_batch else None,
+        )
+        for row in taken
+    ]
+    return sources, len(patterns)
+
+
+def _patterns(reader: input_reader_pb2.InputReader) -> List[str]:
+    kind = reader.WhichOneof('input_reader')
+    if kind != 'tf_record_input_reader':
+        got = 'external_input_reader is set' if kind else 'no input is set'
+        name = f' {reader.name!r}' if reader.name else ''
+        raise errors.ConfigError(
+            f'input reader{name}: {got}; expected tf_record_input_reader {{ input_path: "..." }}.'
+        )
+    if not reader.tf_record_input_reader.input_path:
+        raise errors.DataError(
+            f'{_field(reader)}: no path is given; expected at least one TFRecord file or glob.'
+        )
+    return list(reader.tf_record_input_reader.input_path)
+
+
+def _field(reader: input_reader_pb2.InputReader) -> str:
+    name = f'input reader {reader.name!r}: ' if reader.name else ''
+    return f'{name}tf_record_input_reader.input_path'
+
+
+def _shares(
+    reader: input_reader_pb2.InputReader, num_paths: int, batch_size: Optional[int]
+) -> Optional[Sequence[float]]:
+    """Weights or counts, one a path; None when neither is set."""
+    weights = list(reader.sample_from_datasets_weights)
+    counts = list(reader.examples_per_batch)
+    if weights and counts:
+        raise errors.ConfigError(
+            'examples_per_batch and sample_from_datasets_weights are both set; expected one.'
+        )
+    field = 'examples_per_batch' if counts else 'sample_from_datasets_weights'
+    shares = counts or weights
+    if not shares:
+        return None
+    if len(shares) != num_paths:
+        raise errors.ConfigError(
+            f'{field} has {len(shares)} entries; expected one for each of the {num_paths} '
+            'entries of input_path.'
+        )
+    # A NaN is none of these.
+    if not (all(0 <= share < float('inf') for share in shares) and sum(shares) > 0):
+        raise errors.ConfigError(
+            f'{field} is {shares}; expected numbers that are not negative, not all 0.'
+        )
+    if counts and batch_size is not None and sum(counts) != batch_size:
+        raise errors.ConfigError(
+            f'examples_per_batch is {counts}, {sum(counts)} in all; expected counts that add up '
+            f'to the batch size, {batch_size}.'
+        )
+    return shares

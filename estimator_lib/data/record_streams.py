@@ -1,0 +1,322 @@
+"""The order in which records come: a pure function of the seed and the epoch.
+
+A stream is made of epochs, and each epoch seeds its own shuffles by its number. So the rest of a
+stream, from any (epoch, index) on, is what it would have been had it been read from the start:
+the epoch is read again and its first `index` records are dropped before they are decoded.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from typing import Callable, List, Optional, Sequence, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib.data import records
+from estimator_lib.data.record_sources import Source
+
+tf1 = tf.compat.v1
+
+# Two numbers in one int64: (epoch, index of the record in the epoch), and (number of the file,
+# index of the record in the file). Tags of a stream only ever grow.
+INDEX_SPAN = 2**32
+ORIGIN_SPAN = 2**36
+
+# Stands in the stream where a record's frame is damaged. No `tf.train.Example`: a tag cut short.
+DAMAGED = b'\xff'
+
+_MAX = np.iinfo(np.int64).max
+_SEED_SPAN = 2**32
+_MIXING_SALT = 1 << 40
+_MAX_PARALLEL_READS = 16
+_BUFFER_SHARE = 8  # records are read ahead by one of so many parts of a shuffle buffer
+
+
+@dataclasses.dataclass(frozen=True)
+class Order:
+    """How files become a stream.
+
+    Attributes:
+        seed: of all shuffles and of the mixing of sources.
+        shuffle_buffer_size: records among which the next one is drawn; 0 or 1: file order.
+        files_buffer_size: files among which the next one is drawn; 0 or 1: sorted.
+        num_readers: files that are read in turns.
+        block_length: records that are taken from a file at its turn.
+        sample_1_of_n: keep every n-th record.
+        num_epochs: how often all is read; 0: for ever.
+        shard: (index, count): which part of the records is read, of how many.
+        cache: keep the records in memory.
+        skip_damaged: where a frame is damaged, go on behind it, with `DAMAGED` in its place.
+        shares_batches: each process reads all files in the same order, and of `count` records that
+            follow one another keeps the one at its `index`. So what all of them read in a step is
+            what one process would. Else they share out the files, which is less to read.
+    """
+
+    seed: int
+    shuffle_buffer_size: int = 0
+    files_buffer_size: int = 0
+    num_readers: int = 1
+    block_length: int = 1
+    sample_1_of_n: int = 1
+    num_epochs: int = 0
+    shard: Tuple[int, int] = (0, 1)
+    cache: bool = False
+    skip_damaged: bool = False
+    shares_batches: bool = False
+
+
+def unconverted(function: Callable) -> Callable:
+    """The function for a dataset, without AutoGraph: to rewrite all that it calls takes long."""
+    return tf.autograph.experimental.do_not_convert(function)
+
+
+def steady(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """The dataset in its own order, without autotuning and rewriting.
+
+    TensorFlow 2.15's autotuning has a thread for each iterator, and to delete the iterator (at the
+    end of an evaluation, say) can take until that thread wakes up: half a minute now and then.
+    Rewriting the dataset's graph delays the first batch and makes the later ones no faster.
+    """
+    options = tf.data.Options()
+    options.deterministic = True
+    options.autotune.enabled = False
+    options.experimental_optimization.apply_default_optimizations = False
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    return dataset.with_options(options)
+
+
+def open_session(graph: Optional[tf.Graph] = None) -> tf1.Session:
+    """A session for a graph that runs a few times: to optimise it would take longer."""
+    config = tf1.ConfigProto()
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    return tf1.Session(graph=graph, config=config)
+
+
+def parallel_calls() -> int:
+    """Records that are decoded at a time: a few more than there are cores."""
+    return 2 * (os.cpu_count() or 1)
+
+
+def create_stream(source: Source, order: Order, start: tf.Tensor) -> tf.data.Dataset:
+    """The records of a source from a position on.
+
+    Args:
+        source: what is read.
+        order: in which order.
+        start: int64 [2]: epoch, and index of the first record in it.
+
+    Returns:
+        Elements (ordinal, (tag, (origin, record))): int64 and string scalars. The ordinal
+        counts the elements from 0; the tag is epoch * `INDEX_SPAN` + index; the origin is number
+        of the file in `source.files` * `ORIGIN_SPAN` + index in the file.
+    """
+    cached = _read_files(source, order, _epoch_seeds(order, source, 0)[0]) if order.cache else None
+    if cached is not None:
+        cached = cached.cache()
+
+    def read_epoch(epoch: tf.Tensor) -> tf.data.Dataset:
+        seeds = _epoch_seeds(order, source, epoch)
+        dataset = cached if order.cache else _read_files(source, order, seeds[0])
+        dataset = _shuffle(dataset, order.shuffle_buffer_size, seeds[1])
+        if order.sample_1_of_n > 1:
+            dataset = dataset.shard(order.sample_1_of_n, 0)
+        index = tf.where(tf.equal(epoch, start[0]), start[1], np.int64(0))
+        tags = tf.data.Dataset.range(epoch * INDEX_SPAN + index, _MAX)
+        return tf.data.Dataset.zip((tags, dataset.skip(index)))
+
+    epochs = tf.data.Dataset.range(start[0], order.num_epochs or _MAX)
+    stream = epochs.flat_map(unconverted(read_epoch))
+    if order.shares_batches:
+        index, count = order.shard
+        # A position is behind a record of this process, or at the very beginning.
+        first = tf.where(tf.equal(start[1], 0), np.int64(index), np.int64(count - 1))
+        stream = stream.skip(first).shard(count, 0)
+    if order.shuffle_buffer_size >= _BUFFER_SHARE:
+        # While the buffer of the next epoch fills, these are decoded.
+        stream = stream.prefetch(order.shuffle_buffer_size // _BUFFER_SHARE)
+    return tf.data.Dataset.zip((tf.data.Dataset.range(_MAX), stream))
+
+
+def mix(
+    datasets: Sequence[tf.data.Dataset],
+    sources: Sequence[Source],
+    seed: int,
+    start: tf.Tensor,
+) -> tf.data.Dataset:
+    """One dataset of examples from several sources.
+
+    Which source the i-th example comes from is a function of the seed and i alone. The mixture
+    ends with the first source that does: it would not be the same mixture without it.
+
+    Args:
+        datasets: what is mixed, one a source.
+        sources: with their weights, or their counts in each batch.
+        seed: of the draws.
+        start: int64 scalar: how many examples were drawn before.
+    """
+    if len(datasets) == 1:
+        return datasets[0]
+    counts = [source.per_batch for source in sources]
+    bounds = np.cumsum([source.weight for source in sources])
+
+    def choose(draw: tf.Tensor) -> tf.Tensor:
+        if counts[0] is not None:
+            value = tf.math.floormod(draw, sum(counts))
+            return tf.searchsorted(np.cumsum(counts), value[tf.newaxis], 'right', tf.int64)[0]
+        value = tf.random.stateless_uniform([1], [seed + _MIXING_SALT, draw], dtype=tf.float64)
+        return tf.searchsorted(bounds[:-1], value, 'right', tf.int64)[0]
+
+    choices = tf.data.Dataset.range(start, _MAX).map(unconverted(choose))
+    return tf.data.Dataset.choose_from_datasets(datasets, choices, stop_on_empty_dataset=True)
+
+
+def read_file(
+    path: tf.Tensor, compression: tf.Tensor, number: tf.Tensor, skip_damaged: bool
+) -> tf.data.Dataset:
+    """(origin, record) of each record of a file.
+
+    Args:
+        path: string scalar.
+        compression: string scalar, see `records.RecordFile`.
+        number: int64 scalar, of the file.
+        skip_damaged: see `Order`.
+    """
+    origins = tf.data.Dataset.range(number * ORIGIN_SPAN, _MAX)
+    read = _read_past_damage if skip_damaged else tf.data.TFRecordDataset
+    return tf.data.Dataset.zip((origins, read(path, compression)))
+
+
+def file_tensors(files: Sequence[records.RecordFile]) -> tf.data.Dataset:
+    """Elements (path, compression, number), the first arguments of `read_file`."""
+    return tf.data.Dataset.from_tensor_slices(
+        (
+            [file.path for file in files],
+            [file.compression for file in files],
+            np.arange(len(files), dtype=np.int64),
+        )
+    )
+
+
+def locate(source: Source, origin: int) -> Tuple[str, int]:
+    """The path and the index in that file of a record of a source."""
+    number, index = divmod(int(origin), ORIGIN_SPAN)
+    return source.files[number].path, index
+
+
+def stream_seed(order: Order, source: Source) -> int:
+    """With a record's tag, the seed of its augmentation."""
+    return order.seed + _SEED_SPAN * source.row
+
+
+def _epoch_seeds(order: Order, source: Source, epoch: tf.Tensor) -> tf.Tensor:
+    """int64 [2]: seeds of the shuffle of files and of the shuffle of records."""
+    key = -1 - stream_seed(order, source)  # apart from the seeds of examples
+    pair = tf.stack([tf.constant(key, tf.int64), tf.cast(epoch, tf.int64)])
+    return tf.random.stateless_uniform([2], pair, minval=None, maxval=None, dtype=tf.int64)
+
+
+def _read_files(source: Source, order: Order, seed: tf.Tensor) -> tf.data.Dataset:
+    """(origin, record) of this shard's records, in the order of one epoch's files."""
+    index, count = (0, 1) if order.shares_batches else order.shard
+    by_files = len(source.files) >= count
+    dataset = _shuffle(file_tensors(source.files), order.files_buffer_size, seed)
+    if by_files:
+        dataset = dataset.shard(count, index)
+    files_here = -(-len(source.files) // count) if by_files else len(source.files)
+    num_readers = max(1, min(order.num_readers, files_here))
+    dataset = dataset.interleave(
+        unconverted(lambda *file: read_file(*file, skip_damaged=order.skip_damaged)),
+        cycle_length=num_readers,
+        block_length=max(1, order.block_length),
+        num_parallel_calls=min(num_readers, _MAX_PARALLEL_READS),
+        deterministic=True,
+    )
+    return dataset if by_files else dataset.shard(count, index)
+
+
+def _shuffle(dataset: tf.data.Dataset, buffer_size: int, seed: tf.Tensor) -> tf.data.Dataset:
+    if buffer_size <= 1:
+        return dataset
+    # A dataset's seed is combined with that of its graph, which is whatever the program set.
+    graph = tf1.get_default_graph()
+    graph_seed, graph.seed = graph.seed, 1
+    try:
+        return dataset.shuffle(buffer_size, seed, reshuffle_each_iteration=False)
+    finally:
+        graph.seed = graph_seed
+
+
+def _find_damage(path: bytes, compression: bytes) -> np.ndarray:
+    """int64 offsets of the first damaged frame of a file and of all that follow it.
+
+    TensorFlow's reader gives up a file at its first damaged frame without telling which that was.
+    This is asked when it has ended.
+    """
+    stat = tf.io.gfile.stat(path.decode())
+    file = records.RecordFile(path.decode(), compression.decode(), stat.length)
+    return np.array(_offsets_from_damage(file, stat.mtime_nsec), np.int64)
+
+
+@functools.cache  # a file is looked at again only when it has been written since
+def _offsets_from_damage(file: records.RecordFile, written: int) -> Tuple[int, ...]:
+    del written
+    readable = count_readable(file)
+    offsets: List[int] = []
+    try:
+        offsets.extend(frame.offset for frame in records.walk_frames(file))
+    except records.FrameError as error:
+        offsets.append(error.offset)
+    offsets = offsets[readable:]
+    # There is no way to the middle of a compressed file; an offset of -1 cannot be read.
+    return (-1,) if offsets and file.compression else tuple(offsets)
+
+
+def count_readable(file: records.RecordFile) -> int:
+    """How many records TensorFlow's reader gets out of a file before it ends or fails."""
+    with tf.Graph().as_default():
+        dataset = tf.data.TFRecordDataset(file.path, file.compression).ignore_errors()
+        count = steady(dataset).reduce(np.int64(0), unconverted(lambda count, _: count + 1))
+        with open_session() as session:
+            return int(session.run(count))
+
+
+def _read_past_damage(path: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
+    """The records of a file, with `DAMAGED` where a frame is.
+
+    Behind the first damaged frame each record is read by its own offset. When the chain of frames
+    itself is broken, one `DAMAGED` stands for all that would follow.
+    """
+
+    def read_at(offset: tf.Tensor) -> tf.data.Dataset:
+        variant = tf.raw_ops.TFRecordDatasetV2(
+            filenames=[path],
+            compression_type=compression,
+            buffer_size=np.int64(1 << 18),
+            byte_offsets=[offset],
+        )
+        record = tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string))
+        damaged = tf.data.Dataset.from_tensors(DAMAGED)
+        return record.take(1).ignore_errors().concatenate(damaged).take(1)
+
+    def read_rest(path: tf.Tensor) -> tf.data.Dataset:
+        offsets = tf.numpy_function(_find_damage, [path, compression], tf.int64)
+        offsets = tf.data.Dataset.from_tensor_slices(tf.ensure_shape(offsets, [None]))
+        return offsets.flat_map(unconverted(read_at))
+
+    def read_start(path: tf.Tensor) -> tf.data.Dataset:
+        # A file that cannot be opened would be tried again for ever by `ignore_errors`.
+        path = tf.ensure_shape(tf.numpy_function(_opened, [path], tf.string), [])
+        return tf.data.TFRecordDataset(path, compression).ignore_errors()
+
+    one = tf.data.Dataset.from_tensors(path)
+    return one.flat_map(unconverted(read_start)).concatenate(one.flat_map(unconverted(read_rest)))
+
+
+def _opened(path: bytes) -> bytes:
+    """The path, when the file can be read."""
+    with tf.io.gfile.GFile(path.decode(), 'rb') as file:
+        file.read(1)
+    return path

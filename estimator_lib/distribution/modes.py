@@ -1,0 +1,312 @@
+"""Which way of sharing the work a run uses, and whether config and `TF_CONFIG` allow it."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import List, Mapping, Optional, Tuple
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.distribution.tf_config import Cluster
+from protos import cluster_pb2, pipeline_pb2, train_pb2
+
+_FIELD = 'train_config.cluster'
+
+
+class Mode(enum.Enum):
+    """How the work is shared. The names are those of `ClusterConfig.Mode`."""
+
+    ONE_DEVICE = 'one device'
+    CLONES = 'copies of the network on the devices of one machine'
+    MIRRORED = 'MirroredStrategy'
+    ASYNC_PARAMETER_SERVERS = 'asynchronous parameter servers'
+    SYNC_PARAMETER_SERVERS = 'synchronous parameter servers'
+    MULTI_WORKER_MIRRORED = 'MultiWorkerMirroredStrategy'
+
+
+_ON_ONE_MACHINE = (Mode.ONE_DEVICE, Mode.CLONES, Mode.MIRRORED)
+_WITH_PARAMETER_SERVERS = (Mode.ASYNC_PARAMETER_SERVERS, Mode.SYNC_PARAMETER_SERVERS)
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """How a run shares its work.
+
+    Attributes:
+        mode: the way.
+        cluster: whose task this process is; None on one machine.
+        devices: of the copies of the network in this process, for `CLONES` and `MIRRORED`; for
+            `MULTI_WORKER_MIRRORED` its accelerators.
+        batch_size: `train_config.batch_size`.
+        replicas_to_aggregate: whose gradients make a step, for `SYNC_PARAMETER_SERVERS`.
+        startup_delay_steps: trainer i begins when the global step has come to i times this.
+        partition_over_bytes: variables of at least so many bytes are split over the parameter
+            servers; 0: none.
+    """
+
+    mode: Mode
+    cluster: Optional[Cluster] = None
+    devices: Tuple[str, ...] = ('',)
+    batch_size: int = 1
+    replicas_to_aggregate: int = 1
+    startup_delay_steps: float = 0.0
+    partition_over_bytes: int = 0
+
+    @property
+    def uses_parameter_servers(self) -> bool:
+        """Whether variables live on parameter servers."""
+        return self.mode in _WITH_PARAMETER_SERVERS
+
+    @property
+    def uses_strategy(self) -> bool:
+        """Whether a `tf.distribute.Strategy` shares the work."""
+        return self.mode in (Mode.MIRRORED, Mode.MULTI_WORKER_MIRRORED)
+
+    @property
+    def is_synchronous(self) -> bool:
+        """Whether several trainers wait for each other at each step."""
+        return self.mode in (Mode.SYNC_PARAMETER_SERVERS, Mode.MULTI_WORKER_MIRRORED)
+
+    @property
+    def num_trainers(self) -> int:
+        """Processes that train."""
+        return 1 if self.mode in _ON_ONE_MACHINE else len(self.cluster.trainers)
+
+    @property
+    def trainer_index(self) -> int:
+        """Which of them this one is; 0 is the chief. The evaluator and others are 0 too."""
+        if self.num_trainers == 1 or self.cluster.name not in self.cluster.trainers:
+            return 0
+        return self.cluster.trainers.index(self.cluster.name)
+
+    @property
+    def num_replicas(self) -> int:
+        """Copies of the network, of all processes, that share one batch."""
+        return num_replicas(self.mode, self.num_trainers, len(self.devices))
+
+    @property
+    def examples_per_step(self) -> int:
+        """Examples that one global step learns from."""
+        if self.mode is Mode.SYNC_PARAMETER_SERVERS:
+            return self.batch_size * self.replicas_to_aggregate
+        return self.batch_size
+
+    @property
+    def input_parts(self) -> int:
+        """In how many parts an input pipeline gives a batch of `batch_size`."""
+        return self.num_replicas if self.uses_strategy else 1
+
+
+def create_plan(
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    cluster: Optional[Cluster] = None,
+    num_accelerators: Optional[int] = None,
+) -> Plan:
+    """What the config asks for, in the cluster that there is.
+
+    Args:
+        config: `train_config.cluster`, and the fields of `train_config` that go with it.
+        cluster: from `read_tf_config`.
+        num_accelerators: of this machine; None: as many as TensorFlow finds.
+
+    Raises:
+        errors.UserError: the mode does not fit the cluster, or a field does not fit the mode.
+    """
+    train_config = config.train_config
+    mode = choose_mode(train_config, cluster)
+    devices = ('',)
+    if mode in (Mode.CLONES, Mode.MIRRORED, Mode.MULTI_WORKER_MIRRORED):
+        if num_accelerators is None:
+            num_accelerators = len(tf.config.list_physical_devices('GPU'))
+        devices = _devices(mode, train_config.cluster, num_accelerators)
+    plan = Plan(
+        mode,
+        cluster,
+        devices,
+        batch_size=train_config.batch_size,
+        replicas_to_aggregate=_replicas_to_aggregate(mode, train_config, cluster),
+        startup_delay_steps=_startup_delay(mode, train_config),
+        partition_over_bytes=train_config.cluster.partition_variables_over_bytes,
+    )
+    _check_fields(mode, train_config.cluster)
+    _check_batch(plan, config)
+    return plan
+
+
+def alone(config: pipeline_pb2.TrainEvalPipelineConfig) -> Plan:
+    """The plan of a process that shares its work with nobody, whatever the config's mode."""
+    return Plan(Mode.ONE_DEVICE, batch_size=config.train_config.batch_size)
+
+
+def choose_mode(train_config: train_pb2.TrainConfig, cluster: Optional[Cluster]) -> Mode:
+    """The mode that a config asks for; for AUTO, the one that fits the cluster.
+
+    Raises:
+        errors.UserError: it does not fit the cluster.
+    """
+    number = train_config.cluster.mode
+    trainers = len(cluster.trainers) if cluster is not None else 1
+    has_servers = cluster is not None and 'ps' in cluster.addresses
+    if number == cluster_pb2.ClusterConfig.AUTO:
+        if has_servers:
+            sync = train_config.sync_replicas
+            return Mode.SYNC_PARAMETER_SERVERS if sync else Mode.ASYNC_PARAMETER_SERVERS
+        return Mode.ONE_DEVICE if trainers == 1 else Mode.MULTI_WORKER_MIRRORED
+    mode = Mode[cluster_pb2.ClusterConfig.Mode.Name(number)]
+    _check_cluster(mode, cluster, trainers, has_servers)
+    if mode is Mode.ASYNC_PARAMETER_SERVERS and train_config.sync_replicas:
+        raise errors.ConfigError(
+            f'{_FIELD}.mode is {mode.name}, but train_config.sync_replicas is true; expected '
+            'SYNC_PARAMETER_SERVERS, or sync_replicas: false.'
+        )
+    return mode
+
+
+def num_replicas(mode: Mode, num_trainers: int, num_devices: int) -> int:
+    """Copies of the network that share one batch."""
+    if mode in (Mode.CLONES, Mode.MIRRORED):
+        return num_devices
+    return num_trainers * num_devices if mode is Mode.MULTI_WORKER_MIRRORED else 1
+
+
+def _check_cluster(
+    mode: Mode, cluster: Optional[Cluster], trainers: int, has_servers: bool
+) -> None:
+    if mode in _ON_ONE_MACHINE:
+        if trainers > 1 or has_servers:
+            raise errors.ConfigError(
+                f'{_FIELD}.mode is {mode.name}, which is for one machine, but TF_CONFIG describes '
+                f'a cluster of {_roles(cluster)}; expected AUTO or '
+                f'{_fitting(has_servers)}, or no TF_CONFIG.'
+            )
+        return
+    if cluster is None:
+        raise errors.ConfigError(
+            f'{_FIELD}.mode is {mode.name}, which is for a cluster, but TF_CONFIG is not set; '
+            'expected AUTO, CLONES or MIRRORED on one machine.'
+        )
+    if (mode in _WITH_PARAMETER_SERVERS) != has_servers:
+        what = 'has parameter servers' if has_servers else 'has no parameter server ("ps")'
+        raise errors.ConfigError(
+            f'{_FIELD}.mode is {mode.name}, but the cluster of TF_CONFIG {what}: it is '
+            f'{_roles(cluster)}; expected AUTO or {_fitting(has_servers)}.'
+        )
+
+
+def _roles(cluster: Cluster) -> str:
+    counts: Mapping[str, int] = {role: len(tasks) for role, tasks in cluster.addresses.items()}
+    return ', '.join(f'{count} {role}' for role, count in counts.items())
+
+
+def _fitting(has_servers: bool) -> str:
+    if has_servers:
+        return ' or '.join(mode.name for mode in _WITH_PARAMETER_SERVERS)
+    return Mode.MULTI_WORKER_MIRRORED.name
+
+
+def _devices(
+    mode: Mode, config: cluster_pb2.ClusterConfig, num_accelerators: int
+) -> Tuple[str, ...]:
+    if mode is Mode.MULTI_WORKER_MIRRORED:
+        return tuple(f'/device:GPU:{index}' for index in range(num_accelerators)) or ('',)
+    wanted = config.num_clones
+    if num_accelerators and not config.clone_on_cpu:
+        if wanted > num_accelerators:
+            raise errors.ConfigError(
+                f'{_FIELD}.num_clones is {wanted}, but this machine has {num_accelerators} '
+                'accelerators; expected at most that many, or clone_on_cpu: true.'
+            )
+        return tuple(f'/device:GPU:{index}' for index in range(wanted or num_accelerators))
+    # A strategy wants devices of its own for its replicas; towers may share the one that there is.
+    own = mode is Mode.MIRRORED
+    return tuple(f'/device:CPU:{index if own else 0}' for index in range(wanted or 1))
+
+
+def _replicas_to_aggregate(
+    mode: Mode, train_config: train_pb2.TrainConfig, cluster: Optional[Cluster]
+) -> int:
+    if mode is not Mode.SYNC_PARAMETER_SERVERS:
+        return 1
+    trainers = len(cluster.trainers)
+    if not train_config.HasField('replicas_to_aggregate'):
+        return trainers
+    wanted = train_config.replicas_to_aggregate
+    if not 1 <= wanted <= trainers:
+        raise errors.ConfigError(
+            f'train_config.replicas_to_aggregate is {wanted}, but {trainers} processes train; '
+            f'expected 1 to {trainers} (fewer than {trainers}: the others are backups), or no '
+            'value for all of them.'
+        )
+    return wanted
+
+
+def _startup_delay(mode: Mode, train_config: train_pb2.TrainConfig) -> float:
+    """Trainers that wait for each other begin together."""
+    if mode is Mode.ASYNC_PARAMETER_SERVERS:
+        if not train_config.startup_delay_steps >= 0:
+            raise errors.ConfigError(
+                f'train_config.startup_delay_steps is {train_config.startup_delay_steps}; '
+                'expected a number that is not negative.'
+            )
+        return train_config.startup_delay_steps
+    return 0.0
+
+
+def idle_fields(plan: Plan, train_config: train_pb2.TrainConfig) -> List[str]:
+    """The fields that are set, but have no effect in the mode, nor on what is learned."""
+    sets_delay = train_config.HasField('startup_delay_steps') and train_config.startup_delay_steps
+    idle = {
+        f'{_FIELD}.partition_variables_over_bytes': (
+            plan.partition_over_bytes and not plan.uses_parameter_servers
+        ),
+        'train_config.sync_replicas': train_config.sync_replicas and not plan.is_synchronous,
+        'train_config.replicas_to_aggregate': (
+            train_config.HasField('replicas_to_aggregate')
+            and plan.mode is not Mode.SYNC_PARAMETER_SERVERS
+        ),
+        'train_config.startup_delay_steps': (
+            sets_delay and plan.mode is not Mode.ASYNC_PARAMETER_SERVERS
+        ),
+    }
+    return [field for field, is_idle in idle.items() if is_idle]
+
+
+def _check_fields(mode: Mode, config: cluster_pb2.ClusterConfig) -> None:
+    """Refuses fields that the mode does not read and whose effect someone would miss."""
+    if mode in (Mode.CLONES, Mode.MIRRORED):
+        return
+    sets = {'num_clones': config.num_clones > 1, 'clone_on_cpu': config.clone_on_cpu}
+    for field, is_set in sets.items():
+        if is_set:
+            value = str(getattr(config, field)).lower()
+            raise errors.ConfigError(
+                f'{_FIELD}.{field} is {value}, but the mode is {mode.name}; expected mode '
+                f'CLONES or MIRRORED, or no {field}.'
+            )
+
+
+def _check_batch(plan: Plan, config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
+    """What parts of batches, and trainers that wait for each other, need of the input."""
+    replicas = plan.num_replicas
+    if plan.batch_size % replicas:
+        less = plan.batch_size // replicas * replicas
+        near = f'{less} or {less + replicas}' if less else f'{replicas}'
+        raise errors.ConfigError(
+            f'train_config.batch_size is {plan.batch_size}, which {replicas} replicas '
+            f'({plan.mode.name}) cannot share equally; expected a multiple of {replicas}, such as '
+            f'{near}.'
+        )
+    reader = config.train_input_reader
+    if replicas > 1 and not reader.drop_remainder:
+        raise errors.ConfigError(
+            f'train_input_reader.drop_remainder is false, but {replicas} replicas share each '
+            'batch, and a smaller one at the end may leave some without examples; expected true.'
+        )
+    if plan.is_synchronous and plan.num_trainers > 1 and reader.num_epochs:
+        raise errors.ConfigError(
+            f'train_input_reader.num_epochs is {reader.num_epochs}, but {plan.num_trainers} '
+            'trainers wait for each other at each step, and one may come to the end of its '
+            'records before the others; expected 0, and train_config.num_steps as the end.'
+        )

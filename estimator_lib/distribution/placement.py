@@ -1,0 +1,117 @@
+"""Which variable lives on which parameter server."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import weakref
+from typing import Any, Callable, ContextManager, Dict, List, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib.distribution.modes import Plan
+from estimator_lib.distribution.tf_config import Cluster
+
+tf1 = tf.compat.v1
+
+# The types of ops that store variables.
+VARIABLE_OPS = ('Variable', 'VariableV2', 'VarHandleOp')
+
+
+def worker_device(cluster: Cluster) -> str:
+    """The device of what a trainer computes."""
+    return f'/job:{cluster.role}/task:{cluster.index}'
+
+
+def device_fn(cluster: Cluster) -> Callable[[tf.Operation], str]:
+    """The device function of a trainer: variables on the parameter servers, all else here.
+
+    Each new variable goes to the server that has the fewest bytes of variables so far (ties: the
+    first). Since all trainers build the same graph, they agree.
+    """
+    addresses = {role: list(tasks) for role, tasks in cluster.addresses.items()}
+    addresses.pop('evaluator', None)
+    return tf1.train.replica_device_setter(
+        cluster=tf.train.ClusterSpec(addresses),
+        worker_device=worker_device(cluster),
+        ps_ops=list(VARIABLE_OPS),
+        ps_strategy=_fewest_bytes(len(addresses['ps'])),
+    )
+
+
+def device_filters(cluster: Cluster) -> List[str]:
+    """The tasks that a trainer talks to: without these it waits for all others to be there."""
+    own = f'/job:{cluster.role}'
+    return ['/job:ps', own if cluster.role != 'worker' else f'{own}/task:{cluster.index}']
+
+
+def of_variables(plan: Plan) -> ContextManager[Any]:
+    """Inside, variables are made as a mode needs them.
+
+    With parameter servers a trainer fetches each variable once a step, however many of its ops read
+    it (a layer, and the layer's penalty), and large variables are made in parts, one for each
+    server.
+    """
+    if not plan.uses_parameter_servers:
+        return contextlib.nullcontext()
+    # The device that the op has anyway: the trainer's, where its graph is placed.
+    options: Dict[str, Any] = {'caching_device': lambda op: op.device}
+    if plan.partition_over_bytes:
+        servers = len(plan.cluster.addresses['ps'])
+        options['custom_getter'] = _getter(servers, plan.partition_over_bytes)
+    return tf1.variable_scope(tf1.get_variable_scope(), **options)
+
+
+def parts_of(shape: Sequence[int], item_bytes: int, servers: int, over_bytes: int) -> List[int]:
+    """Into how many parts a variable is split along each of its dimensions.
+
+    Args:
+        shape: of the variable.
+        item_bytes: of one of its numbers.
+        servers: how many there are.
+        over_bytes: the least size that is split.
+
+    Returns:
+        Ones, but for the longest dimension of a variable that is large enough.
+    """
+    parts = [1] * len(shape)
+    if parts and math.prod(shape) * item_bytes >= over_bytes:
+        axis = int(np.argmax(shape))
+        parts[axis] = min(servers, shape[axis])
+    return parts
+
+
+def _getter(servers: int, over_bytes: int) -> Callable[..., Any]:
+    def get(getter: Callable[..., Any], name: str, *args: Any, **options: Any) -> Any:
+        dtype = tf.as_dtype(options.get('dtype') or tf.float32)
+        parts = parts_of(tf.TensorShape(options['shape']), dtype.size, servers, over_bytes)
+        # A partitioner, even one that does not part, would change the variable's name.
+        if max(parts, default=1) > 1:
+            options['partitioner'] = lambda shape, dtype: parts
+        return getter(name, *args, **options)
+
+    return get
+
+
+def _fewest_bytes(servers: int) -> Callable[[tf.Operation], int]:
+    """Chooses servers; counts for each graph anew."""
+    loads: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+    def choose(op: tf.Operation) -> int:
+        bytes_on, newest = loads.setdefault(op.graph, ([0] * servers, []))
+        # By where it came to be, not by what was chosen: an optimizer's slots are put beside their
+        # variables whatever this says.
+        for one in newest:
+            device = tf.DeviceSpec.from_string(one.device)
+            if device.job == 'ps':
+                bytes_on[device.task or 0] += _num_bytes(one)
+        newest[:] = [op]
+        return bytes_on.index(min(bytes_on))
+
+    return choose
+
+
+def _num_bytes(op: tf.Operation) -> int:
+    sizes = [dim.size for dim in op.get_attr('shape').dim]
+    return max(0, math.prod(sizes)) * tf.as_dtype(op.get_attr('dtype')).size

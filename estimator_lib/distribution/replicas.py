@@ -1,0 +1,119 @@
+"""Copies of the network on several devices of one machine ("towers", "clones").
+
+Each copy takes an equal part of the batch; the loss is the mean of theirs, so that the gradient is
+that of the whole batch. Variables live on the CPU. Only the first copy's `UPDATE_OPS` run: batch
+norm's statistics follow its part of the batch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Callable, List, Sequence, Tuple
+
+import tensorflow as tf
+
+from estimator_lib.distribution.placement import VARIABLE_OPS
+from estimator_lib.task import Features, Labels, Tensors
+
+tf1 = tf.compat.v1
+
+HOST = '/device:CPU:0'
+
+
+def scope_of(index: int, count: int) -> str:
+    """The name scope of a copy: `clone_<i>`, or none where there is only one."""
+    return f'clone_{index}' if count > 1 else ''
+
+
+def place(device: str, variable_device: str = HOST) -> Callable[[tf.Operation], str]:
+    """A device function: variables on one device, all else on another.
+
+    Args:
+        device: of what computes.
+        variable_device: of what is stored.
+    """
+
+    def device_of(op: tf.Operation) -> str:
+        return variable_device if op.type in VARIABLE_OPS else device
+
+    return device_of
+
+
+def build(count: int, tower_fn: Callable[[int, str], Any], device_of: Callable[[int], Any]) -> list:
+    """Builds copies of a part of the graph that share their variables.
+
+    Args:
+        count: how many.
+        tower_fn: builds one; called with its index and its name scope ('' or ending with '/').
+        device_of: the device, or device function, of a copy by its index.
+
+    Returns:
+        What `tower_fn` returned, copy by copy.
+    """
+    results: List[Any] = []
+    for index in range(count):
+        scope = scope_of(index, count)
+        name_scope = tf1.name_scope(scope) if scope else contextlib.nullcontext('')
+        shared = tf1.variable_scope(tf1.get_variable_scope(), reuse=True if index else None)
+        with shared, name_scope as name, tf1.device(device_of(index)):
+            results.append(tower_fn(index, name))
+    return results
+
+
+def mean(values: Sequence[tf.Tensor]) -> tf.Tensor:
+    """The mean of what the copies computed: what makes the gradient that of the whole batch."""
+    return tf.add_n(list(values)) / len(values)
+
+
+def mean_losses(
+    devices: Sequence[str],
+    loss_fn: Callable[[Features, Labels], Tensors],
+    features: Features,
+    labels: Labels,
+) -> Tensors:
+    """The losses of a batch that several devices share.
+
+    What the second and later copies add to `UPDATE_OPS` is taken out of it again.
+
+    Args:
+        devices: one for each copy; a single one computes on the batch as it is.
+        loss_fn: builds the network and its losses, means over the examples it is given.
+        features: of the whole batch, whose size is a multiple of the number of devices.
+        labels: likewise.
+
+    Returns:
+        Scalars by name: the means over the copies.
+    """
+    if len(devices) == 1:
+        # Not tf1.device(None): that would forget where the variables of a cluster go.
+        with tf1.device(place(devices[0])) if devices[0] else contextlib.nullcontext():
+            return loss_fn(features, labels)
+    parts = split((features, labels), len(devices))
+    updates = tf1.get_collection_ref(tf1.GraphKeys.UPDATE_OPS)
+    counts: List[int] = []
+
+    def tower(index: int, scope: str) -> Tensors:
+        del scope
+        losses = loss_fn(*parts[index])
+        counts.append(len(updates))
+        return losses
+
+    losses = build(len(devices), tower, lambda index: place(devices[index]))
+    del updates[counts[0] :]
+    with tf.device(HOST), tf1.name_scope('clones'):
+        return {name: mean([one[name] for one in losses]) for name in losses[0]}
+
+
+def split(batch: Any, count: int) -> List[Tuple[Any, ...]]:
+    """A batch in parts of the same size, on the host.
+
+    Args:
+        batch: nested tensors, whose first dimension is a multiple of `count`.
+        count: of the parts.
+
+    Returns:
+        Each with the structure of the batch.
+    """
+    with tf.device(HOST), tf1.name_scope('split'):
+        flat = [tf.split(tensor, count) for tensor in tf.nest.flatten(batch)]
+    return [tf.nest.pack_sequence_as(batch, part) for part in zip(*flat)]

@@ -1,0 +1,35 @@
+"""The `RunConfig` of an Estimator in each mode."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_lib.distribution import placement, strategies, tf_config
+from estimator_lib.distribution.modes import Mode, Plan
+
+
+def create(plan: Plan, session_config: tf.compat.v1.ConfigProto, **options: Any):
+    """The `RunConfig` of this process.
+
+    Args:
+        plan: which task of which cluster it is. The evaluator, which no other task talks to, and a
+            trainer without others get the config of one machine.
+        session_config: what the mode needs is added to it.
+        options: all others of a `RunConfig`.
+    """
+    cluster = plan.cluster
+    trains = cluster is None or cluster.name in cluster.trainers
+    if plan.uses_parameter_servers and trains:
+        options['device_fn'] = placement.device_fn(cluster)
+        # TensorFlow would look for a ready model every 30 s, in silence; `running` waits instead.
+        options['session_creation_timeout_secs'] = 1
+        session_config.device_filters.extend(placement.device_filters(cluster))
+    strategies.configure_devices(plan, session_config)
+    is_alone = cluster is not None and cluster.role == 'evaluator'
+    is_alone = is_alone or plan.mode in (Mode.ONE_DEVICE, Mode.CLONES, Mode.MIRRORED)
+    with tf_config.environment(None if is_alone else cluster):
+        if trains and plan.uses_strategy:
+            options['train_distribute'] = strategies.create_strategy(plan)
+        return tf.estimator.RunConfig(session_config=session_config, **options)

@@ -1,0 +1,91 @@
+"""How the trainers of a cluster begin: in step, or one after the other."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any, Callable, List, Optional
+
+import tensorflow as tf
+
+from estimator_lib.distribution.modes import Plan
+from estimator_lib.distribution.sync_replicas import TokenExchange
+from estimator_lib.hooks import preemption
+
+tf1 = tf.compat.v1
+log = logging.getLogger('estimator_lib')
+
+_SAY_EVERY_SECONDS = 30.0
+
+
+def hooks(
+    plan: Plan, exchange: Optional[TokenExchange], num_steps: int
+) -> List[tf1.train.SessionRunHook]:
+    """What a trainer does when its session begins.
+
+    Args:
+        plan: which trainer of what mode it is.
+        exchange: of its graph, with trainers that it is in step with.
+        num_steps: at which training ends; 0: never.
+    """
+    if exchange is not None:
+        return [exchange.hook()]
+    first_step = startup_step(plan.trainer_index * plan.startup_delay_steps, num_steps)
+    return [StartupDelayHook(first_step)] if first_step else []
+
+
+def startup_step(delay_steps: float, num_steps: int) -> int:
+    """The global step at which a delayed trainer begins: not behind the end of training."""
+    return int(min(delay_steps, num_steps) if num_steps else delay_steps)
+
+
+class StartupDelayHook(tf1.train.SessionRunHook):
+    """Lets a trainer begin when the others have come to a step.
+
+    Args:
+        first_step: that step.
+        poll_seconds: between two looks.
+    """
+
+    def __init__(self, first_step: int, poll_seconds: float = 1.0):
+        self._first_step = first_step
+        self._poll_seconds = poll_seconds
+
+    def begin(self) -> None:
+        """Finds the global step."""
+        self._global_step = tf1.train.get_global_step()
+
+    def after_create_session(self, session: tf1.Session, coord: Any) -> None:
+        """Waits, in this session and in each that is made anew."""
+
+        def should_end() -> bool:
+            return preemption.requested() or coord.should_stop()
+
+        wait_for_step(session, self._global_step, self._first_step, should_end, self._poll_seconds)
+
+
+def wait_for_step(
+    session: tf1.Session,
+    global_step: tf.Variable,
+    step: int,
+    should_end: Callable[[], bool] = lambda: False,
+    poll_seconds: float = 1.0,
+) -> None:
+    """Returns when the global step has come to a step.
+
+    Args:
+        session: where it can be read.
+        global_step: int64 scalar.
+        step: to wait for.
+        should_end: asked every so often; True ends the wait.
+        poll_seconds: between two looks.
+    """
+    next_word = time.monotonic()
+    while True:
+        current = int(session.run(global_step))
+        if current >= step or should_end():
+            return
+        if time.monotonic() >= next_word:
+            next_word = time.monotonic() + _SAY_EVERY_SECONDS
+            log.info('beginning at step %d; the others are at %d', step, current)
+        time.sleep(poll_seconds)

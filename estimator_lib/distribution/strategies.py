@@ -1,0 +1,99 @@
+"""Training under a `tf.distribute.Strategy`: which one, and what its replicas have in common."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.distribution.modes import Mode, Plan
+from estimator_lib.task import Tensors
+
+tf1 = tf.compat.v1
+
+
+def create_strategy(plan: Plan) -> Optional[tf.distribute.Strategy]:
+    """The strategy of a plan; None where it uses none.
+
+    A strategy of several workers reads `TF_CONFIG`. Eager execution is then off for the rest of the
+    process: outside of a graph such a strategy would want to be the first thing that runs, and
+    TensorFlow cannot copy it, as an Estimator does.
+    """
+    if plan.mode is Mode.MULTI_WORKER_MIRRORED:
+        tf1.disable_eager_execution()
+        return tf.distribute.experimental.MultiWorkerMirroredStrategy()
+    if plan.mode is Mode.MIRRORED:
+        with tf.Graph().as_default():  # An eager one would look for the devices at once.
+            return tf.distribute.MirroredStrategy(list(plan.devices))
+    return None
+
+
+def require(plan: Plan) -> None:
+    """Raises where a plan's strategy is not in use.
+
+    Raises:
+        errors.ConfigError: the Estimator was made without it.
+    """
+    if plan.uses_strategy and not tf.distribute.has_strategy():
+        raise errors.ConfigError(
+            f'train_config.cluster.mode is {plan.mode.name}, but the Estimator has no strategy; '
+            'expected the one of training.create_estimator(..., plan=cluster.create_plan(...)), or '
+            'a RunConfig with train_distribute.'
+        )
+
+
+def configure_devices(plan: Plan, session_config: tf1.ConfigProto) -> None:
+    """Lets a session have as many CPU devices as a strategy uses: it hangs where they are fewer."""
+    if plan.mode is Mode.MIRRORED and 'CPU' in plan.devices[0]:
+        session_config.device_count['CPU'] = len(plan.devices)
+
+
+def penalties_collection() -> str:
+    """The collection of this replica's penalties on weights: `REGULARIZATION_LOSSES`.
+
+    The replicas of one process build one graph. A penalty is a function of one replica's weights,
+    so those of the second and later ones have a collection of their own.
+    """
+    context = tf.distribute.get_replica_context()
+    replica = 0
+    if tf.distribute.has_strategy() and context is not None:
+        replica = int(tf.get_static_value(context.replica_id_in_sync_group) or 0)
+    name = tf1.GraphKeys.REGULARIZATION_LOSSES
+    return f'{name}_{replica}' if replica else name
+
+
+def mean_over_replicas(losses: Tensors) -> Tensors:
+    """The losses of the whole batch, for reports: means over the replicas.
+
+    Without a strategy the losses are those of the whole batch already.
+
+    Args:
+        losses: float scalars by name, of this replica.
+    """
+    context = tf.distribute.get_replica_context()
+    if not tf.distribute.has_strategy() or context.num_replicas_in_sync == 1:
+        return losses
+
+    def reduce(strategy: tf.distribute.Strategy, stacked: Any) -> Any:
+        return strategy.reduce(tf.distribute.ReduceOp.MEAN, stacked, axis=None)
+
+    # One tensor, so that there is one message.
+    stacked = tf.stop_gradient(tf.stack(list(losses.values())))
+    means = tf.unstack(context.merge_call(reduce, args=(stacked,)), len(losses))
+    return dict(zip(losses, means))
+
+
+def all_of_this_process(values: tf.Tensor) -> tf.Tensor:
+    """A batch's values of all replicas of this process, one after the other.
+
+    Args:
+        values: [batch, ...], of this replica.
+    """
+    if not tf.distribute.has_strategy():
+        return values
+
+    def join(strategy: tf.distribute.Strategy, values: Any) -> tf.Tensor:
+        return tf.concat(strategy.experimental_local_results(values), axis=0)
+
+    return tf.distribute.get_replica_context().merge_call(join, args=(values,))

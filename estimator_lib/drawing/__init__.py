@@ -1,0 +1,1 @@
+"""Pictures as NumPy arrays: boxes, text, masks, colors."""

@@ -1,0 +1,1 @@
+"""Evaluating a checkpoint, and what follows: exports, early stopping."""

@@ -1,0 +1,190 @@
+"""Ending training when evaluations stop getting better."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import math
+import os
+from typing import Any, Mapping, Optional, Tuple
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.checkpoints import checkpoint_files
+from protos import train_pb2
+
+log = logging.getLogger('estimator_lib')
+
+STATE_FILE = 'early_stopping.json'
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """What is remembered of the evaluations so far.
+
+    Attributes:
+        best: the metric of the best evaluation; None before there is one.
+        best_step: its step.
+        steps: the steps of the evaluations since, which were no better.
+    """
+
+    best: Optional[float] = None
+    best_step: Optional[int] = None
+    steps: Tuple[int, ...] = ()
+
+
+class EarlyStopping:
+    """Whether to stop, after each evaluation; remembered in a file, so that a restart knows.
+
+    Args:
+        metric: the name of the metric.
+        higher_is_better: whether it should rise.
+        patience_evaluations: evaluations in a row without improvement after which to stop.
+        min_delta: an improvement is more than this.
+        min_steps: no stop before this step.
+        path: the file; None: nothing is remembered.
+    """
+
+    def __init__(
+        self,
+        metric: str,
+        *,
+        higher_is_better: bool = True,
+        patience_evaluations: int = 10,
+        min_delta: float = 0.0,
+        min_steps: int = 0,
+        path: Optional[str] = None,
+    ):
+        self._metric = metric
+        self._higher_is_better = higher_is_better
+        self._patience = patience_evaluations
+        self._min_delta = min_delta
+        self._min_steps = min_steps
+        self._path = path
+        self._state = self._load()
+
+    @classmethod
+    def from_config(cls, config: train_pb2.EarlyStopping, eval_dir: str) -> EarlyStopping:
+        """What a config asks for.
+
+        Args:
+            config: metric, patience and so on.
+            eval_dir: the folder of the evaluation; the state is in it.
+
+        Raises:
+            errors.ConfigError: no metric is named, or a value is out of its range.
+        """
+        where = 'train_config.early_stopping'
+        if not config.metric:
+            raise errors.ConfigError(f'{where}.metric is empty; expected the name of a metric.')
+        if config.patience_evaluations < 1:
+            raise errors.ConfigError(
+                f'{where}.patience_evaluations is {config.patience_evaluations}; expected at '
+                'least 1.'
+            )
+        if not (math.isfinite(config.min_delta) and config.min_delta >= 0):
+            raise errors.ConfigError(
+                f'{where}.min_delta is {config.min_delta}; expected a finite number of at least 0.'
+            )
+        return cls(
+            config.metric,
+            higher_is_better=config.higher_is_better,
+            patience_evaluations=config.patience_evaluations,
+            min_delta=config.min_delta,
+            min_steps=config.min_steps,
+            path=os.path.join(eval_dir, STATE_FILE),
+        )
+
+    @property
+    def state(self) -> State:
+        """What is remembered."""
+        return self._state
+
+    def update(self, step: int, metrics: Mapping[str, Any]) -> bool:
+        """Takes note of an evaluation.
+
+        A step that was seen before changes nothing: an evaluation that is repeated after a restart
+        counts once.
+
+        Args:
+            step: the evaluated checkpoint's.
+            metrics: by name.
+
+        Returns:
+            Whether training should stop.
+
+        Raises:
+            errors.ConfigError: the metric is not among them; the message has those that are.
+        """
+        if self._metric not in metrics:
+            raise errors.ConfigError(
+                f'train_config.early_stopping.metric: no evaluation reports {self._metric!r}'
+                f'{errors.did_you_mean(self._metric, metrics)}'
+            )
+        seen = {*self._state.steps, self._state.best_step}
+        if step not in seen:
+            self._state = self._after(step, float(metrics[self._metric]))
+            self._save()
+        return self.should_stop(step)
+
+    def should_stop(self, step: int) -> bool:
+        """Whether the evaluations up to a step are reason enough to stop.
+
+        Args:
+            step: the latest.
+        """
+        worse = len(self._state.steps)
+        if worse < self._patience or step < self._min_steps:
+            return False
+        best = 'none was finite'
+        if self._state.best is not None:
+            best = f'{self._state.best:.6g} at step {self._state.best_step}'
+        log.info('%s has not got better in %d evaluations (best: %s)', self._metric, worse, best)
+        return True
+
+    def another_says_stop(self, step: int) -> bool:
+        """`should_stop` by what another process, the evaluator of a cluster, has written."""
+        self._state = self._load()
+        return self.should_stop(step)
+
+    def _after(self, step: int, value: float) -> State:
+        state = self._state
+        if self._is_better(value):
+            return State(value, step)
+        return dataclasses.replace(state, steps=(*state.steps, step))
+
+    def _is_better(self, value: float) -> bool:
+        if not math.isfinite(value):
+            return False
+        if self._state.best is None:
+            return True
+        gain = value - self._state.best
+        return (gain if self._higher_is_better else -gain) > self._min_delta
+
+    def _identity(self) -> Mapping[str, Any]:
+        return {'metric': self._metric, 'higher_is_better': self._higher_is_better}
+
+    def _load(self) -> State:
+        if self._path is None or not tf.io.gfile.exists(self._path):
+            return State()
+        try:
+            with tf.io.gfile.GFile(self._path) as file:
+                saved = json.load(file)
+            if {name: saved[name] for name in self._identity()} != self._identity():
+                log.info('%s is about another metric; early stopping starts anew', self._path)
+                return State()
+            return State(saved['best'], saved['best_step'], tuple(saved['steps']))
+        except (ValueError, KeyError, TypeError) as error:
+            raise errors.DataError(
+                f'{self._path} is not what early stopping writes ({error!r}); remove it, and it '
+                'starts anew.'
+            ) from None
+
+    def _save(self) -> None:
+        if self._path is None:
+            return
+        text = json.dumps({**self._identity(), **dataclasses.asdict(self._state)}, indent=2)
+        tf.io.gfile.makedirs(os.path.dirname(self._path))
+        checkpoint_files.write_atomically(self._path, text + '\n')

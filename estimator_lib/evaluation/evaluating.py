@@ -1,0 +1,216 @@
+"""Evaluating a checkpoint, and what follows from the numbers: exports, early stopping."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import logging
+import os
+import time
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
+
+import tensorflow as tf
+
+from estimator_lib import model_fn
+from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.data import inputs
+from estimator_lib.evaluation import early_stopping
+from estimator_lib.export import export_policies
+from estimator_lib.hooks import preemption, progress, summaries
+from estimator_lib.task import Task
+from protos import eval_pb2
+
+tf1 = tf.compat.v1
+log = logging.getLogger('estimator_lib')
+
+METRICS_FILE = 'metrics.json'
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluationSet:
+    """One set of examples that checkpoints are evaluated on.
+
+    Attributes:
+        name: of the set; its events are in `model_dir/eval_<name>`.
+        input_fn: one pass over its examples.
+    """
+
+    name: str
+    input_fn: inputs.RecordInput
+
+
+class Evaluator:
+    """Evaluates checkpoints of one run.
+
+    Args:
+        task: gives the metrics their final form, and draws.
+        eval_config: how many examples are drawn, and where to.
+        estimator: builds and runs the evaluation graph.
+        sets: what to evaluate on; exports and early stopping go by the first.
+        exporters: told of each evaluation.
+        stopping: told of each evaluation; None for never.
+
+    Attributes:
+        stopping: as given.
+        last_step: of the last checkpoint that was evaluated; None before there is one.
+        last_metrics: of it, by evaluation set.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        eval_config: eval_pb2.EvalConfig,
+        estimator: tf.estimator.Estimator,
+        sets: Sequence[EvaluationSet],
+        exporters: Sequence[export_policies.Exporter] = (),
+        stopping: Optional[early_stopping.EarlyStopping] = None,
+    ):
+        self._task = task
+        self._eval_config = eval_config
+        self._estimator = estimator
+        self._sets = list(sets)
+        self._exporters = list(exporters)
+        self.stopping = stopping
+        self.last_step: Optional[int] = None
+        self.last_metrics: Dict[str, Dict[str, float]] = {}
+
+    def evaluate(self, checkpoint_path: str, is_final: bool = False) -> bool:
+        """Evaluates one checkpoint on all sets, prints, saves, exports.
+
+        Args:
+            checkpoint_path: its prefix.
+            is_final: whether training has ended with it.
+
+        Returns:
+            Whether training should stop.
+        """
+        step = checkpoint_files.step_of(checkpoint_path)
+        if step != self.last_step:
+            self.last_metrics = {
+                one.name: self._evaluate_set(one, checkpoint_path) for one in self._sets
+            }
+            self.last_step = step
+            write_metrics(self._estimator.model_dir, step, self.last_metrics)
+        first = self.last_metrics[self._sets[0].name]
+        should_stop = self.stopping is not None and self.stopping.update(step, first)
+        for exporter in self._exporters:
+            exporter.export(step, checkpoint_path, first, is_final)
+        return should_stop
+
+    def _evaluate_set(self, one: EvaluationSet, checkpoint_path: str) -> Dict[str, float]:
+        started = time.monotonic()
+        with explained(one.input_fn):
+            values = self._estimator.evaluate(
+                one.input_fn,
+                checkpoint_path=checkpoint_path,
+                name=one.name,
+                hooks=self._hooks(one),
+            )
+        metrics = finish_metrics(self._task, values)
+        eval_dir = self._estimator.eval_dir(one.name)
+        step = int(values['global_step'])
+        summaries.write(
+            eval_dir,
+            step,
+            {name: value for name, value in metrics.items() if name not in values},
+            self._task.draw_metrics(values),
+        )
+        seconds = time.monotonic() - started
+        log.info('evaluation on %s, step %d, %.1f s', one.name, step, seconds)
+        for name in sorted(metrics):
+            log.info('  %-48s %.6g', name, metrics[name])
+        return metrics
+
+    def _hooks(self, one: EvaluationSet) -> List[tf.estimator.SessionRunHook]:
+        if not self._eval_config.num_visualizations:
+            return []
+        return [
+            summaries.ExamplePictures(
+                self._task.draw,
+                self._estimator.eval_dir(one.name),
+                self._eval_config.num_visualizations,
+                self._eval_config.visualization_export_dir,
+                self._task.files,
+            )
+        ]
+
+
+@contextlib.contextmanager
+def explained(input_fn: inputs.RecordInput) -> Iterator[None]:
+    """Turns TensorFlow's error about some record into one that names the file and the record.
+
+    Args:
+        input_fn: where the records come from.
+
+    Raises:
+        errors.DataError: in place of an error that is about one of them.
+    """
+    try:
+        yield
+    except tf.errors.OpError as error:
+        found = input_fn.failure(error)
+        if found is None:
+            raise
+        raise found from error
+
+
+def finish_metrics(task: Task, values: Mapping[str, Any]) -> Dict[str, float]:
+    """The scalars to report, from what `Estimator.evaluate` returned."""
+    of_losses = set(model_fn.loss_metric_names(task))
+    of_task = {
+        name: value
+        for name, value in values.items()
+        if name not in of_losses and name != 'global_step'
+    }
+    metrics = task.finish_metrics(of_task)
+    metrics.update({name: float(value) for name, value in values.items() if name in of_losses})
+    return metrics
+
+
+def write_metrics(model_dir: str, step: int, metrics: Mapping[str, Mapping[str, float]]) -> None:
+    """Writes `metrics.json`: the step, and the metrics of each evaluation set."""
+    checkpoint_files.write_atomically(
+        os.path.join(model_dir, METRICS_FILE),
+        json.dumps({'global_step': step, **metrics}, indent=2, sort_keys=True) + '\n',
+    )
+
+
+class EvaluationListener(tf1.train.CheckpointSaverListener):
+    """Evaluates the checkpoints that a training session saves, as often as the schedule says.
+
+    Args:
+        evaluator: does the work.
+        schedule: start delay and throttle.
+        model_dir: where the checkpoints are.
+        first_step: the step that training starts from: its checkpoint is not evaluated.
+    """
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        schedule: eval_pb2.EvaluationSchedule,
+        model_dir: str,
+        first_step: int,
+    ):
+        self._evaluator = evaluator
+        self._schedule = schedule
+        self._model_dir = model_dir
+        self._last_step = first_step
+        self._next_time = time.monotonic() + schedule.start_delay_seconds
+
+    def after_save(self, session: tf1.Session, global_step_value: int) -> bool:
+        """Evaluates when it is time; whether training should stop."""
+        del session
+        if preemption.requested() or not self._is_due(global_step_value):
+            return False
+        self._last_step = global_step_value
+        self._next_time = time.monotonic() + self._schedule.throttle_seconds
+        checkpoint = checkpoint_files.resolve_checkpoint(self._model_dir)
+        with progress.paused(), preemption.interruptible():
+            return self._evaluator.evaluate(checkpoint)
+
+    def _is_due(self, step: int) -> bool:
+        if step <= self._last_step or time.monotonic() < self._next_time:
+            return False
+        return step - self._last_step >= self._schedule.throttle_steps

@@ -1,0 +1,176 @@
+"""Trained models as SavedModels.
+
+The export does not go through `Estimator.export_saved_model`: that restores every variable of the
+graph, the global step among them, which published checkpoints need not have; and it saves variables
+beside the graph, where constants serve requests faster (see `freezing`).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from typing import Callable, Dict, List, Mapping, Optional
+
+import tensorflow as tf
+from google.protobuf import text_format
+
+from estimator_lib import errors
+from estimator_lib.checkpoints import checkpoint_files, restoring
+from estimator_lib.export import freezing, serving
+from estimator_lib.task import Features, Task, Tensors
+from protos import pipeline_pb2
+
+tf1 = tf.compat.v1
+log = logging.getLogger('estimator_lib')
+
+SAVED_MODEL_FILE = 'saved_model.pb'
+# TensorFlow leaves files in this folder of a SavedModel alone.
+CONFIG_FILE = os.path.join('assets.extra', 'pipeline.config')
+
+GraphHook = Optional[Callable[[], None]]
+
+
+def export_saved_model(
+    task: Task,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    checkpoint: str,
+    export_dir: str,
+    serving_input: Optional[int] = None,
+    graph_hook_fn: GraphHook = None,
+) -> str:
+    """Writes the model of a checkpoint as `export_dir/<timestamp>/`.
+
+    The signature `serving_default` takes `inputs` (see `serving.serving_input_receiver_fn`) and
+    returns what `task.export_outputs` names. Variables are constants in it. The folder appears
+    under its name when it is complete; the config is in it, as `assets.extra/pipeline.config`.
+
+    Args:
+        task: what is exported.
+        config: tells whether moving averages are exported, and is saved with the model.
+        checkpoint: its prefix, or its folder: one of ours or a published one. It needs to hold the
+            model's variables; a global step or optimizer slots do not matter.
+        export_dir: made when it is not there.
+        serving_input: an `export_pb2.ServingInput`; None: `config.export_config.serving_input`.
+        graph_hook_fn: called when the network is built, as in training.
+
+    Returns:
+        The path of the new folder.
+
+    Raises:
+        errors.CheckpointError: the checkpoint is not there, or not of this model.
+        errors.UserError: `export_dir` cannot be written to.
+    """
+    prefix = checkpoint_files.resolve_checkpoint(checkpoint)
+    if serving_input is None:
+        serving_input = config.export_config.serving_input
+    with tf.Graph().as_default():
+        receiver = serving.serving_input_receiver_fn(task, serving_input)()
+        outputs = _build_outputs(task, receiver.features, graph_hook_fn)
+        graph_def = _trained_graph(prefix, outputs, config.eval_config.use_moving_averages)
+    text = text_format.MessageToString(config, as_utf8=True)
+
+    def write(unfinished: str) -> None:
+        _write_saved_model(graph_def, receiver.receiver_tensors, outputs, unfinished)
+        config_path = os.path.join(unfinished, CONFIG_FILE)
+        tf.io.gfile.makedirs(os.path.dirname(config_path))
+        with tf.io.gfile.GFile(config_path, 'w') as file:
+            file.write(text)
+
+    path = _write_whole(export_dir, write)
+    log.info('exported %s to %s', prefix, path)
+    return path
+
+
+def copy_export(path: str, export_dir: str) -> str:
+    """Copies a SavedModel to `export_dir/<timestamp>/`; returns the path of the copy."""
+
+    def copy(unfinished: str) -> None:
+        for folder, _, files in tf.io.gfile.walk(path):
+            target = os.path.normpath(os.path.join(unfinished, os.path.relpath(folder, path)))
+            tf.io.gfile.makedirs(target)
+            for file in files:
+                tf.io.gfile.copy(os.path.join(folder, file), os.path.join(target, file))
+
+    return _write_whole(export_dir, copy)
+
+
+def latest_export(folder: str) -> Optional[str]:
+    """The newest SavedModel in a folder of exports, or in the folders in it; None for none."""
+    found = [path for each in (folder, os.path.join(folder, '*')) for path in exports_in(each)]
+    return max(found, key=_timestamp) if found else None
+
+
+def exports_in(folder: str) -> List[str]:
+    """The SavedModels `folder/<timestamp>`, oldest first; `folder` may be a pattern."""
+    found = tf.io.gfile.glob(os.path.join(folder, '*', SAVED_MODEL_FILE))
+    paths = [os.path.dirname(path) for path in found]
+    return sorted((path for path in paths if os.path.basename(path).isdigit()), key=_timestamp)
+
+
+def _build_outputs(task: Task, features: Features, graph_hook_fn: GraphHook) -> Tensors:
+    """The outputs of the signature, each named as its key in the graph."""
+    predictions = task.predict(features, tf.estimator.ModeKeys.PREDICT)
+    if graph_hook_fn is not None:
+        graph_hook_fn()
+    outputs = task.export_outputs(task.postprocess(predictions, features))
+    return {name: tf.identity(output, name) for name, output in outputs.items()}
+
+
+def _trained_graph(prefix: str, outputs: Tensors, use_moving_averages: bool) -> tf1.GraphDef:
+    """The current graph with a checkpoint's values as constants."""
+    # Optimising the graph for the few runs that it has here would take longer than they do.
+    session_config = tf1.ConfigProto(allow_soft_placement=True)
+    session_config.graph_options.rewrite_options.disable_meta_optimizer = True
+    with tf1.Session(config=session_config) as session:
+        restoring.create_inference_saver(use_moving_averages).restore(session, prefix)
+        graph_def = freezing.freeze(session, list(outputs.values()))
+    return freezing.fold_batch_norms(graph_def, list(outputs.values()))
+
+
+def _write_whole(export_dir: str, write: Callable[[str], None]) -> str:
+    """Lets a function write to a folder under another name, and then gives it its name."""
+    path = _new_path(export_dir)
+    unfinished = os.path.join(export_dir, f'temp-{os.path.basename(path)}')
+    try:
+        write(unfinished)
+        tf.io.gfile.rename(unfinished, path)
+    except (tf.errors.OpError, OSError) as error:
+        if tf.io.gfile.isdir(unfinished):
+            tf.io.gfile.rmtree(unfinished)
+        raise errors.UserError(f'the export to {export_dir} failed: {error}') from error
+    return path
+
+
+def _write_saved_model(
+    graph_def: tf1.GraphDef,
+    inputs: Mapping[str, tf.Tensor],
+    outputs: Tensors,
+    path: str,
+) -> None:
+    with tf.Graph().as_default() as graph, tf1.Session() as session:
+        tf1.import_graph_def(graph_def, name='')
+
+        def here(tensors: Mapping[str, tf.Tensor]) -> Dict[str, tf.Tensor]:
+            return {key: graph.get_tensor_by_name(one.name) for key, one in tensors.items()}
+
+        signature = tf1.saved_model.predict_signature_def(here(inputs), here(outputs))
+        key = tf1.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+        builder = tf1.saved_model.Builder(path)
+        builder.add_meta_graph_and_variables(
+            session, [tf1.saved_model.tag_constants.SERVING], {key: signature}, clear_devices=True
+        )
+        builder.save()
+
+
+def _new_path(export_dir: str) -> str:
+    """A folder that is not there yet, named by the time in seconds."""
+    number = int(time.time())
+    while tf.io.gfile.exists(os.path.join(export_dir, str(number))):
+        number += 1
+    return os.path.join(export_dir, str(number))
+
+
+def _timestamp(path: str) -> int:
+    name = os.path.basename(path)
+    return int(name) if name.isdigit() else -1

@@ -1,0 +1,129 @@
+"""What a server sends, as a task's features."""
+
+from __future__ import annotations
+
+from typing import Callable, Dict, Tuple
+
+import tensorflow as tf
+
+from estimator_lib.data.image_decoding import decode_image
+from estimator_lib.task import Features, Task, Tensors
+from protos import export_pb2
+
+tf1 = tf.compat.v1
+
+INPUT_KEY = 'inputs'
+ENCODED_IMAGE = 'image/encoded'  # the key of the image in a `tf.train.Example`
+
+# The names of the placeholders, which tell the kinds of an exported model's input apart.
+IMAGE_TENSOR = 'image_tensor'
+ENCODED_IMAGE_STRING_TENSOR = 'encoded_image_string_tensor'
+TF_EXAMPLE = 'tf_example'
+
+
+def serving_input_receiver_fn(
+    task: Task, serving_input: int
+) -> Callable[[], tf.estimator.export.ServingInputReceiver]:
+    """The function that an Estimator's export calls for the graph's inputs.
+
+    Args:
+        task: prepares images as its evaluation does.
+        serving_input: an `export_pb2.ServingInput`.
+
+    Returns:
+        A function that adds the inputs to the current graph. Its receiver tensor is named `inputs`:
+        for `IMAGE_TENSOR` uint8 [batch, height, width, 3]; for `ENCODED_IMAGE_STRING_TENSOR` string
+        [batch], JPEG, PNG, GIF or BMP files, which may differ in size where the task brings all
+        images to one; for
+        `SERIALIZED_TF_EXAMPLE` string [batch], each with such a file as `image/encoded`.
+    """
+    build = {
+        export_pb2.IMAGE_TENSOR: _images,
+        export_pb2.ENCODED_IMAGE_STRING_TENSOR: _encoded_images,
+        export_pb2.SERIALIZED_TF_EXAMPLE: _examples,
+    }[serving_input]
+
+    def receive() -> tf.estimator.export.ServingInputReceiver:
+        received, features = build(task)
+        return tf.estimator.export.ServingInputReceiver(features, {INPUT_KEY: received})
+
+    return receive
+
+
+def _images(task: Task) -> Tuple[tf.Tensor, Features]:
+    images = tf1.placeholder(tf.uint8, [None, None, None, 3], IMAGE_TENSOR)
+    return images, task.serving_features(images)
+
+
+def _encoded_images(task: Task) -> Tuple[tf.Tensor, Features]:
+    encoded = tf1.placeholder(tf.string, [None], ENCODED_IMAGE_STRING_TENSOR)
+    return encoded, _features_of_encoded(task, encoded)
+
+
+def _examples(task: Task) -> Tuple[tf.Tensor, Features]:
+    serialized = tf1.placeholder(tf.string, [None], TF_EXAMPLE)
+    parsed = tf.io.parse_example(serialized, {ENCODED_IMAGE: tf.io.FixedLenFeature([], tf.string)})
+    return serialized, _features_of_encoded(task, parsed[ENCODED_IMAGE])
+
+
+def _features_of_encoded(task: Task, encoded: tf.Tensor) -> Features:
+    """Features of encoded images: each is prepared by itself, since their sizes differ.
+
+    Args:
+        task: prepares.
+        encoded: string [batch].
+    """
+
+    def features_of_one(one: tf.Tensor) -> Features:
+        image = decode_image(one)
+        return {
+            name: tf.squeeze(value, 0)
+            for name, value in task.serving_features(image[tf.newaxis]).items()
+        }
+
+    signature = _signature(features_of_one)
+    if all(spec.shape.is_fully_defined() for spec in signature.values()):
+        return tf.map_fn(features_of_one, encoded, fn_output_signature=signature)
+    return _features_of_one_size(features_of_one, encoded, signature)
+
+
+def _features_of_one_size(
+    features_of_one: Callable[[tf.Tensor], Features],
+    encoded: tf.Tensor,
+    signature: Dict[str, tf.TensorSpec],
+) -> Features:
+    """As `tf.map_fn`, but what differs in size is refused with a sentence."""
+    count = tf.shape(encoded)[0]
+    arrays = {
+        name: tf.TensorArray(spec.dtype, count, infer_shape=False, element_shape=spec.shape)
+        for name, spec in signature.items()
+    }
+
+    def add_one(index: tf.Tensor, before: tf.Tensor, arrays: Dict[str, tf.TensorArray]):
+        features = features_of_one(encoded[index])
+        shapes = _shapes(features)
+        same = tf.logical_or(tf.equal(index, 0), tf.reduce_all(tf.equal(shapes, before)))
+        parts = ['image ', tf.strings.as_string(index), ' of the request differs in size from the '
+                 'one before it; expected images of one size, or one image']  # fmt: skip
+        check = tf.raw_ops.Assert(condition=same, data=[tf.strings.join(parts)])
+        with tf.control_dependencies([check]):
+            arrays = {name: arrays[name].write(index, one) for name, one in features.items()}
+        return index + 1, shapes, arrays
+
+    num_sides = sum(spec.shape.rank for spec in signature.values())
+    _, _, arrays = tf.while_loop(
+        lambda index, *_: index < count, add_one, [0, tf.zeros([num_sides], tf.int32), arrays]
+    )
+    return {name: array.stack() for name, array in arrays.items()}
+
+
+def _shapes(features: Tensors) -> tf.Tensor:
+    """int32 [sides of all features]."""
+    return tf.concat([tf.shape(features[name]) for name in sorted(features)], 0)
+
+
+def _signature(features_of_one: Callable[[tf.Tensor], Features]) -> Dict[str, tf.TensorSpec]:
+    """Shapes and types of what a function of a string returns."""
+    with tf.Graph().as_default():
+        features = features_of_one(tf1.placeholder(tf.string, []))
+        return {name: tf.TensorSpec(one.shape, one.dtype) for name, one in features.items()}

@@ -1,0 +1,234 @@
+"""What TensorBoard shows: scalars and histograms of training, pictures of evaluation."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from typing import Any, Callable, Dict, List, Mapping, MutableMapping, Optional, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib.drawing import visualization
+from estimator_lib.hooks import global_steps
+from estimator_lib.task import SOURCE_ID, Arrays, Features, Labels, Metric, Tensors
+
+tf1 = tf.compat.v1
+
+Draw = Callable[[Arrays, Arrays, Optional[Arrays]], Optional[np.ndarray]]
+Files = Callable[[Arrays, Arrays], Dict[str, bytes]]
+
+_EXAMPLES = 'examples_to_draw'
+# By graph. Not a collection: these are written with a checkpoint, and tuples cannot be.
+_training_metrics: MutableMapping[tf.Graph, Dict[str, Metric]] = weakref.WeakKeyDictionary()
+
+
+class TrainingScalars(tf1.train.SessionRunHook):
+    """Writes scalars of training as events, after a session's first step and every n steps.
+
+    They are fetched at each step: fetches of some steps only are a second preparation of the whole
+    graph, which takes as long as several steps.
+
+    Args:
+        scalars: float32 scalars by tag.
+        folder: of the events.
+        every_n_steps: events when the global step is a multiple of it.
+    """
+
+    def __init__(self, scalars: Mapping[str, tf.Tensor], folder: str, every_n_steps: int):
+        self._scalars = dict(scalars)
+        self._folder = folder
+        self._every_n_steps = every_n_steps
+
+    def begin(self) -> None:
+        """Finds the global step."""
+        self._global_step = tf1.train.get_global_step()
+
+    def after_create_session(self, session: tf1.Session, coord: tf.train.Coordinator) -> None:
+        """Counts from where the session begins."""
+        del coord
+        self._step = int(session.run(self._global_step))
+        self._next = self._step + 1
+
+    def before_run(
+        self, run_context: tf1.train.SessionRunContext
+    ) -> Optional[tf1.train.SessionRunArgs]:
+        """Asks for step and scalars."""
+        return tf1.train.SessionRunArgs([self._global_step, self._scalars])
+
+    def after_run(
+        self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues
+    ) -> None:
+        """Writes, when it is time."""
+        fetched, values = run_values.results
+        self._step = global_steps.step_after_run(int(fetched), self._step)
+        if self._step >= self._next:
+            write(self._folder, self._step, {tag: float(one) for tag, one in values.items()})
+            self._next = self._step - self._step % self._every_n_steps + self._every_n_steps
+
+
+def training_hooks(
+    scalars: Mapping[str, tf.Tensor], folder: str, every_n_steps: int
+) -> List[tf1.train.SessionRunHook]:
+    """The hooks that write events of training.
+
+    Args:
+        scalars: float32 scalars by tag.
+        folder: of the events.
+        every_n_steps: how often; 0: not at all.
+    """
+    if not every_n_steps:
+        return []
+    hooks: List[tf1.train.SessionRunHook] = [TrainingScalars(scalars, folder, every_n_steps)]
+    merged = tf1.summary.merge_all()
+    if merged is not None:  # histograms, which are made only when they are written
+        hooks.append(
+            tf1.train.SummarySaverHook(every_n_steps, output_dir=folder, summary_op=merged)
+        )
+    return hooks
+
+
+def offer_training_metrics(metrics: Mapping[str, Metric]) -> None:
+    """Leaves what a training step reports, of the first of several copies of a network."""
+    _training_metrics.setdefault(tf1.get_default_graph(), dict(metrics))
+
+
+def training_metrics() -> Dict[str, Metric]:
+    """What was offered in the current graph: (float32 scalar, update op) by name."""
+    return _training_metrics.get(tf1.get_default_graph(), {})
+
+
+def histograms(variables: Sequence[tf.Variable]) -> None:
+    """Adds a histogram summary for each variable to the current graph."""
+    for variable in variables:
+        tf1.summary.histogram(f'variables/{variable.name.partition(":")[0]}', variable)
+
+
+def write(
+    folder: str,
+    step: int,
+    scalars: Mapping[str, float],
+    pictures: Optional[Mapping[str, np.ndarray]] = None,
+) -> None:
+    """Writes an event.
+
+    Args:
+        folder: of the events.
+        step: the global step that it is of.
+        scalars: by tag.
+        pictures: uint8 [height, width, 3], by tag.
+    """
+    summary = tf1.Summary()
+    for tag, value in scalars.items():
+        summary.value.add(tag=tag, simple_value=value)
+    for tag, picture in (pictures or {}).items():
+        height, width, _ = picture.shape
+        encoded = visualization.encode_png(picture)
+        summary.value.add(tag=tag).image.MergeFrom(
+            tf1.Summary.Image(
+                height=height, width=width, colorspace=3, encoded_image_string=encoded
+            )
+        )
+    if not summary.value:
+        return
+    # The writer is the one that the Estimator uses; it refuses to be made in eager mode.
+    with tf.Graph().as_default():
+        writer = tf1.summary.FileWriterCache.get(folder)
+    writer.add_summary(summary, step)
+    writer.flush()
+
+
+def offer_examples(features: Features, outputs: Tensors, labels: Optional[Labels]) -> None:
+    """Leaves an evaluation's batches where an `ExamplePictures` hook of its session finds them.
+
+    The model function knows the tensors, and whoever runs the evaluation knows the folder.
+    """
+    tf1.get_collection_ref(_EXAMPLES)[:] = [(features, outputs, labels or {})]
+
+
+class ExamplePictures(tf1.train.SessionRunHook):
+    """Draws the first examples of an evaluation; writes them as events, and as files when asked.
+
+    Args:
+        draw: makes the picture of one example from features, outputs and labels without their batch
+            dimension; None where there is nothing to draw.
+        folder: of the events.
+        count: how many examples are drawn.
+        png_folder: the pictures are written there too, as `<number>_<source>.png`; '' for nowhere.
+        files: further files of an example, by the end of their names, that go to `png_folder`.
+    """
+
+    def __init__(
+        self,
+        draw: Draw,
+        folder: str,
+        count: int,
+        png_folder: str = '',
+        files: Optional[Files] = None,
+    ):
+        self._draw = draw
+        self._files_of = files if png_folder else None
+        self._folder = folder
+        self._count = count
+        self._png_folder = png_folder
+        self._fetches: Any = None
+        self._step: Optional[tf.Tensor] = None
+        self._pictures: List[np.ndarray] = []
+        self._names: List[str] = []
+        self._files: Dict[str, bytes] = {}
+        self._seen = 0
+
+    def begin(self) -> None:
+        """Cuts what is fetched down to what will be drawn."""
+        self._pictures, self._names, self._files, self._seen = [], [], {}, 0
+        (batches,) = tf1.get_collection(_EXAMPLES)
+        # Fetched at each step, so that all steps run the same compiled graph.
+        self._fetches = tf.nest.map_structure(lambda batch: batch[: self._count], batches)
+        self._step = tf1.train.get_global_step()
+
+    def before_run(
+        self, run_context: tf1.train.SessionRunContext
+    ) -> Optional[tf1.train.SessionRunArgs]:
+        """Asks for the first examples of the batch."""
+        return tf1.train.SessionRunArgs(self._fetches)
+
+    def after_run(
+        self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues
+    ) -> None:
+        """Draws what is still to be drawn."""
+        features, outputs, labels = run_values.results
+        batch_size = len(next(iter(outputs.values())))
+        for index in range(min(batch_size, self._count - self._seen)):
+            self._seen += 1
+            example = _example(features, index), _example(outputs, index)
+            name = _file_name(self._seen, features[SOURCE_ID][index])
+            picture = self._draw(*example, _example(labels, index) or None)
+            if picture is not None:
+                self._pictures.append(picture)
+                self._names.append(f'{name}.png')
+            if self._files_of is not None:
+                for suffix, content in self._files_of(*example).items():
+                    self._files[name + suffix] = content
+
+    def end(self, session: tf1.Session) -> None:
+        """Writes the pictures."""
+        step = int(session.run(self._step))
+        named = {f'examples/{index}': picture for index, picture in enumerate(self._pictures)}
+        write(self._folder, step, {}, named)
+        if self._png_folder:
+            tf.io.gfile.makedirs(self._png_folder)
+            for name, picture in zip(self._names, self._pictures):
+                visualization.write_png(os.path.join(self._png_folder, name), picture)
+            for name, content in self._files.items():
+                with tf.io.gfile.GFile(os.path.join(self._png_folder, name), 'wb') as file:
+                    file.write(content)
+
+
+def _file_name(number: int, source_id: bytes) -> str:
+    """`003_photo` for the third example, `photos/photo.jpg`."""
+    name = os.path.basename(tf.compat.as_str_any(source_id))
+    return f'{number:03d}_{os.path.splitext(name)[0]}'
+
+
+def _example(batch: Dict[str, np.ndarray], index: int) -> Dict[str, Any]:
+    return {name: values[index] for name, values in batch.items()}

@@ -1,0 +1,288 @@
+"""The deployment API that programs in the style of TF-Slim are written against.
+
+A program says on what it runs (`DeploymentConfig`), and builds its network once for each device
+(`create_clones`), the loss and gradients of all (`optimize_clones`), or everything (`deploy`). What
+the copies have in common, and what is done with their gradients, is written once for these and for
+Estimators: in `clones`, and in `estimator_lib.optimization`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Callable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+
+import tensorflow as tf
+
+from estimator_lib.distribution import replicas as clones_lib
+from estimator_lib.distribution.placement import VARIABLE_OPS
+from estimator_lib.optimization import gradients
+from estimator_lib.optimization.optimize_loss import (
+    GradientPolicy,
+    apply_gradients,
+    process_gradients,
+)
+
+tf1 = tf.compat.v1
+
+Device = Union[str, Callable[[tf.Operation], str]]
+
+
+class Clone(NamedTuple):
+    """One copy of the network.
+
+    Attributes:
+        outputs: what the model function returned.
+        scope: its name scope: '' or `clone_<i>/`.
+        device: where it computes.
+    """
+
+    outputs: Any
+    scope: str
+    device: str
+
+
+class DeployedModel(NamedTuple):
+    """What `deploy` built.
+
+    Attributes:
+        train_op: trains a step, and is the total loss; None without an optimizer.
+        summary_op: string scalar; None where there is nothing to summarise.
+        total_loss: of all copies, and the regularisation.
+        clones: the copies.
+    """
+
+    train_op: Optional[tf.Tensor]
+    summary_op: Optional[tf.Tensor]
+    total_loss: Optional[tf.Tensor]
+    clones: List[Clone]
+
+
+@dataclasses.dataclass(frozen=True)
+class DeploymentConfig:
+    """On which devices of which machines a model is trained.
+
+    Attributes:
+        num_clones: copies of the network in this process.
+        clone_on_cpu: whether they compute on the CPU, not each on a GPU.
+        replica_id: which of the worker processes this is.
+        num_replicas: how many worker processes there are.
+        num_ps_tasks: how many parameter servers; 0: variables are in this process.
+        worker_job_name: of the workers in the cluster.
+        ps_job_name: of the parameter servers.
+
+    Raises:
+        ValueError: several replicas without parameter servers; an empty name; a `replica_id` that
+            is not less than `num_replicas`.
+    """
+
+    num_clones: int = 1
+    clone_on_cpu: bool = False
+    replica_id: int = 0
+    num_replicas: int = 1
+    num_ps_tasks: int = 0
+    worker_job_name: str = 'worker'
+    ps_job_name: str = 'ps'
+
+    def __post_init__(self) -> None:
+        if self.num_clones < 1:
+            raise ValueError(f'num_clones is {self.num_clones}; expected at least 1.')
+        if self.num_replicas > 1 and self.num_ps_tasks < 1:
+            raise ValueError(
+                f'num_replicas is {self.num_replicas}, but num_ps_tasks is {self.num_ps_tasks}; '
+                'replicas share their variables on at least one parameter server.'
+            )
+        if self.num_replicas > 1 or self.num_ps_tasks > 0:
+            for field in ('worker_job_name', 'ps_job_name'):
+                if not getattr(self, field):
+                    raise ValueError(f'{field} is empty; expected the name of a job.')
+        if self.replica_id >= self.num_replicas:
+            raise ValueError(
+                f'replica_id is {self.replica_id}; expected less than num_replicas, '
+                f'{self.num_replicas}.'
+            )
+
+    @property
+    def ps_device(self) -> str:
+        """The job of the parameter servers; '' without any."""
+        return f'/job:{self.ps_job_name}' if self.num_ps_tasks > 0 else ''
+
+    @property
+    def worker_device(self) -> str:
+        """The job of the workers; '' where there is no cluster."""
+        return f'/job:{self.worker_job_name}' if self.num_ps_tasks > 0 else ''
+
+    def clone_device(self, clone_index: int) -> str:
+        """Where a copy computes."""
+        self._check_clone(clone_index)
+        device = '/device:CPU:0' if self.clone_on_cpu else f'/device:GPU:{clone_index}'
+        return self.worker_device + device
+
+    def clone_scope(self, clone_index: int) -> str:
+        """The name scope of a copy: '' where there is only one."""
+        self._check_clone(clone_index)
+        return clones_lib.scope_of(clone_index, self.num_clones)
+
+    def inputs_device(self) -> str:
+        """Where batches are made."""
+        return self.worker_device + clones_lib.HOST
+
+    def optimizer_device(self) -> str:
+        """Where gradients are summed."""
+        return self.worker_device + clones_lib.HOST
+
+    def variables_device(self) -> Device:
+        """Where variables are: on the CPU, or on one parameter server after the other."""
+        if not self.num_ps_tasks:
+            return clones_lib.HOST
+        placed: List[str] = []
+
+        def choose(op: tf.Operation) -> str:
+            if op.device or op.type not in VARIABLE_OPS:
+                return op.device
+            task = len(placed) % self.num_ps_tasks
+            placed.append(op.name)
+            return f'{self.ps_device}{clones_lib.HOST}/task:{task}'
+
+        return choose
+
+    def caching_device(self) -> Optional[Callable[[tf.Operation], str]]:
+        """Where values of variables are kept during a step: where they are read; None: nowhere."""
+        return (lambda op: op.device) if self.num_ps_tasks else None
+
+    def _check_clone(self, clone_index: int) -> None:
+        if clone_index >= self.num_clones:
+            raise ValueError(
+                f'clone_index is {clone_index}; expected less than num_clones, {self.num_clones}.'
+            )
+
+
+def create_clones(
+    config: DeploymentConfig,
+    model_fn: Callable[..., Any],
+    args: Optional[Sequence[Any]] = None,
+    kwargs: Optional[Mapping[str, Any]] = None,
+) -> List[Clone]:
+    """Builds a network once for each clone, on the same variables.
+
+    Args:
+        config: where.
+        model_fn: builds the network and adds its losses to `LOSSES`; called with `args` and
+            `kwargs`.
+        args: positional arguments.
+        kwargs: named arguments.
+    """
+    variables_device = config.variables_device()
+
+    def tower(index: int, scope: str) -> Clone:
+        outputs = model_fn(*(args or ()), **(kwargs or {}))
+        return Clone(outputs, scope, config.clone_device(index))
+
+    def device_of(index: int) -> Callable[[tf.Operation], str]:
+        return _variables_apart(config.clone_device(index), variables_device)
+
+    caching = config.caching_device()
+    with tf1.variable_scope(tf1.get_variable_scope(), caching_device=caching):
+        return clones_lib.build(config.num_clones, tower, device_of)
+
+
+def optimize_clones(
+    clones: Sequence[Clone],
+    optimizer: tf1.train.Optimizer,
+    regularization_losses: Optional[Sequence[tf.Tensor]] = None,
+    **options: Any,
+) -> Tuple[Optional[tf.Tensor], List[gradients.Pair]]:
+    """The loss of all clones, and its gradients: those of each, summed.
+
+    Args:
+        clones: from `create_clones`.
+        optimizer: computes the gradients.
+        regularization_losses: added once; None: `REGULARIZATION_LOSSES`.
+        options: of the optimizer's `compute_gradients`; `var_list` too.
+
+    Returns:
+        The total loss (the clones' divided by how many there are, and the regularisation), and
+        pairs of gradient and variable, without the variables that it does not depend on. None and
+        no pairs where there are no losses.
+    """
+    loss = _total_loss(clones, regularization_losses)
+    if loss is None:
+        return None, []
+    variables = options.pop('var_list', None) or tf1.trainable_variables()
+    options = {'colocate_gradients_with_ops': True, **options}
+    return loss, gradients.compute(loss, variables, optimizer, **options)
+
+
+def deploy(
+    config: DeploymentConfig,
+    model_fn: Callable[..., Any],
+    args: Optional[Sequence[Any]] = None,
+    kwargs: Optional[Mapping[str, Any]] = None,
+    optimizer: Optional[tf1.train.Optimizer] = None,
+    summarize_gradients: bool = False,
+) -> DeployedModel:
+    """Builds the clones and, with an optimizer, the op that trains them.
+
+    Args:
+        config: where.
+        model_fn: see `create_clones`.
+        args: see `create_clones`.
+        kwargs: see `create_clones`.
+        optimizer: None: the loss only.
+        summarize_gradients: whether there are summaries of each gradient.
+    """
+    clones = create_clones(config, model_fn, args, kwargs)
+    first = clones[0].scope
+    train_op = None
+    with tf1.device(config.optimizer_device()):
+        if optimizer is None:
+            total_loss = _total_loss(clones, None)
+        else:
+            global_step = tf1.train.get_or_create_global_step()
+            total_loss, pairs = optimize_clones(clones, optimizer)
+            update = apply_gradients(
+                process_gradients(pairs, GradientPolicy(), summarize=summarize_gradients),
+                global_step=global_step,
+                optimizer=optimizer,
+                update_ops=tf1.get_collection(tf1.GraphKeys.UPDATE_OPS, first),
+            )
+            if total_loss is not None:
+                with tf.control_dependencies([update]):
+                    train_op = tf.identity(total_loss, name='train_op')
+    if total_loss is not None:
+        tf1.summary.scalar('Loss/total_loss', total_loss)
+    return DeployedModel(train_op, _summary_op(clones), total_loss, clones)
+
+
+def _total_loss(
+    clones: Sequence[Clone], regularization_losses: Optional[Sequence[tf.Tensor]]
+) -> Optional[tf.Tensor]:
+    if regularization_losses is None:
+        regularization_losses = tf1.get_collection(tf1.GraphKeys.REGULARIZATION_LOSSES)
+    sums = []
+    for clone in clones:
+        losses = tf1.get_collection(tf1.GraphKeys.LOSSES, clone.scope or None)
+        if losses:
+            with tf.device(clone.device):
+                sums.append(tf.add_n(losses) / len(clones))
+    terms = [*sums, *regularization_losses]
+    return tf.add_n(terms, name='total_loss') if terms else None
+
+
+def _summary_op(clones: Sequence[Clone]) -> Optional[tf.Tensor]:
+    """The summaries of the first clone, and those of no clone."""
+    others = tuple(clone.scope for clone in clones[1:])
+    summaries = [
+        summary
+        for summary in tf1.get_collection(tf1.GraphKeys.SUMMARIES)
+        if not (others and summary.op.name.startswith(others))
+    ]
+    return tf1.summary.merge(summaries, name='summary_op') if summaries else None
+
+
+def _variables_apart(device: str, variables_device: Device) -> Callable[[tf.Operation], str]:
+    def device_of(op: tf.Operation) -> str:
+        if op.type not in VARIABLE_OPS:
+            return device
+        return variables_device(op) if callable(variables_device) else variables_device
+
+    return device_of

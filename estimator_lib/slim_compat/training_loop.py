@@ -1,0 +1,371 @@
+"""The training-loop API that programs in the style of TF-Slim are written against.
+
+`create_train_op` makes the op of a step out of a loss, and `train` runs it until the end: sessions
+that wait for each other's variables, summaries, checkpoints, traces. What happens to gradients is
+written once, in `estimator_lib.optimization`, for these and for Estimators.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+import tensorflow as tf
+
+from estimator_lib.distribution import startup
+from estimator_lib.hooks import profiling
+from estimator_lib.optimization import gradients
+from estimator_lib.optimization.optimize_loss import (
+    GradientPolicy,
+    apply_gradients,
+    process_gradients,
+)
+from estimator_lib.optimization.partitioned import whole_name
+from estimator_lib.slim_compat.supervised_run import DEFAULT, Replicas, Run, TrainStepFn, or_made
+
+tf1 = tf.compat.v1
+log = logging.getLogger('estimator_lib')
+
+# A gradient, of which there may be none, and its variable.
+MaybePair = Tuple[Optional[gradients.Gradient], tf.Variable]
+Factor = Union[float, tf.Tensor]
+
+
+def clip_gradient_norms(pairs: Sequence[MaybePair], max_norm: float) -> List[MaybePair]:
+    """Gradients of which each has at most the given norm.
+
+    Args:
+        pairs: gradients (dense, `tf.IndexedSlices`, or None, which stays) and variables.
+        max_norm: more than 0.
+    """
+    return [
+        (gradient, variable)
+        if gradient is None
+        else gradients.clip_each([(gradient, variable)], max_norm)[0]
+        for gradient, variable in pairs
+    ]
+
+
+def multiply_gradients(
+    pairs: Sequence[MaybePair], gradient_multipliers: Mapping[Any, Factor]
+) -> List[MaybePair]:
+    """Gradients times their factors.
+
+    Args:
+        pairs: a list of gradients and variables.
+        gradient_multipliers: factors, numbers or scalar tensors, by variable or by the name of its
+            op; without one a gradient stays as it is.
+
+    Raises:
+        ValueError: the pairs are no list or an empty one, the factors are no dict or an empty one,
+            or there is a factor for a variable without gradient.
+    """
+    if not isinstance(pairs, list) or not pairs:
+        raise ValueError(f'the gradients are {pairs!r}; expected a list that is not empty.')
+    if not isinstance(gradient_multipliers, dict) or not gradient_multipliers:
+        raise ValueError(
+            f'gradient_multipliers is {gradient_multipliers!r}; expected a dict that is not empty.'
+        )
+    factors = _by_name(gradient_multipliers)
+    for gradient, variable in pairs:
+        if gradient is None and whole_name(variable) in factors:
+            raise ValueError(
+                f'gradient_multipliers has a factor for {whole_name(variable)!r}, of which '
+                'there is no gradient.'
+            )
+    return [
+        (gradient, variable)
+        if gradient is None
+        else gradients.multiply([(gradient, variable)], factors)[0]
+        for gradient, variable in pairs
+    ]
+
+
+def create_train_op(
+    total_loss: tf.Tensor,
+    optimizer: tf1.train.Optimizer,
+    global_step: Any = DEFAULT,
+    update_ops: Optional[Sequence[tf.Operation]] = None,
+    variables_to_train: Optional[Sequence[tf.Variable]] = None,
+    clip_gradient_norm: float = 0,
+    summarize_gradients: bool = False,
+    gate_gradients: int = tf1.train.Optimizer.GATE_OP,
+    aggregation_method: Optional[int] = None,
+    colocate_gradients_with_ops: bool = False,
+    gradient_multipliers: Optional[Mapping[Any, Factor]] = None,
+    check_numerics: bool = True,
+) -> tf.Tensor:
+    """The op of one training step, whose value is the loss.
+
+    Args:
+        total_loss: float scalar.
+        optimizer: changes the variables.
+        global_step: grows by one; left out: the graph's, which is made where it has none; None:
+            no step is counted.
+        update_ops: run before the variables change; None: `UPDATE_OPS`.
+        variables_to_train: None: the trainable ones.
+        clip_gradient_norm: the largest norm of each gradient; 0: no clipping.
+        summarize_gradients: whether there are summaries of each gradient, as it is before clipping.
+        gate_gradients: of the optimizer's `compute_gradients`.
+        aggregation_method: likewise.
+        colocate_gradients_with_ops: likewise.
+        gradient_multipliers: see `multiply_gradients`; applied before clipping.
+        check_numerics: whether a NaN or infinite loss is an error, before any variable changes.
+
+    Returns:
+        The loss, when the step has been made.
+    """
+    if global_step is DEFAULT:
+        global_step = tf1.train.get_or_create_global_step()
+    collected = tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)
+    update_ops = collected if update_ops is None else list(update_ops)
+    if not set(collected) <= set(update_ops):
+        log.warning('update_ops lacks some of what is in the collection UPDATE_OPS')
+    if check_numerics:
+        total_loss = tf.debugging.check_numerics(total_loss, 'the loss is NaN or infinite')
+        update_ops = [*update_ops, total_loss.op]
+    pairs = gradients.compute(
+        total_loss,
+        list(variables_to_train or tf1.trainable_variables()),
+        optimizer,
+        gate_gradients=gate_gradients,
+        aggregation_method=aggregation_method,
+        colocate_gradients_with_ops=colocate_gradients_with_ops,
+    )
+    if gradient_multipliers:
+        pairs = multiply_gradients(pairs, gradient_multipliers)
+    policy = GradientPolicy(clip_norm=clip_gradient_norm, clip_each=True)
+    update = apply_gradients(
+        process_gradients(pairs, policy, summarize=summarize_gradients),
+        global_step=global_step,
+        optimizer=optimizer,
+        update_ops=update_ops,
+    )
+    with tf.control_dependencies([update]):
+        train_op = tf.identity(total_loss, name='train_op')
+    tf1.add_to_collection(tf1.GraphKeys.TRAIN_OP, train_op)
+    return train_op
+
+
+def train_step(
+    session: tf1.Session,
+    train_op: tf.Tensor,
+    global_step: tf.Variable,
+    train_step_kwargs: Mapping[str, Any],
+) -> Tuple[float, bool]:
+    """Runs a step; what `train` calls unless it is given another function.
+
+    Args:
+        session: where.
+        train_op: from `create_train_op`.
+        global_step: int64 scalar.
+        train_step_kwargs: `should_stop`, `should_log` and `should_trace`, bool scalars of which
+            each may be missing, are asked after the step; `logdir` and `summary_writer` take the
+            traces.
+
+    Returns:
+        The loss, and whether training is to stop.
+    """
+    started = time.monotonic()
+    tracing = train_step_kwargs.get('should_trace')
+    options = metadata = None
+    if tracing is not None and session.run(tracing):
+        options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
+        metadata = tf1.RunMetadata()
+    loss = session.run(train_op, options=options, run_metadata=metadata)
+    # In a run of its own: beside the step it could be read before or after its update.
+    asked = {
+        name: train_step_kwargs[name]
+        for name in ('should_log', 'should_stop')
+        if train_step_kwargs.get(name) is not None
+    }
+    answers = session.run({'step': global_step, **asked})
+    if metadata is not None:
+        _write_trace(train_step_kwargs, metadata, int(answers['step']))
+    if answers.get('should_log'):
+        seconds = time.monotonic() - started
+        log.info('step %d: loss %.4g (%.3f s)', answers['step'], loss, seconds)
+    return loss, bool(answers.get('should_stop', False))
+
+
+def train(
+    train_op: Optional[tf.Tensor],
+    logdir: Optional[str],
+    train_step_fn: TrainStepFn = train_step,
+    train_step_kwargs: Any = DEFAULT,
+    log_every_n_steps: int = 1,
+    graph: Optional[tf.Graph] = None,
+    master: str = '',
+    is_chief: bool = True,
+    global_step: Optional[tf.Variable] = None,
+    number_of_steps: Optional[int] = None,
+    init_op: Any = DEFAULT,
+    init_feed_dict: Optional[Mapping[Any, Any]] = None,
+    local_init_op: Any = DEFAULT,
+    init_fn: Optional[Callable[[tf1.Session], None]] = None,
+    ready_op: Any = DEFAULT,
+    summary_op: Any = DEFAULT,
+    save_summaries_secs: float = 600,
+    summary_writer: Any = DEFAULT,
+    startup_delay_steps: int = 0,
+    saver: Optional[tf1.train.Saver] = None,
+    save_interval_secs: float = 600,
+    sync_optimizer: Any = None,
+    session_config: Optional[tf1.ConfigProto] = None,
+    session_wrapper: Optional[Callable[[tf1.Session], Any]] = None,
+    trace_every_n_steps: Optional[int] = None,
+    ignore_live_threads: bool = False,
+) -> Optional[float]:
+    """Trains until the global step has come to `number_of_steps`, or the input has ended.
+
+    A session that is aborted (a parameter server was started again) is opened anew, and goes on
+    from the last checkpoint.
+
+    Args:
+        train_op: run at each step; its value is the loss.
+        logdir: of checkpoints and summaries; None: neither.
+        train_step_fn: runs a step, see `train_step`.
+        train_step_kwargs: for it; left out: what ends, logs and traces as said here.
+        log_every_n_steps: a line each n steps; 0: none.
+        graph: left out: the default one.
+        master: the address of the session's server.
+        is_chief: whether this process initialises, saves and summarises.
+        global_step: left out: the graph's.
+        number_of_steps: None: no end.
+        init_op: sets the variables; left out: to their initial values.
+        init_feed_dict: fed to it.
+        local_init_op: sets local variables and tables.
+        init_fn: called when `init_op` has run, where there was no checkpoint.
+        ready_op: tells whether all is initialised.
+        summary_op: left out: all summaries; None: none.
+        save_summaries_secs: between two summaries.
+        summary_writer: left out: one for `logdir`; None: none.
+        startup_delay_steps: who is not the chief begins at this global step, or the last one.
+        saver: left out: one of all variables.
+        save_interval_secs: between two checkpoints.
+        sync_optimizer: a `tf.compat.v1.train.SyncReplicasOptimizer` whose replicas train in step,
+            or a list of them.
+        session_config: of the session.
+        session_wrapper: called with the session; what it returns is used in its place.
+        trace_every_n_steps: a full trace of each n-th step in `logdir`; None: none.
+        ignore_live_threads: whether threads that do not end are no error.
+
+    Returns:
+        The loss of the last step; None where there was none.
+
+    Raises:
+        ValueError: arguments that do not fit each other.
+    """
+    _check_arguments(
+        train_op,
+        number_of_steps,
+        waits=startup_delay_steps > 0 and bool(sync_optimizer),
+        needs_logdir={
+            'summary_op': summary_op is not DEFAULT and summary_op is not None,
+            'saver': saver is not None,
+            'trace_every_n_steps': trace_every_n_steps is not None,
+        }
+        if logdir is None
+        else {},
+    )
+    graph = graph or tf1.get_default_graph()
+    with graph.as_default():
+        if global_step is None:
+            global_step = tf1.train.get_or_create_global_step()
+        if train_step_kwargs is DEFAULT:
+            train_step_kwargs = _questions(
+                global_step, number_of_steps, log_every_n_steps, trace_every_n_steps
+            )
+        replicas = Replicas(_as_list(sync_optimizer), is_chief)
+        supervisor = tf1.train.Supervisor(
+            graph=graph,
+            is_chief=is_chief,
+            logdir=logdir,
+            init_op=or_made(init_op),
+            init_feed_dict=init_feed_dict,
+            local_init_op=replicas.local_init_op(local_init_op),
+            ready_for_local_init_op=replicas.ready_for_local_init_op(),
+            ready_op=or_made(ready_op),
+            summary_op=or_made(summary_op) if logdir else None,
+            summary_writer=or_made(summary_writer) if logdir else None,
+            global_step=global_step,
+            saver=saver or tf1.train.Saver(),
+            init_fn=init_fn,
+        )
+        delay = 0 if is_chief else startup.startup_step(startup_delay_steps, number_of_steps or 0)
+        run = Run(
+            supervisor,
+            train_op,
+            train_step_fn,
+            train_step_kwargs,
+            replicas,
+            first_step=delay,
+            save_seconds=save_interval_secs,
+            summary_seconds=save_summaries_secs,
+        )
+        while True:
+            try:
+                with supervisor.managed_session(
+                    master, session_config, start_standard_services=False
+                ) as session:
+                    run(session, session_wrapper, ignore_live_threads)
+                return run.loss
+            except tf.errors.AbortedError as error:
+                log.warning('the session was aborted and is opened anew: %s', error.message)
+
+
+def _check_arguments(
+    train_op: Optional[tf.Tensor],
+    number_of_steps: Optional[int],
+    waits: bool,
+    needs_logdir: Mapping[str, bool],
+) -> None:
+    if train_op is None:
+        raise ValueError('train_op is None; expected the op of a step.')
+    for name, is_given in needs_logdir.items():
+        if is_given:
+            raise ValueError(f'{name} is given, but logdir is None; expected a folder.')
+    if waits:
+        raise ValueError(
+            'startup_delay_steps and sync_optimizer are both given; replicas that train in step '
+            'begin together.'
+        )
+    if number_of_steps is not None and number_of_steps <= 0:
+        raise ValueError(f'number_of_steps is {number_of_steps}; expected more than 0, or None.')
+
+
+def _questions(
+    global_step: tf.Variable,
+    number_of_steps: Optional[int],
+    log_every_n_steps: int,
+    trace_every_n_steps: Optional[int],
+) -> Dict[str, tf.Tensor]:
+    """What `train_step` asks beside each step."""
+    questions = {}
+    with tf1.name_scope('train_step'):
+        if number_of_steps is not None:
+            questions['should_stop'] = tf.greater_equal(global_step, number_of_steps)
+        for name, every in (('log', log_every_n_steps), ('trace', trace_every_n_steps)):
+            if every:
+                questions[f'should_{name}'] = tf.equal(tf.math.floormod(global_step, every), 0)
+    return questions
+
+
+def _write_trace(options: Mapping[str, Any], metadata: tf1.RunMetadata, step: int) -> None:
+    profiling.write_chrome_trace(metadata, os.path.join(options['logdir'], f'tf_trace-{step}.json'))
+    if options.get('summary_writer') is not None:
+        options['summary_writer'].add_run_metadata(metadata, f'run_metadata-{step}')
+
+
+def _by_name(factors: Mapping[Any, Factor]) -> Dict[str, Factor]:
+    return {
+        key if isinstance(key, str) else whole_name(key): factor for key, factor in factors.items()
+    }
+
+
+def _as_list(value: Any) -> List[Any]:
+    if value is None:
+        return []
+    return list(value) if isinstance(value, (list, tuple)) else [value]

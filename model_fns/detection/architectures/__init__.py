@@ -1,0 +1,1 @@
+"""The detectors, a file or a folder each."""

@@ -1,0 +1,1 @@
+"""Boxes: their families, coders, anchors, similarities, matchers and targets."""

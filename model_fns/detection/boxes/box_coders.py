@@ -1,0 +1,190 @@
+"""Box coders: boxes as offsets from anchors, and back."""
+
+from __future__ import annotations
+
+import abc
+from typing import Tuple
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from model_fns.detection.boxes import axis_aligned as box_ops
+from protos import box_coding_pb2
+
+EPSILON = box_ops.EPSILON
+
+
+class BoxCoder(abc.ABC):
+    """Relative codes of boxes.
+
+    Attributes:
+        code_size: numbers in a code.
+    """
+
+    code_size: int = 4
+
+    @abc.abstractmethod
+    def encode(self, boxes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
+        """Codes [..., code_size] of boxes [..., 4] relative to anchors (broadcast to [..., 4])."""
+
+    @abc.abstractmethod
+    def decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
+        """Boxes [..., 4] of codes [..., code_size] relative to anchors."""
+
+
+class FasterRcnnBoxCoder(BoxCoder):
+    """Centre offsets in units of the anchor's size, and logarithms of size ratios.
+
+    ty = sy (y - ya) / ha, tx = sx (x - xa) / wa, th = sh ln(h / ha), tw = sw ln(w / wa), in that
+    order (Ren et al. 2015, equation 2, with scales).
+
+    Args:
+        scales: (sy, sx, sh, sw).
+    """
+
+    def __init__(self, scales: Tuple[float, float, float, float] = (10.0, 10.0, 5.0, 5.0)):
+        self._scales = scales
+
+    def encode(self, boxes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
+        """See `BoxCoder`."""
+        ya, xa, ha, wa = _positive_sizes(anchors)
+        y, x, h, w = _positive_sizes(boxes)
+        offsets = [(y - ya) / ha, (x - xa) / wa, tf.math.log(h / ha), tf.math.log(w / wa)]
+        return tf.stack(offsets, axis=-1) * tf.constant(self._scales)
+
+    def decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
+        """See `BoxCoder`."""
+        ya, xa, ha, wa = box_ops.to_center_size(anchors)
+        ty, tx, th, tw = tf.unstack(codes / tf.constant(self._scales), axis=-1)
+        return box_ops.from_center_size(
+            ty * ha + ya, tx * wa + xa, tf.exp(th) * ha, tf.exp(tw) * wa
+        )
+
+
+class KeypointBoxCoder(BoxCoder):
+    """The code of `FasterRcnnBoxCoder`, then each keypoint's offset from the anchor's centre.
+
+    A box with k keypoints is [..., 4 + 2 k]: the box, then y and x of each keypoint.
+
+    Args:
+        num_keypoints: k.
+        scales: (sy, sx, sh, sw); keypoints are scaled as centres are.
+    """
+
+    def __init__(
+        self,
+        num_keypoints: int,
+        scales: Tuple[float, float, float, float] = (10.0, 10.0, 5.0, 5.0),
+    ):
+        self._num_keypoints = num_keypoints
+        self._box_coder = FasterRcnnBoxCoder(scales)
+        self._point_scales = scales[:2] * num_keypoints
+        self.code_size = 4 + 2 * num_keypoints
+
+    def encode(self, boxes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
+        """Codes [..., 4 + 2 k] of boxes with keypoints [..., 4 + 2 k]."""
+        center, size = self._frames(anchors, guard=EPSILON)
+        points = (boxes[..., 4:] - center) / size * tf.constant(self._point_scales)
+        return tf.concat([self._box_coder.encode(boxes[..., :4], anchors), points], axis=-1)
+
+    def decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
+        """Boxes with keypoints [..., 4 + 2 k]."""
+        center, size = self._frames(anchors, guard=0.0)
+        points = codes[..., 4:] / tf.constant(self._point_scales) * size + center
+        return tf.concat([self._box_coder.decode(codes[..., :4], anchors), points], axis=-1)
+
+    def _frames(self, anchors: tf.Tensor, guard: float) -> Tuple[tf.Tensor, tf.Tensor]:
+        """Centre and size of each anchor, once for each keypoint: [..., 2 k]."""
+        ya, xa, ha, wa = box_ops.to_center_size(anchors)
+        center = tf.stack([ya, xa] * self._num_keypoints, axis=-1)
+        return center, tf.stack([ha, wa] * self._num_keypoints, axis=-1) + guard
+
+
+class MeanStddevBoxCoder(BoxCoder):
+    """Differences of corners, in units of a standard deviation.
+
+    Args:
+        stddev: the unit.
+    """
+
+    def __init__(self, stddev: float = 0.01):
+        self._stddev = stddev
+
+    def encode(self, boxes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
+        """See `BoxCoder`."""
+        return (boxes - anchors) / self._stddev
+
+    def decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
+        """See `BoxCoder`."""
+        return codes * self._stddev + anchors
+
+
+class SquareBoxCoder(BoxCoder):
+    """Codes of squares: ty, tx as in `FasterRcnnBoxCoder`, tl = sl ln(l / la), l = sqrt(h w).
+
+    Args:
+        scales: (sy, sx, sl).
+    """
+
+    code_size = 3
+
+    def __init__(self, scales: Tuple[float, float, float] = (10.0, 10.0, 5.0)):
+        self._scales = scales
+
+    def encode(self, boxes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
+        """See `BoxCoder`."""
+        ya, xa, ha, wa = box_ops.to_center_size(anchors)
+        y, x, h, w = box_ops.to_center_size(boxes)
+        anchor_length = tf.sqrt(ha * wa) + EPSILON
+        length = tf.sqrt(h * w) + EPSILON
+        offsets = [
+            (y - ya) / anchor_length,
+            (x - xa) / anchor_length,
+            tf.math.log(length / anchor_length),
+        ]
+        return tf.stack(offsets, axis=-1) * tf.constant(self._scales)
+
+    def decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
+        """See `BoxCoder`."""
+        ya, xa, ha, wa = box_ops.to_center_size(anchors)
+        anchor_length = tf.sqrt(ha * wa)
+        ty, tx, tl = tf.unstack(codes / tf.constant(self._scales), axis=-1)
+        length = tf.exp(tl) * anchor_length
+        return box_ops.from_center_size(
+            ty * anchor_length + ya, tx * anchor_length + xa, length, length
+        )
+
+
+def build_box_coder(config: box_coding_pb2.BoxCoder) -> BoxCoder:
+    """The box coder that a config describes.
+
+    Raises:
+        errors.ConfigError: it describes none.
+    """
+    kind = config.WhichOneof('box_coder_oneof')
+    if kind == 'faster_rcnn_box_coder':
+        coder = config.faster_rcnn_box_coder
+        return FasterRcnnBoxCoder(
+            (coder.y_scale, coder.x_scale, coder.height_scale, coder.width_scale)
+        )
+    if kind == 'keypoint_box_coder':
+        coder = config.keypoint_box_coder
+        return KeypointBoxCoder(
+            coder.num_keypoints,
+            (coder.y_scale, coder.x_scale, coder.height_scale, coder.width_scale),
+        )
+    if kind == 'mean_stddev_box_coder':
+        return MeanStddevBoxCoder(config.mean_stddev_box_coder.stddev)
+    if kind == 'square_box_coder':
+        coder = config.square_box_coder
+        return SquareBoxCoder((coder.y_scale, coder.x_scale, coder.length_scale))
+    raise errors.ConfigError(
+        'box_coder: empty; expected faster_rcnn_box_coder, keypoint_box_coder, '
+        'mean_stddev_box_coder or square_box_coder.'
+    )
+
+
+def _positive_sizes(boxes: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Centres, and sizes that can be divided by and have a logarithm."""
+    y, x, h, w = box_ops.to_center_size(boxes)
+    return y, x, h + EPSILON, w + EPSILON

@@ -1,0 +1,144 @@
+"""What each anchor should predict."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Optional
+
+import numpy as np
+import tensorflow as tf
+
+from model_fns.detection.boxes import box_coders, matchers, similarities
+
+
+@dataclasses.dataclass(frozen=True)
+class Groundtruth:
+    """The boxes of a batch of images, padded to the same number.
+
+    Attributes:
+        boxes: float32 [B, M, 4] (with keypoints behind them for a keypoint coder: [B, M, 4 + 2 k]).
+        classes: float32 [B, M, C], one-hot or confidences, without background.
+        weights: float32 [B, M]; 0 for boxes that count for nothing.
+        real: bool [B, M], False for padding.
+        confidences: float32 [B, M, C], where an example's classes are certain to a degree.
+    """
+
+    boxes: tf.Tensor
+    classes: tf.Tensor
+    weights: tf.Tensor
+    real: tf.Tensor
+    confidences: Optional[tf.Tensor] = None
+
+    def trimmed(self) -> Groundtruth:
+        """The same without rows that are padding in every image of the batch.
+
+        Real rows come first, and a batch seldom has nearly as many boxes as there is room for.
+        """
+        count = tf.reduce_max(tf.reduce_sum(tf.cast(self.real, tf.int32), axis=1))
+
+        def cut(tensor: tf.Tensor) -> tf.Tensor:
+            return tensor[:, :count]
+
+        return Groundtruth(
+            cut(self.boxes),
+            cut(self.classes),
+            cut(self.weights),
+            cut(self.real),
+            None if self.confidences is None else cut(self.confidences),
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Targets:
+    """What each anchor of a batch should predict, and how much it matters.
+
+    Attributes:
+        class_targets: float32 [B, A, C'], C' = C or, with a background column, C + 1.
+        class_weights: float32 [B, A, C'].
+        box_targets: float32 [B, A, K]; zeros where there is no box to predict.
+        box_weights: float32 [B, A].
+        matches: int32 [B, A]: the groundtruth row, `matchers.UNMATCHED` or `matchers.IGNORED`.
+    """
+
+    class_targets: tf.Tensor
+    class_weights: tf.Tensor
+    box_targets: tf.Tensor
+    box_weights: tf.Tensor
+    matches: tf.Tensor
+
+
+class TargetAssigner:
+    """Matches anchors and groundtruth boxes, and says what follows for each anchor.
+
+    Args:
+        similarity: see `similarities`.
+        matcher: see `matchers`.
+        box_coder: encodes the matched boxes.
+        negative_class_weight: class weight of an unmatched anchor.
+    """
+
+    def __init__(
+        self,
+        similarity: similarities.Similarity,
+        matcher: matchers.Matcher,
+        box_coder: box_coders.BoxCoder,
+        negative_class_weight: float = 1.0,
+    ):
+        self._similarity = similarity
+        self._matcher = matcher
+        self._box_coder = box_coder
+        self._negative_class_weight = negative_class_weight
+
+    def assign(
+        self, anchors: tf.Tensor, groundtruth: Groundtruth, background: np.ndarray
+    ) -> Targets:
+        """The targets of a batch.
+
+        Args:
+            anchors: float32 [A, 4].
+            groundtruth: of B images.
+            background: float32 [C'], the class target of an unmatched anchor. With C' = C + 1 a
+                column for background stands before the classes; with C' = C there is none.
+        """
+        groundtruth = groundtruth.trimmed()
+        classes = _with_background_column(groundtruth.classes, len(background))
+        similarity = self._similarity(groundtruth.boxes[..., :4], anchors, 1.0 - classes[..., 0])
+        matches = self._matcher.match(similarity, groundtruth.real, groundtruth.weights > 0)
+        matched, ignored = matches >= 0, tf.equal(matches, matchers.IGNORED)
+        # One gather for all that a row has: its class targets, box and weight.
+        rows = tf.concat(
+            [classes, groundtruth.boxes, groundtruth.weights[..., tf.newaxis]], axis=-1
+        )
+        of_rows = _gather_rows(rows, matches)
+        of_classes, boxes, weights = tf.split(
+            of_rows, [classes.shape[-1], groundtruth.boxes.shape[-1], 1], axis=-1
+        )
+        weights = tf.where(matched, weights[..., 0], 0.0)
+        negative = tf.where(ignored, 0.0, self._negative_class_weight)
+        class_weights = tf.where(matched, weights, negative)[..., tf.newaxis]
+        class_targets = tf.where(
+            matched[..., tf.newaxis], of_classes, tf.constant(background, tf.float32)
+        )
+        codes = self._box_coder.encode(boxes, anchors)
+        return Targets(
+            class_targets=class_targets,
+            class_weights=tf.broadcast_to(class_weights, tf.shape(class_targets)),
+            # A code of no box may be infinite: it is replaced, not multiplied by 0.
+            box_targets=tf.where(matched[..., tf.newaxis], codes, tf.zeros([])),
+            box_weights=weights,
+            matches=matches,
+        )
+
+
+def _with_background_column(classes: tf.Tensor, columns: int) -> tf.Tensor:
+    extra = columns - classes.shape[-1]
+    if extra not in (0, 1):
+        raise ValueError(f'{columns} columns of targets for {classes.shape[-1]} classes')
+    return tf.pad(classes, [[0, 0], [0, 0], [extra, 0]])
+
+
+def _gather_rows(rows: tf.Tensor, matches: tf.Tensor) -> tf.Tensor:
+    """Rows [B, M, n] at matches [B, A] (row 0 where there is none): [B, A, n]."""
+    # A batch without a single box has no row 0 to gather.
+    rows = tf.pad(rows, [[0, 0], [0, 1], [0, 0]])
+    return tf.gather(rows, tf.maximum(matches, 0), batch_dims=1)

@@ -1,0 +1,1 @@
+"""Records become images and groundtruth: decoding, resizing, augmentation, checks."""

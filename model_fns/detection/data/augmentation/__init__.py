@@ -1,0 +1,89 @@
+"""Training-time augmentation of detection examples.
+
+Each kind of `PreprocessingStep` is a function (example, seed, its parameters) -> example, with its
+translation from the config beside it, in the file of its sort. Randomness is a function of the
+example's seed alone. Images stay uint8 until a step that needs other numbers; from there on they
+are float32, of the same range.
+"""
+
+from __future__ import annotations
+
+from typing import Sequence, Tuple
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.task import Example
+from model_fns.detection.data.augmentation import (
+    autoaugment,
+    box_steps,
+    colour,
+    concatenation,
+    cropping,
+    flips,
+    labels,
+    padding,
+    patches,
+    randomness,
+    resizing,
+    squares,
+)
+from model_fns.detection.data.augmentation.steps import BUILDERS
+from model_fns.detection.data.augmentation.steps import Step as Augmentation
+from protos import augmentation_pb2
+
+# The steps' own files are imported for what they register.
+__all__ = [
+    'Augmentation',
+    'autoaugment',
+    'box_steps',
+    'build_augmentation',
+    'colour',
+    'concatenation',
+    'cropping',
+    'flips',
+    'labels',
+    'padding',
+    'patches',
+    'resizing',
+    'squares',
+]
+
+
+def build_augmentation(
+    options: Sequence[augmentation_pb2.PreprocessingStep],
+    where: str = 'train_config.data_augmentation_options',
+) -> Augmentation:
+    """All steps of a config, one after the other.
+
+    Args:
+        options: the steps, in order.
+        where: their path in the config, for error messages.
+
+    Returns:
+        (example, int64 [2] seed) -> example; see `inputs.Reader.decode` for what is in it. It
+        raises `errors.ConfigError` where a step does not fit what examples have.
+
+    Raises:
+        errors.ConfigError: a step is empty, or one of its fields is out of range.
+    """
+    built = [_build(option, f'{where}[{index}]') for index, option in enumerate(options)]
+
+    def augment(example: Example, seed: tf.Tensor) -> Example:
+        for index, (path, step) in enumerate(built):
+            try:
+                example = step(example, randomness.step_seed(seed, index))
+            except errors.ConfigError as error:
+                raise errors.ConfigError(f'{path}: {error}') from None
+        return example
+
+    return augment
+
+
+def _build(option: augmentation_pb2.PreprocessingStep, where: str) -> Tuple[str, Augmentation]:
+    """A step and its path."""
+    kind = option.WhichOneof('preprocessing_step')
+    if kind is None:
+        raise errors.ConfigError(f'{where}: empty; expected one of {", ".join(BUILDERS)}.')
+    path = f'{where}.{kind}'
+    return path, BUILDERS.get(kind, where)(getattr(option, kind), path)

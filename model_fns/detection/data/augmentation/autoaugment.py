@@ -1,0 +1,255 @@
+"""AutoAugment for detection: one of five learned pairs of operations, drawn for each image.
+
+Zoph et al., "Learning Data Augmentation Strategies for Object Detection" (2019), table 6, with the
+meaning of magnitudes (0 to 10) that is published with it. Sizes are in pixels of the image as it
+comes, so it should have about the size of the network's input.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Callable, Sequence, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.task import Example
+from model_fns.detection import fields
+from model_fns.detection.boxes import axis_aligned as box_ops
+from model_fns.detection.data.augmentation import colour, frames, randomness, steps
+from protos import augmentation_pb2
+
+# (example with a uint8 image, seed, number in [0, 1)) -> example.
+_Operation = Callable[[Example, tf.Tensor, tf.Tensor], Example]
+
+_GRAY = 128
+_TRANSLATION = 4 / 10 * 250  # pixels, of images
+_BOX_TRANSLATION = 120  # pixels, of the content of boxes, times a tenth of the magnitude
+_SHEAR = 2 / 10 * 0.3
+_ROTATION = 10 / 10 * math.radians(30)
+_CUTOUT = int(8 / 10 * 100)  # pixels, half of the side
+_COLOR = 6 / 10 * 1.8 + 0.1
+# Operations on the content of boxes happen with a third of their probability for each box.
+_PER_BOX = 1 / 3
+_LEVELS = 256
+
+
+def autoaugment_v0(example: Example, seed: tf.Tensor) -> Example:
+    """Policy v0.
+
+    Boxes that the image moves with are the bounding boxes of what the old ones become, cut at the
+    image's edges; those that leave the image go.
+
+    Args:
+        example: without masks or keypoints.
+        seed: int64 [2].
+
+    Raises:
+        errors.ConfigError: the example has masks or keypoints.
+    """
+    for name in (fields.MASKS, fields.KEYPOINTS):
+        if name in example:
+            raise errors.ConfigError(
+                f'examples have {name}, which do not follow; expected boxes alone.'
+            )
+    image = tf.saturate_cast(tf.round(frames.to_float(example[fields.IMAGE])), tf.uint8)
+    example = {**example, fields.IMAGE: image}
+    (uniform,) = randomness.uniforms(randomness.stream_seed(seed, 1), 1)
+    return tf.switch_case(
+        randomness.integer(uniform, 0, len(_POLICY_V0) - 1),
+        [functools.partial(_one_after_the_other, example, seed, each) for each in _POLICY_V0],
+    )
+
+
+@steps.BUILDERS.register('autoaugment_image')
+def _build(config: augmentation_pb2.AutoAugmentImage, where: str) -> steps.Step:
+    is_known = config.policy_name == 'v0'
+    steps.check(is_known, where, config, 'policy_name', "'v0', the one policy that is implemented")
+    return autoaugment_v0
+
+
+def _one_after_the_other(
+    example: Example, seed: tf.Tensor, operations: Sequence[Tuple[_Operation, float]]
+) -> Example:
+    """Operations, each with its probability."""
+    for index, (operation, probability) in enumerate(operations):
+        own_seed = randomness.stream_seed(seed, 2 + index)
+        happens, uniform = randomness.uniforms(own_seed, 2)
+        changed = functools.partial(operation, example, own_seed, uniform)
+        example = tf.cond(happens < probability, changed, functools.partial(dict, example))
+    return example
+
+
+def _either_way(uniform: tf.Tensor, amount: float) -> tf.Tensor:
+    """The amount, or minus the amount."""
+    return tf.where(uniform < 0.5, -amount, amount)
+
+
+def _translate_x(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Example:
+    del seed
+    shift = tf.stack([0.0, _either_way(uniform, _TRANSLATION)])
+    return _transformed(example, tf.eye(2), shift)
+
+
+def _shear_y(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Example:
+    """Each row moves down in proportion to the column: y becomes y - level * x."""
+    del seed
+    level = _either_way(uniform, _SHEAR)
+    matrix = tf.stack([[1.0, -level], [0.0, 1.0]])
+    return _transformed(example, matrix, tf.zeros([2]))
+
+
+def _rotate(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Example:
+    """About the centre of the image."""
+    del seed
+    angle = _either_way(uniform, _ROTATION)
+    cos, sin = tf.cos(angle), tf.sin(angle)
+    matrix = tf.stack([[cos, -sin], [sin, cos]])
+    center = (tf.cast(frames.image_size(example), tf.float32) - 1.0) / 2.0
+    return _transformed(example, matrix, center - tf.linalg.matvec(matrix, center))
+
+
+def _transformed(example: Example, matrix: tf.Tensor, shift: tf.Tensor) -> Example:
+    """Moves the centre of each pixel p, (y, x), to matrix p + shift.
+
+    Args:
+        example: with a uint8 image.
+        matrix: float32 [2, 2].
+        shift: float32 [2], in pixels.
+    """
+    back = tf.linalg.inv(matrix)
+    origin = -tf.linalg.matvec(back, shift)
+    # The kernel wants x before y, and where each pixel of the result comes from.
+    rows = tf.reverse(tf.concat([back, origin[:, tf.newaxis]], 1), [0])
+    rows = tf.gather(rows, [1, 0, 2], axis=1)
+    image = example[fields.IMAGE]
+    moved = tf.raw_ops.ImageProjectiveTransformV3(
+        images=image[tf.newaxis],
+        transforms=tf.concat([tf.reshape(rows, [1, 6]), tf.zeros([1, 2])], 1),
+        output_shape=frames.image_size(example),
+        fill_value=float(_GRAY),
+        interpolation='NEAREST',
+        fill_mode='CONSTANT',
+    )[0]
+    moved.set_shape(image.shape)
+    size = tf.cast(frames.image_size(example), tf.float32)
+    boxes = _bounding_boxes(example[fields.BOXES] * tf.tile(size, [2]), matrix, shift)
+    boxes = tf.clip_by_value(boxes / tf.tile(size, [2]), 0.0, 1.0)
+    result = {**example, fields.IMAGE: moved, fields.BOXES: boxes}
+    return frames.keep_boxes(result, box_ops.area(boxes) > 0.0)
+
+
+def _bounding_boxes(boxes: tf.Tensor, matrix: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
+    """Boxes [n, 4], in pixels, around the corners of boxes after a transform.
+
+    Edges are half a pixel off the centres of the pixels that the transform is about.
+    """
+    corners = tf.reshape(tf.gather(boxes, [0, 1, 0, 3, 2, 1, 2, 3], axis=1), [-1, 4, 2]) - 0.5
+    moved = tf.linalg.matvec(matrix, corners) + shift + 0.5
+    return tf.concat([tf.reduce_min(moved, 1), tf.reduce_max(moved, 1)], 1)
+
+
+def _cutout(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Example:
+    """A gray square about a random pixel, as far as it is in the image."""
+    del uniform
+    size = frames.image_size(example)
+    (place,) = randomness.uniforms(randomness.stream_seed(seed, 3), 1, 2)
+    center = randomness.integer(place, 0, size - 1)
+    first, last = center - _CUTOUT, center + _CUTOUT - 1
+    covered = _inside(example[fields.IMAGE], first, last)
+    gray = tf.constant(_GRAY, tf.uint8)
+    return {**example, fields.IMAGE: tf.where(covered, gray, example[fields.IMAGE])}
+
+
+def _more_color(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Example:
+    """Away from the luminance."""
+    del seed, uniform
+    vivid = colour.mix_with_gray(frames.to_float(example[fields.IMAGE]), _COLOR)
+    return {**example, fields.IMAGE: tf.saturate_cast(vivid, tf.uint8)}
+
+
+def _equalize(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Example:
+    """Values of each channel replaced by their rank, spread over all levels."""
+    del seed, uniform
+    image = example[fields.IMAGE]
+    channels = image.shape[-1]
+    # The values of channel c are counted in the bins from 256 c on.
+    values = tf.cast(image, tf.int32) + _LEVELS * np.arange(channels, dtype=np.int32)
+    counts = tf.math.bincount(values, minlength=_LEVELS * channels, maxlength=_LEVELS * channels)
+    counts = tf.reshape(counts, [channels, _LEVELS])
+    total = tf.reduce_sum(counts, 1, keepdims=True)
+    below = tf.cumsum(counts, 1, exclusive=True)
+    highest = tf.reduce_max(tf.where(counts > 0, tf.range(_LEVELS), 0), 1, keepdims=True)
+    step = (total - tf.gather(counts, highest, batch_dims=1)) // (_LEVELS - 1)
+    ranks = tf.minimum((below + step // 2) // tf.maximum(step, 1), _LEVELS - 1)
+    table = tf.where(step > 0, ranks, tf.range(_LEVELS))
+    equalized = tf.gather(tf.reshape(table, [-1]), values)
+    return {**example, fields.IMAGE: tf.cast(equalized, tf.uint8)}
+
+
+def _translate_boxes(
+    example: Example, seed: tf.Tensor, uniform: tf.Tensor, magnitude: float, probability: float
+) -> Example:
+    """Moves the content of some boxes up or down, one box after the other; boxes stay."""
+    boxes, image = example[fields.BOXES], example[fields.IMAGE]
+    shift = _either_way(uniform, magnitude / 10 * _BOX_TRANSLATION)
+    count = tf.shape(boxes)[0]
+    draws = randomness.uniform_tensor(randomness.stream_seed(seed, 3), tf.stack([2, count]))
+    happens = draws[0] < probability * _PER_BOX
+    order = tf.argsort(draws[1])
+    chosen = tf.boolean_mask(tf.gather(boxes, order), tf.gather(happens, order))
+    corners = _pixel_corners(chosen, frames.image_size(example))
+
+    def move(index: tf.Tensor, pixels: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
+        return index + 1, _move_content(pixels, corners[index], tf.cast(shift, tf.int32))
+
+    _, image = tf.while_loop(
+        lambda index, _: index < tf.shape(corners)[0],
+        move,
+        [tf.constant(0), image],
+        parallel_iterations=1,
+    )
+    return {**example, fields.IMAGE: image}
+
+
+def _pixel_corners(boxes: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+    """int32 [n, 4]: first row and column, last row and column."""
+    corners = tf.cast(boxes * tf.cast(tf.tile(size, [2]), tf.float32), tf.int32)
+    return tf.clip_by_value(corners, 0, tf.tile(size, [2]) - 1)
+
+
+def _move_content(image: tf.Tensor, corners: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
+    """The image with what is in one box moved down by `shift`; gray is what it leaves behind."""
+    height = tf.shape(image)[0]
+    sources = tf.range(height) - shift
+    from_box = tf.logical_and(sources >= corners[0], sources <= corners[2])
+    content = tf.gather(image, tf.clip_by_value(sources, 0, height - 1))
+    gray = tf.constant(_GRAY, tf.uint8)
+    moved = tf.where(from_box[:, tf.newaxis, tf.newaxis], content, gray)
+    return tf.where(_inside(image, corners[:2], corners[2:]), moved, image)
+
+
+def _inside(image: tf.Tensor, first: tf.Tensor, last: tf.Tensor) -> tf.Tensor:
+    """Bool [height, width, 1]: the pixels from the first row and column to the last ones."""
+    size = tf.shape(image)
+    rows, columns = tf.range(size[0]), tf.range(size[1])
+    in_rows = tf.logical_and(rows >= first[0], rows <= last[0])
+    in_columns = tf.logical_and(columns >= first[1], columns <= last[1])
+    return tf.logical_and(in_rows[:, tf.newaxis], in_columns)[..., tf.newaxis]
+
+
+def _translate_y_in_boxes(magnitude: float, probability: float) -> Tuple[_Operation, float]:
+    operation = functools.partial(_translate_boxes, magnitude=magnitude, probability=probability)
+    return operation, 1.0
+
+
+_POLICY_V0 = (
+    ((_translate_x, 0.6), (_equalize, 0.8)),
+    (_translate_y_in_boxes(2, 0.2), (_cutout, 0.8)),
+    # Sharpness with probability 0, and a horizontal shear of magnitude 0: nothing.
+    (),
+    ((_shear_y, 1.0), _translate_y_in_boxes(6, 0.6)),
+    ((_rotate, 0.6), (_more_color, 1.0)),
+)

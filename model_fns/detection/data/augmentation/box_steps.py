@@ -1,0 +1,111 @@
+"""Steps that change boxes alone."""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib.task import Example
+from model_fns.detection import fields
+from model_fns.detection.boxes import axis_aligned as box_ops
+from model_fns.detection.data.augmentation import frames, randomness, steps
+from protos import augmentation_pb2
+
+# Sides of boxes without any, so that they have a scale.
+_MIN_SIDE = 1e-6
+
+
+class Jitter(NamedTuple):
+    """How the distances of a box's edges from its centre change.
+
+    Args:
+        low: smallest change, as a multiple of the ratio.
+        high: largest change.
+        shared: which of the random numbers each of ymin, xmin, ymax, xmax takes.
+    """
+
+    low: float = -1.0
+    high: float = 1.0
+    shared: Tuple[int, ...] = (0, 1, 2, 3)
+
+
+_SEPARATE, _SYMMETRIC, _SYMMETRIC_XY = (0, 1, 2, 3), (0, 1, 0, 1), (0, 0, 0, 0)
+_Config = augmentation_pb2.RandomJitterBoxes
+_DEFAULT = Jitter()
+JITTERS = {
+    _Config.DEFAULT: _DEFAULT,
+    _Config.EXPAND: Jitter(low=0.0),
+    _Config.SHRINK: Jitter(high=0.0),
+    _Config.EXPAND_SYMMETRIC: Jitter(low=0.0, shared=_SYMMETRIC),
+    _Config.SHRINK_SYMMETRIC: Jitter(high=0.0, shared=_SYMMETRIC),
+    _Config.EXPAND_SYMMETRIC_XY: Jitter(low=0.0, shared=_SYMMETRIC_XY),
+    _Config.SHRINK_SYMMETRIC_XY: Jitter(high=0.0, shared=_SYMMETRIC_XY),
+}
+
+
+def random_jitter_boxes(
+    example: Example,
+    seed: tf.Tensor,
+    ratio: float = 0.05,
+    jitter: Jitter = JITTERS[_Config.DEFAULT],
+) -> Example:
+    """Changes the distance of each edge from its box's centre by a random part of it.
+
+    Boxes stay in the image. One that grows symmetrically keeps its centre, and stops at the edge
+    of the image that it comes to first.
+
+    Args:
+        example: any.
+        seed: int64 [2].
+        ratio: largest change, as a part of the distance.
+        jitter: which changes.
+    """
+    boxes = example[fields.BOXES]
+    ycenter, xcenter, height, width = box_ops.to_center_size(boxes)
+    center = tf.stack([ycenter, xcenter], -1)
+    half = tf.maximum(tf.abs(tf.stack([height, width], -1)), _MIN_SIDE) / 2
+    draws = randomness.uniform_tensor(seed, tf.stack([tf.shape(boxes)[0], 4]))
+    changes = randomness.between(draws, ratio * jitter.low, ratio * jitter.high)
+    factors = 1.0 + tf.gather(changes, jitter.shared, axis=1)
+    if jitter.shared != _SEPARATE:
+        room = tf.maximum(tf.minimum(center, 1.0 - center), 0.0) / half
+        room = tf.gather(room, [0, 1, 0, 1], axis=1)
+        if jitter.shared == _SYMMETRIC_XY:
+            room = tf.reduce_min(room, -1, keepdims=True)
+        factors = tf.minimum(factors, room)
+    center, half = tf.tile(center, [1, 2]), tf.tile(half, [1, 2])
+    jittered = center + np.float32([-1, -1, 1, 1]) * half * factors
+    return {**example, fields.BOXES: tf.clip_by_value(jittered, 0.0, 1.0)}
+
+
+def scale_boxes_to_pixel_coordinates(example: Example, seed: tf.Tensor) -> Example:
+    """Boxes and keypoints from shares of the image to pixels.
+
+    Args:
+        example: any.
+        seed: int64 [2], not used.
+    """
+    del seed
+    size = tf.cast(frames.image_size(example), tf.float32)
+    result = {**example, fields.BOXES: example[fields.BOXES] * tf.tile(size, [2])}
+    if fields.KEYPOINTS in example:
+        result[fields.KEYPOINTS] = example[fields.KEYPOINTS] * size
+    return result
+
+
+@steps.BUILDERS.register('random_jitter_boxes')
+def _build_jitter(config: augmentation_pb2.RandomJitterBoxes, where: str) -> steps.Step:
+    steps.check_shares(config, where, 'ratio')
+    jitter = JITTERS[config.jitter_mode]
+    return functools.partial(random_jitter_boxes, ratio=config.ratio, jitter=jitter)
+
+
+@steps.BUILDERS.register('scale_boxes_to_pixel_coordinates')
+def _build_to_pixels(
+    config: augmentation_pb2.ScaleBoxesToPixelCoordinates, where: str
+) -> steps.Step:
+    del config, where
+    return scale_boxes_to_pixel_coordinates

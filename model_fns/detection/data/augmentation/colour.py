@@ -1,0 +1,310 @@
+"""Steps that change the colours of all pixels alike."""
+
+from __future__ import annotations
+
+import functools
+from typing import Callable, Sequence, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib.task import Example
+from model_fns.detection import fields
+from model_fns.detection.data.augmentation import frames, randomness, steps
+from protos import augmentation_pb2
+
+# (float32 image from 0 to 255, random number in [0, 1)) -> image.
+_Change = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+
+# Weights of red, green and blue in the luminance (ITU-R BT.601), as TensorFlow rounds them.
+_LUMINANCE = np.array([0.2989, 0.587, 0.114], np.float32)
+_CHANNELS = 3
+_TO_GRAY = np.tile(_LUMINANCE[:, np.newaxis], [1, _CHANNELS])
+
+
+def random_adjust_brightness(example: Example, seed: tf.Tensor, most: float = 0.2) -> Example:
+    """Adds one random number to all pixels.
+
+    Args:
+        example: any.
+        seed: int64 [2].
+        most: largest number, either way, where pixels go from 0 to 1.
+    """
+    return _changed(example, seed, [_brightness(most)])
+
+
+def random_adjust_contrast(
+    example: Example, seed: tf.Tensor, smallest: float = 0.8, largest: float = 1.25
+) -> Example:
+    """Multiplies the distance of pixels from the mean of their channel.
+
+    Args:
+        example: any.
+        seed: int64 [2].
+        smallest: factor.
+        largest: factor.
+    """
+    return _changed(example, seed, [_contrast(smallest, largest)])
+
+
+def random_adjust_hue(example: Example, seed: tf.Tensor, most: float = 0.02) -> Example:
+    """Turns the hue.
+
+    Args:
+        example: any.
+        seed: int64 [2].
+        most: largest turn, either way; 1 is the whole circle.
+    """
+    return _changed(example, seed, [_hue(most)])
+
+
+def random_adjust_saturation(
+    example: Example, seed: tf.Tensor, smallest: float = 0.8, largest: float = 1.25
+) -> Example:
+    """Multiplies the saturation.
+
+    Args:
+        example: any.
+        seed: int64 [2].
+        smallest: factor.
+        largest: factor.
+    """
+    return _changed(example, seed, [_saturation(smallest, largest)])
+
+
+def random_distort_color(example: Example, seed: tf.Tensor, order: int = 0) -> Example:
+    """Brightness, saturation, hue and contrast, each changed at random.
+
+    Args:
+        example: any.
+        seed: int64 [2].
+        order: 0: as above; 1: brightness, contrast, saturation, hue.
+    """
+    return _changed(example, seed, _DISTORTIONS[order])
+
+
+def adjust_gamma(
+    example: Example, seed: tf.Tensor, gamma: float = 1.0, gain: float = 1.0
+) -> Example:
+    """Gain * pixel^gamma, where pixels go from 0 to 1.
+
+    Args:
+        example: any.
+        seed: int64 [2], not used.
+        gamma: not negative.
+        gain: a factor.
+    """
+    del seed
+    image = frames.to_float(example[fields.IMAGE])
+    return _with_image(example, _in_range(gain * (image / 255.0) ** gamma * 255.0))
+
+
+def rgb_to_gray(example: Example, seed: tf.Tensor) -> Example:
+    """Makes the three channels their luminance.
+
+    Args:
+        example: any.
+        seed: int64 [2], not used.
+    """
+    del seed
+    image = frames.to_float(example[fields.IMAGE])
+    return _with_image(example, _mixed(image, _TO_GRAY))
+
+
+def random_rgb_to_gray(example: Example, seed: tf.Tensor, probability: float = 0.1) -> Example:
+    """Sometimes makes the three channels their luminance.
+
+    Args:
+        example: any.
+        seed: int64 [2].
+        probability: of doing so.
+    """
+    (uniform,) = randomness.uniforms(seed, 1)
+    image = frames.to_float(example[fields.IMAGE])
+    mixture = tf.where(uniform < probability, _TO_GRAY, np.eye(_CHANNELS, dtype=np.float32))
+    return _with_image(example, _mixed(image, mixture))
+
+
+def mix_with_gray(image: tf.Tensor, share: float) -> tf.Tensor:
+    """The luminance plus `share` times what differs from it: above 1 colours become stronger.
+
+    Args:
+        image: float32 [height, width, 3].
+        share: of the image's own colours.
+    """
+    return _mixed(image, (1.0 - share) * _TO_GRAY + share * np.eye(_CHANNELS, dtype=np.float32))
+
+
+def random_pixel_value_scale(
+    example: Example, seed: tf.Tensor, smallest: float = 0.9, largest: float = 1.1
+) -> Example:
+    """Multiplies each value of each pixel by its own random factor.
+
+    Args:
+        example: any.
+        seed: int64 [2].
+        smallest: factor.
+        largest: factor.
+    """
+    image = frames.to_float(example[fields.IMAGE])
+    uniforms = randomness.uniform_tensor(seed, tf.shape(image))
+    return _with_image(example, _in_range(image * randomness.between(uniforms, smallest, largest)))
+
+
+def normalize_image(
+    example: Example, seed: tf.Tensor, source: Tuple[float, float], target: Tuple[float, float]
+) -> Example:
+    """Maps pixel values linearly from one interval to another.
+
+    Args:
+        example: any.
+        seed: int64 [2], not used.
+        source: the two values that become those of the target.
+        target: the two values that they become.
+    """
+    del seed
+    scale = (target[1] - target[0]) / (source[1] - source[0])
+    image = frames.to_float(example[fields.IMAGE])
+    return _with_image(example, (image - source[0]) * scale + target[0])
+
+
+def subtract_channel_mean(example: Example, seed: tf.Tensor, means: Sequence[float]) -> Example:
+    """Subtracts one number from each channel.
+
+    Args:
+        example: any.
+        seed: int64 [2], not used.
+        means: the numbers.
+    """
+    del seed
+    return _with_image(example, frames.to_float(example[fields.IMAGE]) - np.float32(means))
+
+
+@steps.BUILDERS.register('random_adjust_brightness')
+def _build_brightness(config: augmentation_pb2.RandomAdjustBrightness, where: str) -> steps.Step:
+    steps.check_shares(config, where, 'max_delta')
+    return functools.partial(random_adjust_brightness, most=config.max_delta)
+
+
+@steps.BUILDERS.register('random_adjust_contrast')
+def _build_contrast(config: augmentation_pb2.RandomAdjustContrast, where: str) -> steps.Step:
+    smallest, largest = steps.check_range(config, where, 'min_delta', 'max_delta')
+    return functools.partial(random_adjust_contrast, smallest=smallest, largest=largest)
+
+
+@steps.BUILDERS.register('random_adjust_hue')
+def _build_hue(config: augmentation_pb2.RandomAdjustHue, where: str) -> steps.Step:
+    steps.check_shares(config, where, 'max_delta')
+    return functools.partial(random_adjust_hue, most=config.max_delta)
+
+
+@steps.BUILDERS.register('random_adjust_saturation')
+def _build_saturation(config: augmentation_pb2.RandomAdjustSaturation, where: str) -> steps.Step:
+    smallest, largest = steps.check_range(config, where, 'min_delta', 'max_delta')
+    return functools.partial(random_adjust_saturation, smallest=smallest, largest=largest)
+
+
+@steps.BUILDERS.register('random_distort_color')
+def _build_distort(config: augmentation_pb2.RandomDistortColor, where: str) -> steps.Step:
+    is_order = config.color_ordering in range(len(_DISTORTIONS))
+    steps.check(is_order, where, config, 'color_ordering', '0 or 1')
+    return functools.partial(random_distort_color, order=config.color_ordering)
+
+
+@steps.BUILDERS.register('adjust_gamma')
+def _build_gamma(config: augmentation_pb2.AdjustGamma, where: str) -> steps.Step:
+    steps.check_least(config, where, 0, 'gamma')
+    return functools.partial(adjust_gamma, gamma=config.gamma, gain=config.gain)
+
+
+@steps.BUILDERS.register('rgb_to_gray')
+def _build_gray(config: augmentation_pb2.RGBtoGray, where: str) -> steps.Step:
+    del config, where
+    return rgb_to_gray
+
+
+@steps.BUILDERS.register('random_rgb_to_gray')
+def _build_random_gray(config: augmentation_pb2.RandomRGBtoGray, where: str) -> steps.Step:
+    steps.check_shares(config, where, 'probability')
+    return functools.partial(random_rgb_to_gray, probability=config.probability)
+
+
+@steps.BUILDERS.register('random_pixel_value_scale')
+def _build_pixel_scale(config: augmentation_pb2.RandomPixelValueScale, where: str) -> steps.Step:
+    smallest, largest = steps.check_range(config, where, 'minval', 'maxval')
+    return functools.partial(random_pixel_value_scale, smallest=smallest, largest=largest)
+
+
+@steps.BUILDERS.register('normalize_image')
+def _build_normalize(config: augmentation_pb2.NormalizeImage, where: str) -> steps.Step:
+    differ = config.original_minval != config.original_maxval
+    steps.check(differ, where, config, 'original_maxval', 'a number that is not original_minval')
+    return functools.partial(
+        normalize_image,
+        source=(config.original_minval, config.original_maxval),
+        target=(config.target_minval, config.target_maxval),
+    )
+
+
+@steps.BUILDERS.register('subtract_channel_mean')
+def _build_subtract(config: augmentation_pb2.SubtractChannelMean, where: str) -> steps.Step:
+    is_right = len(config.means) == _CHANNELS
+    steps.check(is_right, where, config, 'means', f'{_CHANNELS} numbers')
+    return functools.partial(subtract_channel_mean, means=list(config.means))
+
+
+def _brightness(most: float) -> _Change:
+    return lambda image, uniform: image + randomness.between(uniform, -255 * most, 255 * most)
+
+
+def _contrast(smallest: float, largest: float) -> _Change:
+    def change(image: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
+        factor = randomness.between(uniform, smallest, largest)
+        return tf.raw_ops.AdjustContrastv2(images=image, contrast_factor=factor)
+
+    return change
+
+
+def _hue(most: float) -> _Change:
+    def change(image: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
+        return tf.raw_ops.AdjustHue(images=image, delta=randomness.between(uniform, -most, most))
+
+    return change
+
+
+def _saturation(smallest: float, largest: float) -> _Change:
+    def change(image: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
+        scale = randomness.between(uniform, smallest, largest)
+        return tf.raw_ops.AdjustSaturation(images=image, scale=scale)
+
+    return change
+
+
+_DISTORTIONS = (
+    (_brightness(32 / 255), _saturation(0.5, 1.5), _hue(0.2), _contrast(0.5, 1.5)),
+    (_brightness(32 / 255), _contrast(0.5, 1.5), _saturation(0.5, 1.5), _hue(0.2)),
+)
+
+
+def _changed(example: Example, seed: tf.Tensor, changes: Sequence[_Change]) -> Example:
+    """Changes one after the other, pixels brought back into range after each."""
+    image = frames.to_float(example[fields.IMAGE])
+    for change, uniform in zip(changes, randomness.uniforms(seed, len(changes))):
+        image = _in_range(change(image, uniform))
+    return _with_image(example, image)
+
+
+def _mixed(image: tf.Tensor, mixture: tf.Tensor) -> tf.Tensor:
+    """Each channel a sum of all: [..., channels] times [channels, channels]."""
+    pixels = tf.matmul(tf.reshape(image, [-1, _CHANNELS]), mixture)
+    mixed = tf.reshape(pixels, tf.shape(image))
+    mixed.set_shape(image.shape)
+    return mixed
+
+
+def _in_range(image: tf.Tensor) -> tf.Tensor:
+    return tf.clip_by_value(image, 0.0, 255.0)
+
+
+def _with_image(example: Example, image: tf.Tensor) -> Example:
+    return {**example, fields.IMAGE: image}

@@ -1,0 +1,83 @@
+"""Images beside themselves."""
+
+from __future__ import annotations
+
+import functools
+
+import tensorflow as tf
+
+from estimator_lib.task import Example
+from model_fns.detection import fields
+from model_fns.detection.data.augmentation import frames, randomness, steps
+from protos import augmentation_pb2
+
+
+def random_self_concat(
+    example: Example,
+    seed: tf.Tensor,
+    vertical_probability: float = 0.1,
+    horizontal_probability: float = 0.1,
+) -> Example:
+    """Repeats the image with its objects below, and to the right.
+
+    Args:
+        example: any.
+        seed: int64 [2].
+        vertical_probability: of a copy below.
+        horizontal_probability: of a copy to the right; of both, where it is copied below as well.
+    """
+    (draws,) = randomness.uniforms(seed, 1, 2)
+    happens = draws < [vertical_probability, horizontal_probability]
+    repeats = 1 + tf.cast(happens, tf.int32)
+    copies = tf.reduce_prod(repeats)
+    index = tf.range(copies)
+    # Row and column of each copy in the grid of copies.
+    cells = tf.stack([index // repeats[1], index % repeats[1]], 1)
+    result = dict(example)
+    for name in fields.PER_BOX:
+        if name in example:
+            ones = tf.ones([example[name].shape.rank - 1], tf.int32)
+            result[name] = tf.tile(example[name], tf.concat([[copies], ones], 0))
+    result[fields.IMAGE] = tf.tile(example[fields.IMAGE], tf.concat([repeats, [1]], 0))
+    cell_of_box = tf.repeat(cells, tf.shape(example[fields.BOXES])[0], axis=0)
+    shift, scale = tf.cast(cell_of_box, tf.float32), tf.cast(repeats, tf.float32)
+    result[fields.BOXES] = (result[fields.BOXES] + tf.tile(shift, [1, 2])) / tf.tile(scale, [2])
+    if fields.KEYPOINTS in example:
+        points = result[fields.KEYPOINTS] + shift[:, tf.newaxis]
+        result[fields.KEYPOINTS] = points / scale
+    if fields.MASKS in example:
+        size = frames.image_size(example)
+        result[fields.MASKS] = _in_cells(result[fields.MASKS], cell_of_box, repeats, size)
+    return result
+
+
+@steps.BUILDERS.register('random_self_concat_image')
+def _build(config: augmentation_pb2.RandomSelfConcatImage, where: str) -> steps.Step:
+    steps.check_shares(
+        config, where, 'concat_vertical_probability', 'concat_horizontal_probability'
+    )
+    return functools.partial(
+        random_self_concat,
+        vertical_probability=config.concat_vertical_probability,
+        horizontal_probability=config.concat_horizontal_probability,
+    )
+
+
+def _in_cells(masks: tf.Tensor, cells: tf.Tensor, repeats: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+    """Masks [n, height, width] in the cell of a grid that each belongs to, 0 in the others.
+
+    Args:
+        masks: of the size of one cell.
+        cells: int32 [n, 2], row and column in the grid.
+        repeats: int32 [2], rows and columns of the grid.
+        size: int32 [2], height and width of a cell.
+    """
+    rows = tf.equal(cells[:, :1], tf.range(repeats[0]))  # [n, rows]
+    columns = tf.equal(cells[:, 1:], tf.range(repeats[1]))
+    here = tf.logical_and(rows[:, :, tf.newaxis], columns[:, tf.newaxis, :])
+    spread = tf.where(
+        here[:, :, tf.newaxis, :, tf.newaxis],
+        masks[:, tf.newaxis, :, tf.newaxis, :],
+        tf.zeros([], masks.dtype),
+    )
+    return tf.reshape(spread, tf.concat([[-1], repeats * size], 0))

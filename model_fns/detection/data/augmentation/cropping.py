@@ -1,0 +1,239 @@
+"""Random crops that keep enough of some object."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any, Sequence, Tuple, Union
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib.task import Example
+from model_fns.detection import fields
+from model_fns.detection.data.augmentation import frames, randomness, steps
+from protos import augmentation_pb2
+
+Range = Tuple[float, float]
+
+_MAX_ATTEMPTS = 100
+_WHOLE = frames.Window(np.int32([0, 0, 0]), np.int32([-1, -1, -1]), np.float32([0, 0, 1, 1]))
+
+
+@dataclasses.dataclass(frozen=True)
+class Crop:
+    """How windows are drawn, and what becomes of boxes.
+
+    Attributes:
+        min_object_covered: the window covers at least this part of some box.
+        aspect_ratios: range of width over height.
+        areas: range of the area, as a part of the image's.
+        min_overlap: boxes of which a smaller part is inside the window are dropped.
+        clips: whether the others are cut at the window's edges.
+        keep_probability: of leaving the example as it is.
+    """
+
+    min_object_covered: float = 1.0
+    aspect_ratios: Range = (0.75, 1.33)
+    areas: Range = (0.1, 1.0)
+    min_overlap: float = 0.3
+    clips: bool = True
+    keep_probability: float = 0.0
+
+
+# Liu et al., "SSD: Single Shot MultiBox Detector" (2016), section 2.2, as it is published with the
+# detection API: one of these is drawn for each image.
+SSD_CROPS = tuple(
+    Crop(overlap, (0.5, 2.0), (0.1, 1.0), overlap, keep_probability=0.15)
+    for overlap in (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
+)
+
+
+def random_crop(example: Example, seed: tf.Tensor, crops: Sequence[Crop]) -> Example:
+    """One of several kinds of crops, drawn at random.
+
+    A window that cannot be found in a hundred attempts is the whole image.
+
+    Args:
+        example: any.
+        seed: int64 [2].
+        crops: the kinds, equally probable.
+    """
+    return crop_as_drawn(example, seed, crops, draw(seed, len(crops)))
+
+
+def draw(seed: tf.Tensor, count: int) -> tf.Tensor:
+    """int32 scalar from 0 to count - 1: which of the kinds `random_crop` takes."""
+    if count == 1:
+        return tf.constant(0)
+    (uniform,) = randomness.uniforms(randomness.stream_seed(seed, 1), 1)
+    return randomness.integer(uniform, 0, count - 1)
+
+
+def crop_as_drawn(
+    example: Example, seed: tf.Tensor, crops: Sequence[Crop], drawn: tf.Tensor
+) -> Example:
+    """See `random_crop`; which kind it is is drawn already."""
+    window, is_whole = _draw_window(example, seed, crops, drawn), None
+    if any(crop.keep_probability for crop in crops):
+        (uniform,) = randomness.uniforms(randomness.stream_seed(seed, 2), 1)
+        is_whole = uniform < chosen([crop.keep_probability for crop in crops], drawn)
+        window = frames.Window(*(tf.where(is_whole, *pair) for pair in zip(_WHOLE, window)))
+    min_overlap = chosen([crop.min_overlap for crop in crops], drawn)
+    clips = chosen([crop.clips for crop in crops], drawn)
+    return frames.crop(example, window, min_overlap, clips, is_whole)
+
+
+def random_crop_to_aspect_ratio(
+    example: Example,
+    seed: tf.Tensor,
+    aspect_ratio: float = 1.0,
+    min_overlap: float = 0.3,
+    clips: frames.Flag = True,
+) -> Example:
+    """The largest window of a ratio, at a random place.
+
+    Args:
+        example: any.
+        seed: int64 [2].
+        aspect_ratio: width over height.
+        min_overlap: see `Crop`.
+        clips: see `Crop`.
+    """
+    whole = frames.image_size(example)
+    height, width = tf.unstack(tf.cast(whole, tf.float32))
+    ratio_size = tf.stack([width / aspect_ratio, height * aspect_ratio])
+    fitting = tf.maximum(tf.cast(tf.round(ratio_size), tf.int32), 1)
+    size = tf.minimum(whole, fitting)
+    (place,) = randomness.uniforms(seed, 1, 2)
+    window = frames.pixel_window(randomness.integer(place, 0, whole - size), size, whole)
+    return frames.crop(example, window, min_overlap, clips)
+
+
+def ssd_crop_fixed_aspect_ratio(
+    example: Example, seed: tf.Tensor, crops: Sequence[Crop], aspect_ratio: float
+) -> Example:
+    """A random crop; what is then not of the ratio, uncropped images above all, is cut to it.
+
+    Args:
+        example: any.
+        seed: int64 [2].
+        crops: the kinds.
+        aspect_ratio: width over height.
+    """
+    drawn = draw(seed, len(crops))
+    example = crop_as_drawn(example, seed, crops, drawn)
+    clips = chosen([crop.clips for crop in crops], drawn)
+    seed = randomness.stream_seed(seed, 3)
+    return random_crop_to_aspect_ratio(example, seed, aspect_ratio, clips=clips)
+
+
+def chosen(values: Sequence[Any], drawn: tf.Tensor) -> Any:
+    """The value at a drawn index; where all are the same, that one, and no tensor."""
+    return values[0] if len(set(values)) == 1 else tf.gather(list(values), drawn)
+
+
+def build_crop(config, where: str) -> Crop:
+    """The crop that any of the messages with these fields describes.
+
+    Args:
+        config: a `RandomCropImage`, an `SSDRandomCropOperation` or another with their fields; the
+            aspect ratios may be missing.
+        where: its path.
+
+    Raises:
+        errors.ConfigError: a field is out of range.
+    """
+    steps.check_shares(config, where, 'min_object_covered', 'overlap_thresh', 'random_coef')
+    ratios = (1.0, 1.0)
+    if 'min_aspect_ratio' in config.DESCRIPTOR.fields_by_name:
+        ratios = steps.check_positive_range(config, where, 'min_aspect_ratio', 'max_aspect_ratio')
+    return Crop(
+        config.min_object_covered,
+        ratios,
+        steps.check_positive_range(config, where, 'min_area', 'max_area', most=1.0),
+        config.overlap_thresh,
+        config.clip_boxes,
+        config.random_coef,
+    )
+
+
+def build_crops(config, where: str, default: Sequence[Crop]) -> Sequence[Crop]:
+    """The crops of a message's `operations`; the default where it has none."""
+    crops = [
+        build_crop(operation, f'{where}.operations[{index}]')
+        for index, operation in enumerate(config.operations)
+    ]
+    return tuple(crops) or default
+
+
+@steps.BUILDERS.register('random_crop_image')
+def _build_random_crop(config: augmentation_pb2.RandomCropImage, where: str) -> steps.Step:
+    return functools.partial(random_crop, crops=(build_crop(config, where),))
+
+
+@steps.BUILDERS.register('ssd_random_crop')
+def _build_ssd_crop(config: augmentation_pb2.SSDRandomCrop, where: str) -> steps.Step:
+    return functools.partial(random_crop, crops=build_crops(config, where, SSD_CROPS))
+
+
+@steps.BUILDERS.register('ssd_random_crop_fixed_aspect_ratio')
+def _build_ssd_fixed(
+    config: augmentation_pb2.SSDRandomCropFixedAspectRatio, where: str
+) -> steps.Step:
+    ratio = steps.check_positive(config, where, 'aspect_ratio')
+    crops = [
+        dataclasses.replace(crop, aspect_ratios=(ratio, ratio))
+        for crop in build_crops(config, where, SSD_CROPS)
+    ]
+    return functools.partial(ssd_crop_fixed_aspect_ratio, crops=crops, aspect_ratio=ratio)
+
+
+@steps.BUILDERS.register('random_crop_to_aspect_ratio')
+def _build_to_aspect_ratio(
+    config: augmentation_pb2.RandomCropToAspectRatio, where: str
+) -> steps.Step:
+    steps.check_shares(config, where, 'overlap_thresh')
+    return functools.partial(
+        random_crop_to_aspect_ratio,
+        aspect_ratio=steps.check_positive(config, where, 'aspect_ratio'),
+        min_overlap=config.overlap_thresh,
+        clips=config.clip_boxes,
+    )
+
+
+def _draw_window(
+    example: Example, seed: tf.Tensor, crops: Sequence[Crop], drawn: tf.Tensor
+) -> frames.Window:
+    """A window of the drawn kind of crop."""
+    ranges = [(crop.aspect_ratios, crop.areas) for crop in crops]
+    different = sorted(set(ranges))
+    covered = chosen([crop.min_object_covered for crop in crops], drawn)
+    windows = [
+        _sample(example, seed, aspect_ratios, areas, covered) for aspect_ratios, areas in different
+    ]
+    if len(windows) == 1:
+        return windows[0]
+    # The ranges are attributes of the kernel, not inputs: one kernel for each different pair.
+    used = tf.gather([different.index(each) for each in ranges], drawn)
+    return frames.Window(*(tf.gather(tf.stack(part), used) for part in zip(*windows)))
+
+
+def _sample(
+    example: Example,
+    seed: tf.Tensor,
+    aspect_ratios: Range,
+    areas: Range,
+    min_object_covered: Union[float, tf.Tensor],
+) -> frames.Window:
+    begin, size, share = tf.raw_ops.StatelessSampleDistortedBoundingBox(
+        image_size=tf.shape(example[fields.IMAGE]),
+        bounding_boxes=tf.clip_by_value(example[fields.BOXES], 0.0, 1.0)[tf.newaxis],
+        min_object_covered=min_object_covered,
+        seed=seed,
+        aspect_ratio_range=aspect_ratios,
+        area_range=areas,
+        max_attempts=_MAX_ATTEMPTS,
+        use_image_if_no_bounding_boxes=True,
+    )
+    return frames.Window(begin, size, tf.reshape(share, [4]))

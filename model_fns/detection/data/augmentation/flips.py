@@ -1,0 +1,186 @@
+"""Mirrored and turned images."""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.task import Example
+from model_fns.detection import fields
+from model_fns.detection.data.augmentation import randomness, steps
+from protos import augmentation_pb2
+
+
+class _Map(NamedTuple):
+    """Coordinates after a flip: those of these places, times a sign, plus an offset."""
+
+    places: Sequence[int]
+    signs: Sequence[float]
+    offsets: Sequence[float]
+
+
+# Of boxes and of points, by the axis of the image that is mirrored; y comes before x in both.
+_MIRRORED_BOXES = (_Map([2, 1, 0, 3], [-1, 1, -1, 1], [1, 0, 1, 0]),
+                   _Map([0, 3, 2, 1], [1, -1, 1, -1], [0, 1, 0, 1]))  # fmt: skip
+_MIRRORED_POINTS = (_Map([0, 1], [-1, 1], [1, 0]), _Map([0, 1], [1, -1], [0, 1]))
+_TURNED_BOXES = _Map([3, 0, 1, 2], [-1, 1, -1, 1], [1, 0, 1, 0])
+_TURNED_POINTS = _Map([1, 0], [-1, 1], [1, 0])
+
+
+def random_flip(
+    example: Example,
+    seed: tf.Tensor,
+    axis: int,
+    probability: float = 0.5,
+    permutation: Sequence[int] = (),
+) -> Example:
+    """Mirrors image and groundtruth.
+
+    Args:
+        example: any.
+        seed: int64 [2].
+        axis: 0: top to bottom; 1: left to right.
+        probability: of mirroring.
+        permutation: place i of a mirrored object has its keypoint number permutation[i]; needed
+            where there are keypoints.
+
+    Raises:
+        errors.ConfigError: there are keypoints, but no permutation of so many.
+    """
+    if not permutation and fields.KEYPOINTS in example:
+        raise errors.ConfigError(
+            'keypoint_flip_permutation: not set, but examples have keypoints; expected the number '
+            'of the keypoint that comes to each place in a mirrored image.'
+        )
+    flips = _happens(seed, probability)
+    result = dict(example)
+    result[fields.IMAGE] = _reversed(example[fields.IMAGE], axis, flips)
+    if fields.MASKS in example:
+        result[fields.MASKS] = _reversed(example[fields.MASKS], axis + 1, flips)
+    result[fields.BOXES] = _mapped(example[fields.BOXES], _MIRRORED_BOXES[axis], flips)
+    result.update(_moved_points(example, _MIRRORED_POINTS[axis], flips))
+    return _permuted(result, permutation, 'keypoint_flip_permutation', flips)
+
+
+def random_rotation90(
+    example: Example,
+    seed: tf.Tensor,
+    probability: float = 0.5,
+    permutation: Sequence[int] = (),
+) -> Example:
+    """Turns image and groundtruth by a quarter, counterclockwise.
+
+    Args:
+        example: any.
+        seed: int64 [2].
+        probability: of turning.
+        permutation: place i of a turned object has its keypoint number permutation[i]; empty: each
+            place has its own.
+
+    Raises:
+        errors.ConfigError: the permutation is not one of the keypoints.
+    """
+    turns = _happens(seed, probability)
+    result = dict(example)
+    # An image that is transposed and then reversed top to bottom is a turned one.
+    image = _transposed(example[fields.IMAGE], [0, 1, 2], [1, 0, 2], turns)
+    result[fields.IMAGE] = _reversed(image, 0, turns)
+    if fields.MASKS in example:
+        masks = _transposed(example[fields.MASKS], [0, 1, 2], [0, 2, 1], turns)
+        result[fields.MASKS] = _reversed(masks, 1, turns)
+    result[fields.BOXES] = _mapped(example[fields.BOXES], _TURNED_BOXES, turns)
+    result.update(_moved_points(example, _TURNED_POINTS, turns))
+    return _permuted(result, permutation, 'keypoint_rot_permutation', turns)
+
+
+@steps.BUILDERS.register('random_horizontal_flip')
+def _build_horizontal(config: augmentation_pb2.RandomHorizontalFlip, where: str) -> steps.Step:
+    return _build_flip(config, where, axis=1)
+
+
+@steps.BUILDERS.register('random_vertical_flip')
+def _build_vertical(config: augmentation_pb2.RandomVerticalFlip, where: str) -> steps.Step:
+    return _build_flip(config, where, axis=0)
+
+
+def _build_flip(config, where: str, axis: int) -> steps.Step:
+    steps.check_shares(config, where, 'probability')
+    permutation = _checked_permutation(config, where, 'keypoint_flip_permutation')
+    return functools.partial(
+        random_flip, axis=axis, probability=config.probability, permutation=permutation
+    )
+
+
+@steps.BUILDERS.register('random_rotation90')
+def _build_rotation90(config: augmentation_pb2.RandomRotation90, where: str) -> steps.Step:
+    steps.check_shares(config, where, 'probability')
+    permutation = _checked_permutation(config, where, 'keypoint_rot_permutation')
+    return functools.partial(
+        random_rotation90, probability=config.probability, permutation=permutation
+    )
+
+
+def _checked_permutation(config, where: str, field: str) -> Sequence[int]:
+    permutation = tuple(getattr(config, field))
+    is_one = sorted(permutation) == list(range(len(permutation)))
+    steps.check(is_one, where, config, field, 'each number from 0 on once')
+    return permutation
+
+
+def _happens(seed: tf.Tensor, probability: float) -> tf.Tensor:
+    """int32: 1 with a probability, else 0."""
+    (uniform,) = randomness.uniforms(seed, 1)
+    return tf.cast(uniform < probability, tf.int32)
+
+
+def _reversed(tensor: tf.Tensor, axis: int, happens: tf.Tensor) -> tf.Tensor:
+    # The list of axes is [axis] or empty: no conditional is needed.
+    return tf.reverse(tensor, tf.range(axis, axis + happens))
+
+
+def _transposed(
+    tensor: tf.Tensor, order: Sequence[int], other: Sequence[int], happens: tf.Tensor
+) -> tf.Tensor:
+    """The axes in `other` order where it happens."""
+    transposed = tf.transpose(tensor, tf.gather([order, other], happens))
+    shape = [
+        size if before == after else None for size, before, after in zip(tensor.shape, order, other)
+    ]
+    return tf.ensure_shape(transposed, shape)
+
+
+def _mapped(values: tf.Tensor, coordinates: _Map, happens: tf.Tensor) -> tf.Tensor:
+    """Boxes or points [..., coordinates], moved where it happens."""
+    signs, offsets = np.float32(coordinates.signs), np.float32(coordinates.offsets)
+    moved = tf.gather(values, coordinates.places, axis=-1) * signs + offsets
+    return tf.where(tf.equal(happens, 1), moved, values)
+
+
+def _moved_points(example: Example, coordinates: _Map, happens: tf.Tensor) -> Example:
+    if fields.KEYPOINTS not in example:
+        return {}
+    return {fields.KEYPOINTS: _mapped(example[fields.KEYPOINTS], coordinates, happens)}
+
+
+def _permuted(
+    example: Example, permutation: Sequence[int], field: str, happens: tf.Tensor
+) -> Example:
+    """Keypoints [n, k, ...] and their visibilities in another order, where it happens."""
+    if not permutation or fields.KEYPOINTS not in example:
+        return example
+    count = example[fields.KEYPOINTS].shape[1]
+    if count != len(permutation):
+        raise errors.ConfigError(
+            f'{field}: {len(permutation)} numbers; expected as many as the keypoints of an object, '
+            f'{count}.'
+        )
+    order = tf.gather([list(range(count)), list(permutation)], happens)
+    result = dict(example)
+    for name in (fields.KEYPOINTS, fields.KEYPOINT_VISIBILITIES):
+        if name in example:
+            result[name] = tf.gather(example[name], order, axis=1)
+    return result

@@ -1,0 +1,202 @@
+"""Crops, canvases and sizes: what all steps that change an image's frame are made of.
+
+Boxes and keypoints are shares of the frame, masks have its size: all of them follow it here, so
+that no step has to know which of them an example has.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Optional, Tuple, Union
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib.task import Example
+from model_fns import images
+from model_fns.detection import fields
+from model_fns.detection.boxes import axis_aligned as box_ops
+
+Flag = Union[bool, tf.Tensor]
+Size = Union[Tuple[int, int], tf.Tensor]
+
+
+class Window(NamedTuple):
+    """A part of an image.
+
+    Args:
+        begin: int32 [3]: first row, first column, 0.
+        size: int32 [3]: rows, columns, -1 (all channels).
+        share: float32 [4]: its ymin, xmin, ymax, xmax, normalised.
+    """
+
+    begin: tf.Tensor
+    size: tf.Tensor
+    share: tf.Tensor
+
+
+def image_size(example: Example) -> tf.Tensor:
+    """int32 [2]: height and width."""
+    return tf.shape(example[fields.IMAGE])[:2]
+
+
+def to_float(image: tf.Tensor) -> tf.Tensor:
+    """The image as float32; pixels keep their values, 0 to 255."""
+    return tf.cast(image, tf.float32)
+
+
+def pixel_window(begin: tf.Tensor, size: tf.Tensor, whole: tf.Tensor) -> Window:
+    """A window by its pixels.
+
+    Args:
+        begin: int32 [2], first row and column.
+        size: int32 [2], rows and columns.
+        whole: int32 [2], of the image.
+    """
+    corners = tf.concat([begin, begin + size], 0)
+    share = tf.cast(corners, tf.float32) / tf.cast(tf.tile(whole, [2]), tf.float32)
+    return Window(tf.concat([begin, [0]], 0), tf.concat([size, [-1]], 0), share)
+
+
+def take_boxes(example: Example, rows: tf.Tensor) -> Example:
+    """The example with these boxes, and all that is theirs.
+
+    Args:
+        example: has any of `fields.PER_BOX`.
+        rows: int [m], indices of boxes.
+    """
+    taken = dict(example)
+    for name in fields.PER_BOX:
+        if name in example:
+            taken[name] = tf.gather(example[name], rows)
+    return taken
+
+
+def keep_boxes(example: Example, kept: tf.Tensor) -> Example:
+    """The example with the boxes for which `kept`, bool [n], is true."""
+    return take_boxes(example, tf.where(kept)[:, 0])
+
+
+def crop(
+    example: Example,
+    window: Window,
+    min_overlap: Union[float, tf.Tensor],
+    clips: Flag,
+    is_whole: Optional[tf.Tensor] = None,
+) -> Example:
+    """What a window shows.
+
+    Boxes outside of it go. Keypoints outside of it become NaN, and not visible, where boxes are
+    cut.
+
+    Args:
+        example: any.
+        window: inside the image.
+        min_overlap: boxes of which a smaller share of their area is in the window go too.
+        clips: whether boxes are cut off at the window's edges.
+        is_whole: where this bool is true, the window is the whole image and nothing is to change.
+    """
+    boxes = example[fields.BOXES]
+    cut = box_ops.clip_to_window(boxes, window.share)
+    inside, area = box_ops.area(cut), box_ops.area(boxes)
+    kept = tf.logical_and(inside > 0.0, inside >= min_overlap * area)
+    if is_whole is not None:
+        kept = tf.logical_or(kept, is_whole)
+        clips = tf.logical_and(clips, tf.logical_not(is_whole))
+    result = {
+        **example,
+        fields.IMAGE: _cut_out(example[fields.IMAGE], window),
+        fields.BOXES: box_ops.change_frame(_choose(clips, cut, boxes), window.share),
+        **_points_in(example, window.share, clips),
+    }
+    if fields.AREA in example:
+        left = tf.math.divide_no_nan(inside, area)
+        result[fields.AREA] *= _choose(clips, left, tf.ones_like(left))
+    if fields.MASKS in example:
+        # Masks are [n, height, width]: a window's numbers, turned round.
+        begin, size = tf.roll(window.begin, 1, 0), tf.roll(window.size, 1, 0)
+        result[fields.MASKS] = tf.slice(example[fields.MASKS], begin, size)
+    return keep_boxes(result, kept)
+
+
+def pad(
+    example: Example, begin: tf.Tensor, size: tf.Tensor, color: Optional[tf.Tensor] = None
+) -> Example:
+    """The image on a larger canvas.
+
+    Args:
+        example: any.
+        begin: int32 [2], row and column of the canvas where the image begins.
+        size: int32 [2], of the canvas; the image fits in.
+        color: of the canvas, [3] of the image's type; None: black.
+    """
+    image, whole = example[fields.IMAGE], image_size(example)
+    after = size - whole - begin
+    result = {**example, fields.IMAGE: images.surround(image, begin, after, color)}
+    if fields.MASKS in example:
+        masks = example[fields.MASKS]
+        zero = tf.zeros([1], masks.dtype)
+        result[fields.MASKS] = images.surround_lines(masks, begin, after, zero)
+    share = pixel_window(-begin, size, whole).share
+    result[fields.BOXES] = box_ops.change_frame(example[fields.BOXES], share)
+    return {**result, **_points_in(example, share, False)}
+
+
+def resize(
+    example: Example, size: Size, method: str = 'bilinear', align_corners: bool = False
+) -> Example:
+    """The image and its masks in another size; boxes are shares of the image and stay.
+
+    Args:
+        example: any.
+        size: height and width: two ints, or int32 [2].
+        method: of the image; masks are read at the nearest pixel.
+        align_corners: see `images.resize`.
+    """
+    image = example[fields.IMAGE]
+    height, width = tf.unstack(size) if tf.is_tensor(size) else size
+    resized = images.resize(image, height, width, method, align_corners)
+    return {**resize_masks(example, size, align_corners), fields.IMAGE: resized}
+
+
+def resize_masks(example: Example, size: Size, align_corners: bool = False) -> Example:
+    """The masks, where there are any, in another size; see `resize`."""
+    if fields.MASKS not in example:
+        return example
+    height, width = tf.unstack(size) if tf.is_tensor(size) else size
+    masks = example[fields.MASKS][..., tf.newaxis]
+    resized = images.resize(masks, height, width, 'nearest', align_corners)
+    return {**example, fields.MASKS: resized[..., 0]}
+
+
+def scaled_size(size: tf.Tensor, factor: Union[float, tf.Tensor]) -> tf.Tensor:
+    """int32 [2]: a size times a factor, cut to whole pixels, at least one."""
+    return tf.maximum(tf.cast(tf.cast(size, tf.float32) * factor, tf.int32), 1)
+
+
+def _cut_out(image: tf.Tensor, window: Window) -> tf.Tensor:
+    cut = tf.slice(image, window.begin, window.size)
+    cut.set_shape([None, None, image.shape[-1]])
+    return cut
+
+
+def _points_in(example: Example, share: tf.Tensor, clips: Flag) -> Example:
+    """Keypoints and their visibilities in a window's frame, where the example has any."""
+    if fields.KEYPOINTS not in example:
+        return {}
+    low, high = share[:2], share[2:]
+    points = (example[fields.KEYPOINTS] - low) / (high - low)
+    if clips is False:
+        return {fields.KEYPOINTS: points}
+    inside = tf.reduce_all(tf.logical_and(points >= 0.0, points <= 1.0), -1)
+    stays = tf.logical_or(inside, tf.logical_not(clips))
+    result = {fields.KEYPOINTS: tf.where(stays[..., tf.newaxis], points, np.float32('nan'))}
+    if fields.KEYPOINT_VISIBILITIES in example:
+        visible = example[fields.KEYPOINT_VISIBILITIES]
+        result[fields.KEYPOINT_VISIBILITIES] = tf.logical_and(visible, stays)
+    return result
+
+
+def _choose(flag: Flag, if_true: tf.Tensor, if_false: tf.Tensor) -> tf.Tensor:
+    if isinstance(flag, bool):
+        return if_true if flag else if_false
+    return tf.where(flag, if_true, if_false)

@@ -1,0 +1,159 @@
+"""Steps that damage images: black squares, noise, compression."""
+
+from __future__ import annotations
+
+import functools
+from typing import Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib.task import Example
+from model_fns import images
+from model_fns.detection import fields
+from model_fns.detection.data.augmentation import frames, randomness, steps
+from protos import augmentation_pb2
+
+
+def random_black_patches(
+    example: Example,
+    seed: tf.Tensor,
+    most: int = 10,
+    probability: float = 0.5,
+    size_to_image: float = 0.1,
+) -> Example:
+    """Blacks out squares at random places.
+
+    Args:
+        example: any.
+        seed: int64 [2].
+        most: how many are tried.
+        probability: of each of them.
+        size_to_image: side of a square, as a part of the image's shorter side.
+    """
+    image, size = example[fields.IMAGE], frames.image_size(example)
+    happens, ystart, xstart = randomness.uniforms(seed, 3, most)
+    side = tf.cast(tf.cast(tf.reduce_min(size), tf.float32) * size_to_image, tf.int32)
+    side = tf.where(happens < probability, side, 0)
+    rows = _covered(ystart * (1.0 - size_to_image), side, size[0])
+    columns = _covered(xstart * (1.0 - size_to_image), side, size[1])
+    # Channels are columns here: no factor has to be repeated along them for each pixel.
+    columns = tf.repeat(columns, image.shape[-1], 1)
+    free = tf.equal(tf.matmul(rows, columns, transpose_a=True), 0.0)
+    factors = tf.reshape(tf.cast(free, image.dtype), tf.shape(image))
+    return {**example, fields.IMAGE: image * factors}
+
+
+def random_patch_gaussian(
+    example: Example,
+    seed: tf.Tensor,
+    sizes: Tuple[int, int] = (1, 250),
+    deviations: Tuple[float, float] = (0.0, 1.0),
+    keep_probability: float = 0.0,
+) -> Example:
+    """Adds Gaussian noise in one random square.
+
+    Lopes et al., "Improving Robustness Without Sacrificing Accuracy with Patch Gaussian
+    Augmentation" (2019).
+
+    Args:
+        example: any.
+        seed: int64 [2].
+        sizes: range of the square's side, in pixels; its centre is in the image.
+        deviations: range of the noise's standard deviation, where pixels go from 0 to 1.
+        keep_probability: of leaving the image as it is.
+    """
+    keep, side_draw, deviation, y, x = randomness.uniforms(seed, 5)
+    image, whole = frames.to_float(example[fields.IMAGE]), frames.image_size(example)
+    side = randomness.integer(side_draw, *sizes)
+    begin = randomness.integer(tf.stack([y, x]), 0, whole - 1) - side // 2
+    end = tf.minimum(begin + side, whole)
+    begin = tf.maximum(begin, 0)
+    lowest, highest = 0.0, 255.0
+    if keep_probability:
+        # A square without rows and columns, and no limits: the image as it is.
+        keeps = keep < keep_probability
+        end = tf.where(keeps, begin, end)
+        lowest, highest = tf.where(keeps, -np.inf, lowest), tf.where(keeps, np.inf, highest)
+    shape = tf.concat([end - begin, [image.shape[-1]]], 0)
+    noise = randomness.normal_tensor(randomness.stream_seed(seed, 1), shape)
+    noise *= 255.0 * randomness.between(deviation, *deviations)
+    noisy = image + images.surround(noise, begin, whole - end)
+    return {**example, fields.IMAGE: tf.clip_by_value(noisy, lowest, highest)}
+
+
+def random_jpeg_quality(
+    example: Example,
+    seed: tf.Tensor,
+    qualities: Tuple[int, int] = (0, 100),
+    keep_probability: float = 0.0,
+) -> Example:
+    """Encodes the image as JPEG of a random quality, and decodes it.
+
+    Args:
+        example: any.
+        seed: int64 [2].
+        qualities: range, in percent.
+        keep_probability: of leaving the image as it is.
+    """
+    keep, uniform = randomness.uniforms(seed, 2)
+    quality = randomness.integer(uniform, *qualities)
+    image = example[fields.IMAGE]
+    if not keep_probability:
+        return {**example, fields.IMAGE: _through_jpeg(image, quality)}
+    # The one conditional here: the codec costs more than all other steps.
+    damaged = tf.cond(keep < keep_probability, lambda: image, lambda: _through_jpeg(image, quality))
+    return {**example, fields.IMAGE: damaged}
+
+
+@steps.BUILDERS.register('random_black_patches')
+def _build_black(config: augmentation_pb2.RandomBlackPatches, where: str) -> steps.Step:
+    steps.check_least(config, where, 0, 'max_black_patches')
+    steps.check_shares(config, where, 'probability', 'size_to_image_ratio')
+    return functools.partial(
+        random_black_patches,
+        most=config.max_black_patches,
+        probability=config.probability,
+        size_to_image=config.size_to_image_ratio,
+    )
+
+
+@steps.BUILDERS.register('random_patch_gaussian')
+def _build_gaussian(config: augmentation_pb2.RandomPatchGaussian, where: str) -> steps.Step:
+    steps.check_shares(config, where, 'random_coef')
+    return functools.partial(
+        random_patch_gaussian,
+        sizes=steps.check_positive_range(config, where, 'min_patch_size', 'max_patch_size'),
+        deviations=steps.check_range(config, where, 'min_gaussian_stddev', 'max_gaussian_stddev'),
+        keep_probability=config.random_coef,
+    )
+
+
+@steps.BUILDERS.register('random_jpeg_quality')
+def _build_jpeg(config: augmentation_pb2.RandomJpegQuality, where: str) -> steps.Step:
+    steps.check_shares(config, where, 'random_coef')
+    ends = steps.check_range(config, where, 'min_jpeg_quality', 'max_jpeg_quality', (0, 100))
+    return functools.partial(
+        random_jpeg_quality, qualities=ends, keep_probability=config.random_coef
+    )
+
+
+def _covered(start: tf.Tensor, side: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
+    """float32 [n, length]: 1 where interval i of a line covers a pixel, else 0.
+
+    Args:
+        start: [n] in [0, 1), where the intervals begin, as shares of the line.
+        side: int32 [n], their lengths in pixels.
+        length: int32 scalar, of the line.
+    """
+    first = tf.cast(start * tf.cast(length, tf.float32), tf.int32)[:, tf.newaxis]
+    pixels = tf.range(length)
+    inside = tf.logical_and(pixels >= first, pixels < first + side[:, tf.newaxis])
+    return tf.cast(inside, tf.float32)
+
+
+def _through_jpeg(image: tf.Tensor, quality: tf.Tensor) -> tf.Tensor:
+    whole_numbers = tf.saturate_cast(image, tf.uint8)
+    encoded = tf.raw_ops.EncodeJpegVariableQuality(images=whole_numbers, quality=quality)
+    decoded = tf.io.decode_jpeg(encoded, channels=image.shape[-1])
+    return tf.cast(decoded, image.dtype)

@@ -1,0 +1,144 @@
+"""Images in another size."""
+
+from __future__ import annotations
+
+import functools
+
+import tensorflow as tf
+
+from estimator_lib.task import Example
+from model_fns import images
+from model_fns.detection import fields
+from model_fns.detection.data.augmentation import frames, randomness, steps
+from protos import augmentation_pb2
+
+_METHODS = {
+    augmentation_pb2.ResizeImage.AREA: 'area',
+    augmentation_pb2.ResizeImage.BICUBIC: 'bicubic',
+    augmentation_pb2.ResizeImage.BILINEAR: 'bilinear',
+    augmentation_pb2.ResizeImage.NEAREST_NEIGHBOR: 'nearest',
+}
+
+
+def resize_image(
+    example: Example, seed: tf.Tensor, height: int, width: int, method: str = 'bilinear'
+) -> Example:
+    """Resizes to a fixed size.
+
+    Args:
+        example: any.
+        seed: int64 [2], not used.
+        height: in pixels.
+        width: in pixels.
+        method: see `images.resize`.
+    """
+    del seed
+    return frames.resize(example, (height, width), method)
+
+
+def random_image_scale(
+    example: Example, seed: tf.Tensor, smallest: float = 0.5, largest: float = 2.0
+) -> Example:
+    """Resizes by one random factor for both sides.
+
+    Args:
+        example: any.
+        seed: int64 [2].
+        smallest: factor.
+        largest: factor.
+    """
+    (uniform,) = randomness.uniforms(seed, 1)
+    factor = randomness.between(uniform, smallest, largest)
+    size = frames.scaled_size(frames.image_size(example), factor)
+    return frames.resize(example, size, align_corners=True)
+
+
+def random_resize_method(example: Example, seed: tf.Tensor, height: int, width: int) -> Example:
+    """Resizes to a fixed size, in one of the ways of `images.resize`.
+
+    Args:
+        example: any.
+        seed: int64 [2].
+        height: in pixels.
+        width: in pixels.
+    """
+    image = example[fields.IMAGE]
+    (uniform,) = randomness.uniforms(seed, 1)
+    # Kernels of different names: a switch runs the drawn one only.
+    resized = tf.switch_case(
+        randomness.integer(uniform, 0, len(images.RESIZE_METHODS) - 1),
+        [
+            functools.partial(_resized, image, height, width, method)
+            for method in images.RESIZE_METHODS
+        ],
+    )
+    return {**frames.resize_masks(example, (height, width)), fields.IMAGE: resized}
+
+
+def random_downscale_to_target_pixels(
+    example: Example,
+    seed: tf.Tensor,
+    fewest: int = 300000,
+    most: int = 500000,
+    keep_probability: float = 0.0,
+) -> Example:
+    """Shrinks the image to a random number of pixels, if it has more.
+
+    Args:
+        example: any.
+        seed: int64 [2].
+        fewest: pixels, height times width.
+        most: pixels, likewise.
+        keep_probability: of leaving the example as it is.
+    """
+    keep, uniform = randomness.uniforms(seed, 2)
+    target = tf.cast(randomness.integer(uniform, fewest, most), tf.float32)
+    size = frames.image_size(example)
+    pixels = tf.cast(tf.reduce_prod(size), tf.float32)
+    shrinks = tf.logical_and(keep >= keep_probability, pixels > target)
+    smaller = frames.scaled_size(size, tf.sqrt(target / pixels))
+    # The kernel hands an image on that has its size already.
+    return frames.resize(example, tf.where(shrinks, smaller, size))
+
+
+@steps.BUILDERS.register('resize_image')
+def _build_resize(config: augmentation_pb2.ResizeImage, where: str) -> steps.Step:
+    return functools.partial(
+        resize_image,
+        height=steps.check_positive(config, where, 'new_height'),
+        width=steps.check_positive(config, where, 'new_width'),
+        method=_METHODS[config.method],
+    )
+
+
+@steps.BUILDERS.register('random_image_scale')
+def _build_scale(config: augmentation_pb2.RandomImageScale, where: str) -> steps.Step:
+    ends = steps.check_positive_range(config, where, 'min_scale_ratio', 'max_scale_ratio')
+    return functools.partial(random_image_scale, smallest=ends[0], largest=ends[1])
+
+
+@steps.BUILDERS.register('random_resize_method')
+def _build_resize_method(config: augmentation_pb2.RandomResizeMethod, where: str) -> steps.Step:
+    return functools.partial(
+        random_resize_method,
+        height=steps.check_positive(config, where, 'target_height'),
+        width=steps.check_positive(config, where, 'target_width'),
+    )
+
+
+@steps.BUILDERS.register('random_downscale_to_target_pixels')
+def _build_downscale(
+    config: augmentation_pb2.RandomDownscaleToTargetPixels, where: str
+) -> steps.Step:
+    steps.check_shares(config, where, 'random_coef')
+    ends = steps.check_positive_range(config, where, 'min_target_pixels', 'max_target_pixels')
+    return functools.partial(
+        random_downscale_to_target_pixels,
+        fewest=ends[0],
+        most=ends[1],
+        keep_probability=config.random_coef,
+    )
+
+
+def _resized(image: tf.Tensor, height: int, width: int, method: str) -> tf.Tensor:
+    return frames.to_float(images.resize(image, height, width, method))

@@ -1,0 +1,111 @@
+"""Squares of random scale: the augmentations of CenterNet and EfficientDet."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib.task import Example
+from model_fns.detection.data.augmentation import frames, randomness, steps
+from protos import augmentation_pb2
+
+
+def random_square_crop_by_scale(
+    example: Example,
+    seed: tf.Tensor,
+    max_border: int = 128,
+    smallest: float = 0.6,
+    largest: float = 1.3,
+    num_scales: int = 8,
+) -> Example:
+    """A square window of random size and place; what is beyond the image is black.
+
+    Zhou et al., "Objects as Points" (2019), after CornerNet.
+
+    Args:
+        example: any.
+        seed: int64 [2].
+        max_border: the window's centre keeps this distance from the image's edges, in pixels;
+            halved until it is at most half of the side.
+        smallest: side as a multiple of the image's longer side.
+        largest: likewise.
+        num_scales: how many equally spaced multiples are drawn from.
+    """
+    whole = frames.image_size(example)
+    which, place = randomness.uniforms(seed, 2, 2)
+    multiples = np.linspace(smallest, largest, num_scales, dtype=np.float32)
+    multiple = tf.gather(multiples, randomness.integer(which[0], 0, num_scales - 1))
+    side = tf.maximum(frames.scaled_size(tf.reduce_max(whole), multiple), 2)
+    border = _border(max_border, whole)
+    begin = randomness.integer(place, border, whole - border) - side // 2
+    inside = tf.maximum(begin, 0)
+    size = tf.minimum(begin + side, whole) - inside
+    example = frames.crop(example, frames.pixel_window(inside, size, whole), 0.0, True)
+    return frames.pad(example, inside - begin, tf.stack([side, side]))
+
+
+def random_scale_crop_and_pad_to_square(
+    example: Example,
+    seed: tf.Tensor,
+    side: int = 512,
+    smallest: float = 0.1,
+    largest: float = 2.0,
+) -> Example:
+    """Resizes by a random factor, then crops, or pads with black at the bottom and right.
+
+    Tan et al., "EfficientDet" (2020).
+
+    Args:
+        example: any.
+        seed: int64 [2].
+        side: of the result, in pixels.
+        smallest: length of the resized image's longer side, as a multiple of `side`.
+        largest: likewise.
+    """
+    factor, place = randomness.uniforms(seed, 2, 2)
+    whole = frames.image_size(example)
+    longest = tf.cast(tf.reduce_max(whole), tf.float32)
+    factor = side * randomness.between(factor[0], smallest, largest) / longest
+    scaled = frames.scaled_size(whole, factor)
+    example = frames.resize(example, scaled)
+    size = tf.minimum(scaled, side)
+    begin = randomness.integer(place, 0, scaled - size)
+    example = frames.crop(example, frames.pixel_window(begin, size, scaled), 0.0, True)
+    return frames.pad(example, tf.zeros([2], tf.int32), tf.constant([side, side]))
+
+
+@steps.BUILDERS.register('random_square_crop_by_scale')
+def _build_square_crop(config: augmentation_pb2.RandomSquareCropByScale, where: str) -> steps.Step:
+    steps.check_least(config, where, 0, 'max_border')
+    steps.check_least(config, where, 1, 'num_scales')
+    ends = steps.check_positive_range(config, where, 'scale_min', 'scale_max')
+    return functools.partial(
+        random_square_crop_by_scale,
+        max_border=config.max_border,
+        smallest=ends[0],
+        largest=ends[1],
+        num_scales=config.num_scales,
+    )
+
+
+@steps.BUILDERS.register('random_scale_crop_and_pad_to_square')
+def _build_scale_crop(
+    config: augmentation_pb2.RandomScaleCropAndPadToSquare, where: str
+) -> steps.Step:
+    ends = steps.check_positive_range(config, where, 'scale_min', 'scale_max')
+    return functools.partial(
+        random_scale_crop_and_pad_to_square,
+        side=steps.check_positive(config, where, 'output_size'),
+        smallest=ends[0],
+        largest=ends[1],
+    )
+
+
+def _border(most: int, size: tf.Tensor) -> tf.Tensor:
+    """int32 [2]: `most`, halved until it is at most half of each side."""
+    halvings = [most >> power for power in range(max(most, 1).bit_length() + 1)]
+    # Halvings become smaller: the first that fits is behind all that do not.
+    misfits = 2 * np.int32(halvings)[:, np.newaxis] > size
+    return tf.gather(np.int32(halvings), tf.reduce_sum(tf.cast(misfits, tf.int32), 0))

@@ -1,0 +1,355 @@
+"""Detection examples: records to images and padded groundtruth of static shapes."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Dict, Optional, Tuple
+
+import tensorflow as tf
+
+from estimator_lib.config import support
+from estimator_lib.task import Example, Features, Labels
+from model_fns import images
+from model_fns import label_map as label_maps
+from model_fns.detection import fields, metrics
+from model_fns.detection.data import crowded_images, record_checks
+from model_fns.detection.data.image_resizers import ImageResizer
+from protos import input_reader_pb2, pipeline_pb2
+
+ModeKeys = tf.estimator.ModeKeys
+
+_NAN = float('nan')
+_STRING = tf.io.FixedLenFeature([], tf.string, '')
+
+
+def _list_of(dtype: tf.DType) -> tf.io.FixedLenSequenceFeature:
+    return tf.io.FixedLenSequenceFeature([], dtype, allow_missing=True)
+
+
+_KEYS: Dict[str, Any] = {
+    'image/encoded': tf.io.FixedLenFeature([], tf.string),
+    'image/source_id': _STRING,
+    'image/filename': _STRING,
+    'image/object/class/label': _list_of(tf.int64),
+    'image/object/class/text': _list_of(tf.string),
+    'image/object/difficult': _list_of(tf.int64),
+    'image/object/is_crowd': _list_of(tf.int64),
+    'image/object/group_of': _list_of(tf.int64),
+    'image/object/area': _list_of(tf.float32),
+    'image/object/weight': _list_of(tf.float32),
+    **{record_checks.BOX + side: _list_of(tf.float32) for side in record_checks.BOX_SIDES},
+}
+_IMAGE_CLASS_KEYS = {
+    'image/class/label': _list_of(tf.int64),
+    'image/class/text': _list_of(tf.string),
+}
+_MASK_KEYS = {
+    input_reader_pb2.NUMERICAL_MASKS: {'image/object/mask': _list_of(tf.float32)},
+    input_reader_pb2.PNG_MASKS: {'image/object/mask': _list_of(tf.string)},
+}
+_KEYPOINT_KEYS = {
+    'image/object/keypoint/y': _list_of(tf.float32),
+    'image/object/keypoint/x': _list_of(tf.float32),
+    'image/object/keypoint/visibility': _list_of(tf.int64),
+}
+
+# What a box gets where the record does not say, and the type that it has.
+_DEFAULTS = {
+    fields.DIFFICULT: ('image/object/difficult', tf.bool, False),
+    fields.IS_CROWD: ('image/object/is_crowd', tf.bool, False),
+    fields.GROUP_OF: ('image/object/group_of', tf.bool, False),
+    fields.WEIGHTS: ('image/object/weight', tf.float32, 1.0),
+}
+
+# Boxes that reach further over the image, as shares of it, are no boxes but a mistake: pixels, say.
+_MOST_OVERHANG = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class Reader:
+    """Decodes and prepares detection records.
+
+    Attributes:
+        num_classes: without background.
+        max_boxes: groundtruth boxes are padded, or cut, to so many.
+        label_map: gives the ids of class names; None where records have ids.
+        use_display_name: whether records name classes by their display names.
+        mask_type: a value of `InstanceMaskType`; None: masks are not read.
+        num_keypoints: of each box; 0: keypoints are not read.
+        image_classes: whether labels hold the classes that an image was looked through for.
+    """
+
+    num_classes: int
+    max_boxes: int = 100
+    label_map: Optional[label_maps.LabelMap] = None
+    use_display_name: bool = False
+    mask_type: Optional[int] = None
+    num_keypoints: int = 0
+    image_classes: bool = False
+
+    def decode(self, serialized: tf.Tensor) -> Example:
+        """One record; boxes that are NaN or of an unknown class are left out.
+
+        Args:
+            serialized: string scalar, a `tf.train.Example`.
+
+        Returns:
+            Named as `fields` has it: `IMAGE` uint8 [height, width, 3], `BOXES` [n, 4], `CLASSES`
+            [n] from 0, and so on. Running it fails where lists differ in length, and where a box is
+            inverted or far outside of the image; `problem_with` says what it is.
+        """
+        parsed = tf.io.parse_single_example(serialized, self._keys())
+        sides = [parsed[record_checks.BOX + side] for side in record_checks.BOX_SIDES]
+        boxes = self._sound(tf.stack(sides, axis=1), parsed)
+        image = images.decode_image(parsed['image/encoded'])
+        count = tf.shape(boxes)[0]
+        example = {
+            fields.IMAGE: image,
+            fields.SOURCE_ID: tf.where(
+                tf.equal(parsed['image/source_id'], ''),
+                parsed['image/filename'],
+                parsed['image/source_id'],
+            ),
+            fields.ORIGINAL_SHAPE: tf.shape(image)[:2],
+            fields.BOXES: boxes,
+            fields.CLASSES: self._classes(parsed, count),
+            fields.AREA: _areas(parsed['image/object/area'], boxes, image),
+        }
+        for name, (key, dtype, default) in _DEFAULTS.items():
+            example[name] = _filled(tf.cast(parsed[key], dtype), count, default)
+        if self.mask_type is not None:
+            example[fields.MASKS] = _masks(
+                parsed['image/object/mask'], count, self.mask_type, image
+            )
+        if self.num_keypoints:
+            example.update(_keypoints(parsed, count, self.num_keypoints))
+        if self.image_classes:
+            example[fields.IMAGE_CLASSES] = self._image_classes(parsed)
+        return keep_boxes(example, self._is_usable(example))
+
+    def prepare(
+        self, example: Example, resizer: ImageResizer, mode: str
+    ) -> Tuple[Features, Labels]:
+        """An example at the network's size, its groundtruth padded.
+
+        Args:
+            example: from `decode` or an augmentation of it.
+            resizer: how the image becomes an input.
+            mode: in training boxes without area, which nothing can match, are left out, and a
+                warning names images with more boxes than there is room for.
+        """
+        if mode == ModeKeys.TRAIN:
+            sides = example[fields.BOXES][:, 2:] - example[fields.BOXES][:, :2]
+            example = keep_boxes(example, tf.reduce_all(sides > 0.0, axis=1))
+        resized = resizer.resize(example[fields.IMAGE], example.get(fields.MASKS))
+        size = tf.shape(resized.image)[:2]
+        features = {
+            fields.IMAGE: resized.image,
+            fields.TRUE_IMAGE_SHAPE: resized.true_shape,
+            fields.ORIGINAL_SHAPE: example[fields.ORIGINAL_SHAPE],
+            fields.SOURCE_ID: example[fields.SOURCE_ID],
+            fields.HASH: _hash(example[fields.SOURCE_ID]),
+        }
+        labels = self._labels(example, resized.masks)
+        if mode == ModeKeys.TRAIN:
+            crowded = crowded_images.CrowdedImages(self.max_boxes)
+            labels[fields.NUM_LEFT_OUT] = crowded.counted(
+                labels[fields.NUM_LEFT_OUT], example[fields.SOURCE_ID]
+            )
+        if resizer.pads:
+            # Shares of the image become shares of the padded input.
+            share = tf.cast(resized.true_shape[:2], tf.float32) / tf.cast(size, tf.float32)
+            labels[fields.BOXES] *= tf.concat([share, share], axis=0)
+            if fields.KEYPOINTS in labels:
+                labels[fields.KEYPOINTS] *= share
+        return features, labels
+
+    def problem_with(self, serialized: bytes) -> Optional[str]:
+        """What is wrong with a record, by its keys and values alone; None when nothing is."""
+        return record_checks.problem_with(
+            serialized,
+            self.num_classes,
+            self.max_boxes,
+            self.label_map,
+            self.num_keypoints,
+            self.mask_type == input_reader_pb2.PNG_MASKS,
+        )
+
+    def _keys(self) -> Dict[str, Any]:
+        masks = {} if self.mask_type is None else _MASK_KEYS[self.mask_type]
+        keypoints = _KEYPOINT_KEYS if self.num_keypoints else {}
+        return {**_KEYS, **masks, **keypoints, **(_IMAGE_CLASS_KEYS if self.image_classes else {})}
+
+    def _sound(self, boxes: tf.Tensor, parsed: Dict[str, tf.Tensor]) -> tf.Tensor:
+        """The boxes; running them fails where they or their lists cannot be what was meant."""
+        count = tf.shape(boxes)[0]
+        of_class = [tf.size(parsed['image/object/class/label'])]
+        if self.label_map is not None:
+            of_class.append(tf.size(parsed['image/object/class/text']))
+        sizes = tf.stack([*of_class, *(tf.size(parsed[key]) for key in record_checks.PER_BOX)])
+        # NaN is neither beyond nor inverted: those boxes are left out.
+        beyond = tf.abs(boxes - 0.5) > 0.5 + _MOST_OVERHANG
+        inverted = boxes[:, :2] > boxes[:, 2:]
+        conditions = [
+            tf.reduce_all(tf.logical_or(tf.equal(sizes, 0), tf.equal(sizes, count))),
+            tf.equal(tf.reduce_max(tf.stack(of_class)), count),
+            tf.logical_not(tf.reduce_any(beyond)),
+            tf.logical_not(tf.reduce_any(inverted)),
+        ]
+        # Without the guard of `tf.debugging.Assert`, a conditional, which is slow to build.
+        check = tf.raw_ops.Assert(
+            condition=tf.reduce_all(tf.stack(conditions)),
+            data=['the boxes of the record, or the lists that go with them, are not valid'],
+        )
+        with tf.control_dependencies([check]):
+            return tf.identity(boxes)
+
+    def _classes(self, parsed: Dict[str, tf.Tensor], count: tf.Tensor) -> tf.Tensor:
+        """Class indices from 0; -1 where a class is unknown."""
+        labels = parsed['image/object/class/label']
+        if self.label_map is None:
+            return label_maps.to_index(labels)
+        texts = parsed['image/object/class/text']
+        of_names = self.label_map.lookup(_filled(texts, count, ''), self.use_display_name)
+        of_labels = _filled(labels, count, label_maps.UNKNOWN_ID)
+        return label_maps.to_index(tf.where(tf.size(texts) > 0, of_names, of_labels))
+
+    def _image_classes(self, parsed: Dict[str, tf.Tensor]) -> tf.Tensor:
+        """float32 [C]: 1 for the classes that somebody looked for in the image."""
+        ids = parsed['image/class/label']
+        if self.label_map is not None:
+            names = parsed['image/class/text']
+            ids = tf.concat([self.label_map.lookup(names, self.use_display_name), ids], axis=0)
+        hot = tf.one_hot(label_maps.to_index(ids), self.num_classes)
+        return tf.minimum(tf.reduce_sum(hot, axis=0), 1.0)
+
+    def _is_usable(self, example: Example) -> tf.Tensor:
+        """Bool [n]: boxes that are numbers, of a class that there is."""
+        classes = example[fields.CLASSES]
+        known = tf.logical_and(classes >= 0, classes < self.num_classes)
+        missing = tf.reduce_any(tf.math.is_nan(example[fields.BOXES]), axis=1)
+        return tf.logical_and(known, tf.logical_not(missing))
+
+    def _labels(self, example: Example, masks: Optional[tf.Tensor]) -> Labels:
+        """Groundtruth with `max_boxes` rows."""
+        boxes = tf.shape(example[fields.BOXES])[0]
+        count = tf.minimum(boxes, self.max_boxes)
+        rows = {name: example[name] for name in fields.PER_BOX if name in example}
+        rows[fields.CLASSES] = tf.one_hot(example[fields.CLASSES], self.num_classes)
+        if masks is not None:
+            rows[fields.MASKS] = masks
+        labels = {name: _padded(values, self.max_boxes) for name, values in rows.items()}
+        labels[fields.NUM_BOXES] = count
+        labels[fields.NUM_LEFT_OUT] = boxes - count
+        if fields.IMAGE_CLASSES in example:
+            labels[fields.IMAGE_CLASSES] = example[fields.IMAGE_CLASSES]
+        return labels
+
+
+def build_reader(
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    num_classes: int,
+    label_map: Optional[label_maps.LabelMap],
+) -> Reader:
+    """The reader of a config: what its training reader asks for, or the first of the others.
+
+    Raises:
+        errors.ConfigError: a field of an input reader is not honoured.
+    """
+    reader = config.train_input_reader
+    support.refuse(reader, 'train_input_reader')
+    for index, each in enumerate(config.eval_input_reader):
+        support.refuse(each, f'eval_input_reader.{index}')
+    if config.eval_input_reader and not config.HasField('train_input_reader'):
+        reader = config.eval_input_reader[0]
+    mask_type = None
+    if reader.load_instance_masks:
+        mask_type = reader.mask_type or input_reader_pb2.NUMERICAL_MASKS
+    max_boxes = reader.max_number_of_boxes
+    if config.train_config.HasField('max_number_of_boxes'):
+        max_boxes = config.train_config.max_number_of_boxes
+    return Reader(
+        num_classes=num_classes,
+        max_boxes=max_boxes,
+        label_map=label_map,
+        use_display_name=reader.use_display_name,
+        mask_type=mask_type,
+        num_keypoints=reader.num_keypoints,
+        image_classes=metrics.needs_image_classes(config.eval_config),
+    )
+
+
+def keep_boxes(example: Example, kept: tf.Tensor) -> Example:
+    """The example with the boxes for which `kept`, bool [n], is true, and all that is theirs."""
+    places = tf.where(kept)[:, 0]
+    return {
+        name: tf.gather(values, places) if name in fields.PER_BOX else values
+        for name, values in example.items()
+    }
+
+
+def _filled(values: tf.Tensor, count: tf.Tensor, default: Any) -> tf.Tensor:
+    """Values [n], or the default n times where the record has none."""
+    missing = tf.fill([count - tf.size(values)], tf.constant(default, values.dtype))
+    return tf.concat([values, missing], axis=0)
+
+
+def _areas(given: tf.Tensor, boxes: tf.Tensor, image: tf.Tensor) -> tf.Tensor:
+    """Pixels of each box, where the record does not give its object's."""
+    pixels = tf.cast(tf.shape(image)[0] * tf.shape(image)[1], tf.float32)
+    sides = boxes[:, 2:] - boxes[:, :2]
+    computed = tf.reduce_prod(sides, axis=1) * pixels
+    return tf.concat([given, computed[tf.size(given) :]], axis=0)
+
+
+def _masks(encoded: tf.Tensor, count: tf.Tensor, mask_type: int, image: tf.Tensor) -> tf.Tensor:
+    """uint8 [n, height, width], 0 or 1; each of the size of the image, or running it fails."""
+    height, width, _ = tf.unstack(tf.shape(image))
+    if mask_type == input_reader_pb2.NUMERICAL_MASKS:
+        return tf.cast(tf.reshape(encoded, [count, height, width]) > 0, tf.uint8)
+
+    def decoded(png: tf.Tensor) -> tf.Tensor:
+        mask = tf.image.decode_png(png, channels=1)
+        return tf.cast(tf.reshape(mask, [height, width]) > 0, tf.uint8)
+
+    masks = tf.cond(
+        count > 0,  # no masks at all have no shape that could be stacked
+        lambda: tf.map_fn(
+            decoded, encoded, fn_output_signature=tf.TensorSpec([None, None], tf.uint8)
+        ),
+        lambda: tf.zeros([0, height, width], tf.uint8),
+    )
+    return tf.reshape(masks, [count, height, width])
+
+
+def _keypoints(
+    parsed: Dict[str, tf.Tensor], count: tf.Tensor, num_keypoints: int
+) -> Dict[str, tf.Tensor]:
+    """Points [n, k, 2], NaN where a keypoint is not visible, and visibilities [n, k]."""
+    total, shape = count * num_keypoints, [count, num_keypoints]
+    points = tf.stack(
+        [
+            tf.reshape(_filled(parsed[f'image/object/keypoint/{axis}'], total, _NAN), shape)
+            for axis in ('y', 'x')
+        ],
+        axis=-1,
+    )
+    visible = _filled(parsed['image/object/keypoint/visibility'] > 0, total, True)
+    visible = tf.reshape(visible, shape)
+    return {
+        fields.KEYPOINTS: tf.where(visible[..., tf.newaxis], points, _NAN),
+        fields.KEYPOINT_VISIBILITIES: visible,
+    }
+
+
+def _padded(values: tf.Tensor, rows: int) -> tf.Tensor:
+    """[n, ...] as [rows, ...], with zeros or cut."""
+    values = values[:rows]
+    missing = rows - tf.shape(values)[0]
+    padded = tf.pad(values, [[0, missing]] + [[0, 0]] * (values.shape.rank - 1))
+    padded.set_shape([rows, *values.shape[1:]])
+    return padded
+
+
+def _hash(source_id: tf.Tensor) -> tf.Tensor:
+    return tf.cast(tf.strings.to_hash_bucket_fast(source_id, 2**31 - 1), tf.int32)

@@ -1,0 +1,1 @@
+"""Network outputs become detections: suppression, post-processing, calibration, pictures."""

@@ -1,0 +1,250 @@
+"""Pictures of detections, with the groundtruth beside them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import List, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
+
+from estimator_lib import errors
+from estimator_lib.drawing import colors, visualization
+from estimator_lib.drawing.colors import Color
+from estimator_lib.task import Arrays
+from model_fns.detection import fields
+from model_fns.label_map import LabelMap, to_id
+from protos import eval_pb2
+
+# The longer side of a picture is at least so many pixels: text would not be readable in less.
+_LEAST_SIDE = 600
+_PIXELS_PER_SCALE = 400  # lines and letters are larger in larger pictures
+
+_FLAGS = {fields.IS_CROWD: 'crowd', fields.GROUP_OF: 'group', fields.DIFFICULT: 'difficult'}
+
+
+@dataclasses.dataclass
+class _Objects:
+    """What is drawn of one image.
+
+    Attributes:
+        boxes: [n, 4] as shares of the image; what matters most is last, and covers the rest.
+        texts: of each, '' for none.
+        colors: of each.
+        masks: bool [n, height, width] of the picture; None without.
+        keypoints: [n, k, 2] as shares of the image, NaN where there is none; None without.
+    """
+
+    boxes: np.ndarray
+    texts: Sequence[str]
+    colors: Sequence[Color]
+    masks: Optional[np.ndarray] = None
+    keypoints: Optional[np.ndarray] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Drawer:
+    """Draws boxes with names and scores, and masks and keypoints where there are any.
+
+    Attributes:
+        class_names: by id; an id without a name is shown itself.
+        min_score: detections below it are not drawn.
+        max_boxes: so many detections are drawn, those with the highest scores.
+        show_scores: whether a detection's text has its score.
+        show_labels: whether texts have names.
+        groundtruth_color: in which groundtruth boxes are drawn among the detections too; None: they
+            are not.
+        keypoint_edges: pairs of keypoints, by number, between which there is a line.
+    """
+
+    class_names: Mapping[int, str]
+    min_score: float = 0.5
+    max_boxes: int = 20
+    show_scores: bool = True
+    show_labels: bool = True
+    groundtruth_color: Optional[Color] = None
+    keypoint_edges: Sequence[Tuple[int, int]] = ()
+
+    def draw(
+        self, features: Arrays, outputs: Arrays, labels: Optional[Arrays] = None
+    ) -> np.ndarray:
+        """A picture of one example.
+
+        Args:
+            features: `IMAGE` [height, width, 1 or 3] in [0, 255]; with `TRUE_IMAGE_SHAPE` what is
+                below and to the right of it is padding, with `ORIGINAL_SHAPE` the picture gets the
+                original's aspect ratio.
+            outputs: detections, boxes as shares of the image.
+            labels: groundtruth, boxes as shares of the padded input.
+
+        Returns:
+            uint8 [height, width, 3]: the detections; with labels detections on the left and
+            groundtruth on the right.
+        """
+        picture = _background(features)
+        size = picture.shape[:2]
+        found = self._detections(outputs, size)
+        if labels is None:
+            self._draw(picture, found)
+            return picture
+        share = _content_share(features)
+        truth = self._groundtruth(labels, share, size)
+        beside = picture.copy()
+        if self.groundtruth_color is not None:
+            # Its texts are in the picture beside.
+            for box in truth.boxes:
+                self._draw(picture, _Objects(box[np.newaxis], [''], [self.groundtruth_color]))
+        self._draw(picture, found)
+        self._draw(beside, truth)
+        return visualization.grid(
+            [
+                visualization.captioned(picture, [f'detections: {len(found.boxes)}']),
+                visualization.captioned(beside, [f'groundtruth: {len(truth.boxes)}']),
+            ],
+            columns=2,
+        )
+
+    def _detections(self, outputs: Arrays, size: Tuple[int, int]) -> _Objects:
+        """Those to draw, the one with the highest score last."""
+        count = int(outputs[fields.NUM_DETECTIONS])
+        scores = np.asarray(outputs[fields.DETECTION_SCORES])[:count]
+        best = np.argsort(-scores, kind='stable')[: self.max_boxes]
+        shown = best[scores[best] >= self.min_score][::-1]
+        classes = np.asarray(outputs[fields.DETECTION_CLASSES])[shown].astype(int)
+        boxes = np.asarray(outputs[fields.DETECTION_BOXES])[shown]
+        masks, keypoints = None, None
+        if fields.DETECTION_MASKS in outputs:
+            masks = _in_boxes(np.asarray(outputs[fields.DETECTION_MASKS])[shown], boxes, size)
+        if fields.DETECTION_KEYPOINTS in outputs:
+            keypoints = np.asarray(outputs[fields.DETECTION_KEYPOINTS])[shown]
+        texts = [
+            self._text(class_id, f'{score:.0%}' if self.show_scores else '')
+            for class_id, score in zip(classes, scores[shown])
+        ]
+        return _Objects(boxes, texts, _colors(classes), masks, keypoints)
+
+    def _groundtruth(self, labels: Arrays, share: np.ndarray, size: Tuple[int, int]) -> _Objects:
+        """All that is real, from shares of the padded input to shares of the image."""
+        count = int(labels[fields.NUM_BOXES])
+        rows = {name: np.asarray(labels[name])[:count] for name in fields.PER_BOX if name in labels}
+        classes = to_id(rows[fields.CLASSES].argmax(axis=-1))
+        masks, keypoints = None, None
+        if fields.MASKS in rows:
+            masks = _resized_masks(rows[fields.MASKS], share, size)
+        if fields.KEYPOINTS in rows:
+            keypoints = rows[fields.KEYPOINTS] / share
+        flags = [
+            ' '.join(word for name, word in _FLAGS.items() if name in rows and rows[name][row])
+            for row in range(count)
+        ]
+        texts = [self._text(class_id, flag) for class_id, flag in zip(classes, flags)]
+        boxes = rows[fields.BOXES] / np.concatenate([share, share])
+        return _Objects(boxes, texts, _colors(classes), masks, keypoints)
+
+    def _text(self, class_id: int, more: str) -> str:
+        name = self.class_names.get(class_id, str(class_id)) if self.show_labels else ''
+        return ' '.join(part for part in (name, more) if part)
+
+    def _draw(self, picture: np.ndarray, objects: _Objects) -> None:
+        """Masks below boxes below keypoints below texts."""
+        scale = max(1, round(max(picture.shape) / _PIXELS_PER_SCALE))
+        pixels = np.array(picture.shape[:2])
+        boxes = objects.boxes * np.concatenate([pixels, pixels])
+        for mask, color in zip(objects.masks if objects.masks is not None else (), objects.colors):
+            visualization.tint(picture, mask, color)
+        for box, color in zip(boxes, objects.colors):
+            visualization.draw_box(picture, box, color, scale)
+        if objects.keypoints is not None:
+            for points, color in zip(objects.keypoints * pixels, objects.colors):
+                self._draw_keypoints(picture, points, color, scale)
+        for box, text, color in zip(boxes, objects.texts, objects.colors):
+            if text:
+                visualization.draw_tag(picture, text, round(box[0]), round(box[1]), color, scale)
+
+    def _draw_keypoints(
+        self, picture: np.ndarray, points: np.ndarray, color: Color, scale: int
+    ) -> None:
+        there = np.isfinite(points).all(axis=1)
+        for start, end in self.keypoint_edges:
+            if max(start, end) < len(points) and there[start] and there[end]:
+                visualization.draw_line(picture, points[start], points[end], color, scale)
+        for point in points[there]:
+            visualization.draw_line(picture, point, point, color, 3 * scale)
+
+
+def build_drawer(config: eval_pb2.EvalConfig, label_map: Optional[LabelMap]) -> Drawer:
+    """The drawer that an evaluation config asks for.
+
+    Raises:
+        errors.ConfigError: the groundtruth's colour is unknown.
+    """
+    color = None
+    if config.visualize_groundtruth_boxes:
+        try:
+            color = colors.named(config.groundtruth_box_visualization_color)
+        except errors.ConfigError as error:
+            raise errors.ConfigError(
+                f'eval_config.groundtruth_box_visualization_color: {error}'
+            ) from None
+    return Drawer(
+        {} if label_map is None else label_map.names,
+        min_score=config.min_score_threshold,
+        max_boxes=config.max_num_boxes_to_visualize,
+        show_scores=not config.skip_scores,
+        show_labels=not config.skip_labels,
+        groundtruth_color=color,
+        keypoint_edges=tuple((edge.start, edge.end) for edge in config.keypoint_edge),
+    )
+
+
+def _background(features: Arrays) -> np.ndarray:
+    """The image without padding, large enough, in its original aspect ratio."""
+    image = np.asarray(features[fields.IMAGE])
+    if fields.TRUE_IMAGE_SHAPE in features:
+        height, width = features[fields.TRUE_IMAGE_SHAPE][:2]
+        image = image[:height, :width]
+    if image.dtype != np.uint8:
+        image = np.rint(np.clip(image, 0, 255)).astype(np.uint8)
+    if image.shape[2] == 1:
+        image = np.repeat(image, 3, axis=2)
+    shape = np.array(features.get(fields.ORIGINAL_SHAPE, image.shape[:2]), np.float64)
+    longer = max(_LEAST_SIDE, *image.shape[:2])
+    height, width = np.maximum(np.rint(shape * (longer / shape.max())), 1).astype(int)
+    return visualization.resized(image, height, width).copy()
+
+
+def _content_share(features: Arrays) -> np.ndarray:
+    """How much of the input's height and width is image."""
+    size = np.array(np.shape(features[fields.IMAGE])[:2], np.float64)
+    return np.array(features.get(fields.TRUE_IMAGE_SHAPE, size)[:2]) / size
+
+
+def _colors(classes: np.ndarray) -> List[Color]:
+    return [colors.of_class(int(class_id)) for class_id in classes]
+
+
+def _in_boxes(masks: np.ndarray, boxes: np.ndarray, size: Tuple[int, int]) -> np.ndarray:
+    """Masks [n, mask height, mask width], each of its box, as masks of the whole picture."""
+    whole = np.zeros([len(masks), *size], bool)
+    for index, (mask, box) in enumerate(zip(masks, boxes)):
+        places = []
+        for axis in (0, 1):
+            # Where in the mask the centre of each pixel of the picture is.
+            centers = (np.arange(size[axis]) + 0.5) / size[axis]
+            length = max(box[2 + axis] - box[axis], 1e-8)
+            places.append(np.floor((centers - box[axis]) / length * mask.shape[axis]).astype(int))
+        rows, columns = (
+            np.flatnonzero((place >= 0) & (place < count))
+            for place, count in zip(places, mask.shape)
+        )
+        inside = mask[np.ix_(places[0][rows], places[1][columns])] > 0.5
+        whole[index][np.ix_(rows, columns)] = inside
+    return whole
+
+
+def _resized_masks(masks: np.ndarray, share: np.ndarray, size: Tuple[int, int]) -> np.ndarray:
+    """Masks [n, height, width] of the padded input as masks of the picture."""
+    rows, columns = (
+        np.floor((np.arange(pixels) + 0.5) / pixels * part * count).astype(int)
+        for pixels, part, count in zip(size, share, masks.shape[1:])
+    )
+    return masks[:, rows][:, :, columns] > 0

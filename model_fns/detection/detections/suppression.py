@@ -1,0 +1,409 @@
+"""Non-maximum suppression: of boxes that overlap, the best one stays.
+
+Greedy suppression looks at boxes by falling score, so what becomes of the best few does not depend
+on the others. `suppress` therefore looks at the best pairs of anchor and class alone, and at more
+of them only when too few survive: the result is that of looking at all.
+
+B is the batch size, A the number of anchors, C that of classes, q 1 or C (boxes by class), N the
+number of detections that an image has room for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from typing import ContextManager, Optional, Tuple
+
+import tensorflow as tf
+
+from model_fns.detection.boxes import axis_aligned as box_ops
+
+# How many pairs of anchor and class are looked at first, and how the number grows. 1024 give a
+# hundred detections of a few dozen boxes an object; each step costs little beside the network.
+_FIRST_PAIRS = 1024
+_GROWTH = 8
+# Ranks of pairs are passed as float32, which counts exactly up to here.
+_MOST_PAIRS = 1 << 24
+
+
+@dataclasses.dataclass(frozen=True)
+class Rules:
+    """What is kept of overlapping boxes.
+
+    Attributes:
+        score_threshold: only scores above it count.
+        iou_threshold: in [0, 1]; a box that overlaps a better one more than this is dropped.
+        max_per_class: survivors of a class, before empty boxes are dropped.
+        max_total: N.
+        soft_sigma: a box also loses score by exp(-iou^2 / (2 sigma)) for each better one that it
+            overlaps (Bodla et al. 2017); 0: it does not.
+        class_agnostic: each anchor has its best class alone, and classes suppress each other.
+        max_classes_per_box: how many classes a survivor of class-agnostic suppression is given.
+        drop_empty: boxes without area inside the window make room for others.
+        change_frame: survivors are given in coordinates of the window.
+        on_cpu: suppress on the CPU even where there is another device.
+    """
+
+    score_threshold: float = 0.0
+    iou_threshold: float = 0.6
+    max_per_class: int = 100
+    max_total: int = 100
+    soft_sigma: float = 0.0
+    class_agnostic: bool = False
+    max_classes_per_box: int = 1
+    drop_empty: bool = True
+    change_frame: bool = False
+    on_cpu: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Detections:
+    """What is left, by falling score; zeros behind the last.
+
+    Attributes:
+        boxes: float32 [B, N, 4], inside the window.
+        scores: float32 [B, N].
+        classes: int32 [B, N], from 0.
+        anchors: int32 [B, N]: the rows of the input that they come from.
+        counts: int32 [B]: how many there are.
+    """
+
+    boxes: tf.Tensor
+    scores: tf.Tensor
+    classes: tf.Tensor
+    anchors: tf.Tensor
+    counts: tf.Tensor
+
+    def tensors(self) -> Tuple[tf.Tensor, ...]:
+        """The attributes in order."""
+        return self.boxes, self.scores, self.classes, self.anchors, self.counts
+
+
+@dataclasses.dataclass(frozen=True)
+class _Pairs:
+    """The best pairs of anchor and class of each image: by falling score, then class, then anchor.
+
+    Attributes:
+        scores: float32 [B, M].
+        places: int32 [B, M]: class * S + slot.
+        anchors: int32 [B, S]: the anchor of each slot.
+        boxes: float32 [B, S, q, 4].
+        bounds: float32 [B]: pairs that are not among these have this score at most.
+    """
+
+    scores: tf.Tensor
+    places: tf.Tensor
+    anchors: tf.Tensor
+    boxes: tf.Tensor
+    bounds: tf.Tensor
+
+    @property
+    def slots(self) -> tf.Tensor:
+        """S."""
+        return tf.shape(self.anchors)[1]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Survivors:
+    """What suppression leaves of pairs: [B, T], in order where scores are equal.
+
+    Attributes:
+        scores: float32; -inf where there is none.
+        places: int32, as in `_Pairs`.
+    """
+
+    scores: tf.Tensor
+    places: tf.Tensor
+
+
+def suppress(
+    boxes: tf.Tensor,
+    scores: tf.Tensor,
+    rules: Rules,
+    windows: Optional[tf.Tensor] = None,
+    counts: Optional[tf.Tensor] = None,
+) -> Detections:
+    """The detections of a batch.
+
+    Args:
+        boxes: float32 [B, A, q, 4]. Corners may be swapped; overlaps with a box without area are 0.
+        scores: float32 [B, A, C], without background.
+        rules: what is kept.
+        windows: float32 [B, 4] or [1, 4], in the boxes' coordinates: survivors are clipped to it;
+            None: they are not, and `rules.change_frame` may not be asked for.
+        counts: int32 [B]: how many rows of each image are real; None: all.
+
+    Returns:
+        see `Detections`.
+    """
+    if rules.change_frame and windows is None:
+        raise ValueError('a change of frame needs windows')
+    if boxes.shape[2] not in (1, scores.shape[2]):
+        raise ValueError(f'{boxes.shape[2]} boxes an anchor for {scores.shape[2]} classes')
+    if counts is not None:
+        real = tf.range(tf.shape(scores)[1]) < counts[:, tf.newaxis]
+        scores = tf.where(real[..., tf.newaxis], scores, tf.constant(-float('inf')))
+    if rules.class_agnostic:
+        return _class_agnostic(boxes, scores, rules, windows)
+    return _by_class(boxes, scores, rules, windows)
+
+
+def of_class(values: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
+    """Picks one of several values by class.
+
+    Args:
+        values: [B, n, q, ...].
+        classes: int32 [B, n].
+
+    Returns:
+        [B, n, ...]: the only value where q is 1, else that of the class.
+    """
+    if values.shape[2] == 1:
+        return values[:, :, 0]
+    return tf.gather(values, classes, batch_dims=2)
+
+
+def _class_agnostic(
+    boxes: tf.Tensor, scores: tf.Tensor, rules: Rules, windows: Optional[tf.Tensor]
+) -> Detections:
+    classes = tf.argmax(scores, axis=-1, output_type=tf.int32)
+    found = _by_class(
+        of_class(boxes, classes)[:, :, tf.newaxis],
+        tf.reduce_max(scores, axis=-1, keepdims=True),
+        # There is one class, as far as suppression can see.
+        dataclasses.replace(rules, max_per_class=rules.max_total),
+        windows,
+    )
+    if rules.max_classes_per_box > 1:
+        return _with_further_classes(found, scores, rules)
+    classes = tf.gather(classes, found.anchors, batch_dims=1)
+    return dataclasses.replace(found, classes=tf.where(_is_real(found), classes, 0))
+
+
+def _with_further_classes(found: Detections, scores: tf.Tensor, rules: Rules) -> Detections:
+    """Each detection once for each of its best classes; of these the best N."""
+    most = min(rules.max_classes_per_box, scores.shape[2])
+    of_boxes, classes = tf.math.top_k(tf.gather(scores, found.anchors, batch_dims=1), most)
+    counting = tf.logical_and(_is_real(found)[..., tf.newaxis], of_boxes > rules.score_threshold)
+    flat = [tf.shape(scores)[0], rules.max_total * most]
+    of_boxes = tf.where(counting, of_boxes, tf.constant(-float('inf')))
+    best, places = tf.math.top_k(tf.reshape(of_boxes, flat), rules.max_total)
+    rows = places // most
+
+    def picked(values: tf.Tensor) -> tf.Tensor:
+        return tf.gather(values, rows, batch_dims=1)
+
+    return _zero_padded(
+        Detections(
+            picked(found.boxes),
+            best,
+            tf.gather(tf.reshape(classes, flat), places, batch_dims=1),
+            picked(found.anchors),
+            found.counts,
+        )
+    )
+
+
+def _is_real(found: Detections) -> tf.Tensor:
+    return tf.range(tf.shape(found.scores)[1]) < found.counts[:, tf.newaxis]
+
+
+def _by_class(
+    boxes: tf.Tensor, scores: tf.Tensor, rules: Rules, windows: Optional[tf.Tensor]
+) -> Detections:
+    """Suppression in each class by itself: of the best pairs, then of more until that is enough."""
+    best = tf.reduce_max(scores, axis=-1)  # [B, A]
+    batch, num_anchors = tf.unstack(tf.shape(best))
+    all_pairs = tf.minimum(num_anchors * scores.shape[2], _MOST_PAIRS)
+    first = max(_FIRST_PAIRS, 4 * rules.max_total)
+
+    def attempt(
+        num_pairs: tf.Tensor, enough: tf.Tensor, *found: tf.Tensor
+    ) -> Tuple[tf.Tensor, ...]:
+        del enough, found
+        pairs = _best_pairs(boxes, scores, best, num_pairs)
+        bounds = tf.where(num_pairs < all_pairs, pairs.bounds, tf.constant(-float('inf')))
+        pairs = dataclasses.replace(pairs, bounds=bounds)
+        with _device(rules):
+            survivors = _surviving(pairs, rules, scores.shape[2])
+        found = _detections(pairs, survivors, rules, windows)
+        enough = _is_enough(pairs, survivors, found, rules, scores.shape[2])
+        return (tf.minimum(num_pairs * _GROWTH, _MOST_PAIRS), enough, *found.tensors())
+
+    if boxes.shape[1] is not None and boxes.shape[1] * scores.shape[2] <= first:
+        return Detections(*attempt(tf.constant(first), tf.constant(False))[2:])
+    size = rules.max_total
+    nothing = (
+        tf.zeros([batch, size, 4]),
+        tf.zeros([batch, size]),
+        tf.zeros([batch, size], tf.int32),
+        tf.zeros([batch, size], tf.int32),
+        tf.zeros([batch], tf.int32),
+    )
+    found = tf.while_loop(
+        lambda num_pairs, enough, *found: tf.logical_not(enough),
+        attempt,
+        (tf.constant(first), tf.constant(False), *nothing),
+        parallel_iterations=1,
+    )
+    return Detections(*found[2:])
+
+
+def _device(rules: Rules) -> ContextManager[object]:
+    return tf.device('/CPU:0') if rules.on_cpu else contextlib.nullcontext()
+
+
+def _best_pairs(
+    boxes: tf.Tensor, scores: tf.Tensor, best: tf.Tensor, num_pairs: tf.Tensor
+) -> _Pairs:
+    """The pairs of anchor and class with the highest scores.
+
+    The best n pairs are among the n anchors whose best scores are highest.
+    """
+    slots = tf.minimum(num_pairs, tf.shape(best)[1])
+    # In order of anchors, so that equal scores are in order of anchors too.
+    anchors = tf.sort(tf.math.top_k(best, slots, sorted=False).indices, axis=1)
+    of_slots = tf.transpose(tf.gather(scores, anchors, batch_dims=1), [0, 2, 1])
+    flat = tf.reshape(of_slots, [tf.shape(best)[0], slots * scores.shape[2]])
+    values, places = tf.math.top_k(flat, tf.minimum(num_pairs, tf.shape(flat)[1]))
+    return _Pairs(
+        scores=values,
+        places=places,
+        anchors=anchors,
+        boxes=tf.gather(boxes, anchors, batch_dims=1),
+        bounds=values[:, -1],
+    )
+
+
+def _surviving(pairs: _Pairs, rules: Rules, num_classes: int) -> _Survivors:
+    if rules.soft_sigma:
+        return _surviving_softly(pairs, rules, num_classes)
+    return _surviving_firmly(pairs, rules, num_classes)
+
+
+def _surviving_firmly(pairs: _Pairs, rules: Rules, num_classes: int) -> _Survivors:
+    """Suppression of all images and classes by one kernel.
+
+    The kernel tells scores of survivors, not their places: so it is given ranks for scores, which
+    are in the same order, and by which pairs are found again.
+    """
+    batch, num_pairs = tf.unstack(tf.shape(pairs.scores))
+    counting = pairs.scores > rules.score_threshold
+    ranks = tf.cast(num_pairs - tf.range(num_pairs), tf.float32)  # the best has the highest
+    ranks = tf.where(counting, ranks, 0.0)
+    images = tf.broadcast_to(tf.range(batch)[:, tf.newaxis], [batch, num_pairs])
+    by_place = tf.scatter_nd(
+        tf.stack([images, pairs.places], axis=-1), ranks, [batch, num_classes * pairs.slots]
+    )
+    by_class = tf.reshape(by_place, [batch, num_classes, pairs.slots])
+    most = tf.minimum(num_pairs, rules.max_per_class * num_classes)
+    kept = tf.raw_ops.CombinedNonMaxSuppression(
+        boxes=pairs.boxes,
+        scores=tf.transpose(by_class, [0, 2, 1]),
+        max_output_size_per_class=rules.max_per_class,
+        max_total_size=tf.maximum(rules.max_total, most),
+        iou_threshold=rules.iou_threshold,
+        score_threshold=0.0,
+        clip_boxes=False,
+    ).nmsed_scores
+    rows = tf.minimum(num_pairs - tf.cast(kept, tf.int32), num_pairs - 1)
+    scores = tf.gather(pairs.scores, rows, batch_dims=1)
+    return _Survivors(
+        scores=tf.where(kept > 0, scores, tf.constant(-float('inf'))),
+        places=tf.gather(pairs.places, rows, batch_dims=1),
+    )
+
+
+def _surviving_softly(pairs: _Pairs, rules: Rules, num_classes: int) -> _Survivors:
+    """Soft suppression, whose kernel takes one image and class at a time."""
+    batch = tf.shape(pairs.scores)[0]
+    threshold = tf.maximum(pairs.bounds, rules.score_threshold)
+    images = tf.broadcast_to(tf.range(batch)[:, tf.newaxis], tf.shape(pairs.places))
+    below = tf.fill([batch, num_classes * pairs.slots], -float('inf'))
+    by_place = tf.tensor_scatter_nd_update(
+        below, tf.stack([images, pairs.places], axis=-1), pairs.scores
+    )
+    by_class = tf.reshape(by_place, [batch * num_classes, pairs.slots])
+
+    def of_one(index: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
+        image, label = index // num_classes, index % num_classes
+        slots, scores = tf.image.non_max_suppression_with_scores(
+            pairs.boxes[image, :, label if pairs.boxes.shape[2] > 1 else 0],
+            by_class[index],
+            rules.max_per_class,
+            rules.iou_threshold,
+            threshold[image],
+            rules.soft_sigma,
+        )
+        padding = [[0, rules.max_per_class - tf.shape(slots)[0]]]
+        return (
+            tf.pad(label * pairs.slots + slots, padding),
+            tf.pad(scores, padding, constant_values=-float('inf')),
+        )
+
+    places, scores = tf.map_fn(
+        of_one,
+        tf.range(batch * num_classes),
+        fn_output_signature=(
+            tf.TensorSpec([rules.max_per_class], tf.int32),
+            tf.TensorSpec([rules.max_per_class], tf.float32),
+        ),
+    )
+    # At least as many as there is room for.
+    flat = [batch, num_classes * rules.max_per_class]
+    spare = [[0, 0], [0, max(0, rules.max_total - num_classes * rules.max_per_class)]]
+    return _Survivors(
+        scores=tf.pad(tf.reshape(scores, flat), spare, constant_values=-float('inf')),
+        places=tf.pad(tf.reshape(places, flat), spare),
+    )
+
+
+def _detections(
+    pairs: _Pairs, survivors: _Survivors, rules: Rules, windows: Optional[tf.Tensor]
+) -> Detections:
+    """Survivors inside their windows, by falling score, as many as there is room for."""
+    slots, classes = survivors.places % pairs.slots, survivors.places // pairs.slots
+    boxes = of_class(tf.gather(pairs.boxes, slots, batch_dims=1), classes)
+    scores = survivors.scores
+    if windows is not None:
+        boxes = box_ops.clip_to_window(boxes, windows[:, tf.newaxis])
+        if rules.drop_empty:
+            visible = tf.logical_and(box_ops.area(boxes) > 0, scores >= 0)
+            scores = tf.where(visible, scores, tf.constant(-float('inf')))
+        if rules.change_frame:
+            boxes = box_ops.change_frame(boxes, windows[:, tf.newaxis])
+    best, rows = tf.math.top_k(scores, rules.max_total)
+
+    def picked(values: tf.Tensor) -> tf.Tensor:
+        return tf.gather(values, rows, batch_dims=1)
+
+    anchors = tf.gather(pairs.anchors, picked(slots), batch_dims=1)
+    return _zero_padded(
+        Detections(picked(boxes), best, picked(classes), anchors, tf.zeros_like(best[:, 0]))
+    )
+
+
+def _zero_padded(found: Detections) -> Detections:
+    """The same, counted, with zeros where the score is -inf."""
+    real = found.scores > -float('inf')
+    return Detections(
+        boxes=tf.where(real[..., tf.newaxis], found.boxes, 0.0),
+        scores=tf.where(real, found.scores, 0.0),
+        classes=tf.where(real, found.classes, 0),
+        anchors=tf.where(real, found.anchors, 0),
+        counts=tf.reduce_sum(tf.cast(real, tf.int32), axis=1),
+    )
+
+
+def _is_enough(
+    pairs: _Pairs, survivors: _Survivors, found: Detections, rules: Rules, num_classes: int
+) -> tf.Tensor:
+    """Whether no pair that was left out could change any image's detections."""
+    bounds = pairs.bounds
+    none_left = bounds <= rules.score_threshold
+    full = tf.logical_and(
+        tf.equal(found.counts, rules.max_total), found.scores[:, rules.max_total - 1] > bounds
+    )
+    certain = tf.cast(survivors.scores > bounds[:, tf.newaxis], tf.int32)
+    no_room = tf.reduce_sum(certain, axis=1) >= rules.max_per_class * num_classes
+    return tf.reduce_all(none_left | full | no_room)

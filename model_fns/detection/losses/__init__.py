@@ -1,0 +1,1 @@
+"""Losses of detection, and the mining of hard examples."""

@@ -1,0 +1,212 @@
+"""Losses of anchors: functions of predictions, targets and weights.
+
+B is the batch size, A the number of anchors, K the box code's size and C' the number of class
+columns. Localisation losses return [B, A]; classification losses [B, A, C'], or [B, A] where
+classes exclude each other (softmax).
+"""
+
+from __future__ import annotations
+
+from typing import Callable, Optional
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from model_fns.detection.boxes import axis_aligned as box_ops
+from protos import losses_pb2
+
+# (predictions, targets, weights) -> losses.
+LocalizationLoss = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
+ClassificationLoss = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
+
+
+def l2(predictions: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """Half the squared error of the weighted difference, summed over the code.
+
+    The weight is inside the square: 1/2 sum(((p - t) w)^2).
+
+    Args:
+        predictions: float32 [B, A, K].
+        targets: float32 [B, A, K].
+        weights: float32 [B, A].
+    """
+    difference = (predictions - targets) * weights[..., tf.newaxis]
+    return 0.5 * tf.reduce_sum(tf.square(difference), axis=-1)
+
+
+def smooth_l1(delta: float = 1.0) -> LocalizationLoss:
+    """Huber's loss (1964), summed over the code: quadratic up to `delta`, then linear.
+
+    Args:
+        delta: where it turns.
+    """
+
+    def loss(predictions: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        error = tf.abs(predictions - targets)
+        quadratic = tf.minimum(error, delta)
+        huber = 0.5 * quadratic * quadratic + delta * (error - quadratic)
+        return tf.reduce_sum(huber, axis=-1) * weights
+
+    return loss
+
+
+def l1(predictions: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """Absolute error, summed over the code."""
+    return tf.reduce_sum(tf.abs(predictions - targets), axis=-1) * weights
+
+
+def iou(predictions: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """1 - IoU, of decoded boxes."""
+    return (1.0 - box_ops.elementwise_iou(predictions, targets)) * weights
+
+
+def giou(predictions: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """1 - GIoU, of decoded boxes."""
+    return (1.0 - box_ops.elementwise_giou(predictions, targets)) * weights
+
+
+# The losses that compare boxes, not codes: predictions and targets are decoded for them.
+ON_DECODED_BOXES = (iou, giou)
+
+
+def sigmoid(logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """Binary cross entropy of each class.
+
+    Args:
+        logits: float32 [B, A, C'].
+        targets: float32 [B, A, C'], in [0, 1].
+        weights: float32 [B, A, C'].
+    """
+    return weights * tf.nn.sigmoid_cross_entropy_with_logits(labels=targets, logits=logits)
+
+
+def sigmoid_focal(gamma: float = 2.0, alpha: Optional[float] = None) -> ClassificationLoss:
+    """Focal loss (Lin et al. 2017): (1 - p_t)^gamma * alpha_t * binary cross entropy.
+
+    Args:
+        gamma: how much easy examples count for less.
+        alpha: weight of positives, 1 - alpha that of negatives; None: 1 and 1.
+    """
+
+    def loss(logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        entropy = tf.nn.sigmoid_cross_entropy_with_logits(labels=targets, logits=logits)
+        probabilities = tf.sigmoid(logits)
+        # 1 - p_t, with p_t = t p + (1 - t) (1 - p).
+        miss = targets + probabilities - 2.0 * targets * probabilities
+        factors = weights * (tf.square(miss) if gamma == 2.0 else tf.pow(miss, gamma))
+        if gamma == 0.0:
+            factors = weights
+        if alpha is not None:
+            factors *= (1.0 - alpha) + (2.0 * alpha - 1.0) * targets
+        return factors * entropy
+
+    return loss
+
+
+def softmax(logit_scale: float = 1.0) -> ClassificationLoss:
+    """Cross entropy of classes that exclude each other, [B, A].
+
+    An anchor's weight is the mean of its classes' weights.
+
+    Args:
+        logit_scale: logits are divided by it.
+    """
+
+    def loss(logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        entropy = tf.nn.softmax_cross_entropy_with_logits(
+            labels=tf.stop_gradient(targets), logits=logits / logit_scale
+        )
+        return entropy * tf.reduce_mean(weights, axis=-1)
+
+    return loss
+
+
+def softmax_against_logits(logit_scale: float = 1.0) -> ClassificationLoss:
+    """Cross entropy with targets that are logits too, [B, A] (distillation).
+
+    Args:
+        logit_scale: both kinds of logits are divided by it.
+    """
+    against_probabilities = softmax(logit_scale)
+
+    def loss(logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        return against_probabilities(logits, tf.nn.softmax(targets / logit_scale), weights)
+
+    return loss
+
+
+def bootstrapped_sigmoid(alpha: float, hard: bool = False) -> ClassificationLoss:
+    """Binary cross entropy with targets that the prediction itself corrects (Reed et al. 2014).
+
+    Args:
+        alpha: share of the given target, in [0, 1]; the rest is the prediction's.
+        hard: whether the prediction counts as 0 or 1, not as a probability.
+    """
+
+    def loss(logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        predicted = tf.sigmoid(logits)
+        if hard:
+            predicted = tf.cast(predicted > 0.5, tf.float32)
+        mixed = alpha * targets + (1.0 - alpha) * predicted
+        return sigmoid(logits, mixed, weights)
+
+    return loss
+
+
+def build_localization_loss(config: losses_pb2.LocalizationLoss) -> LocalizationLoss:
+    """The localisation loss that a config describes.
+
+    `anchorwise_output` has no effect: every loss is by anchor here.
+
+    Raises:
+        errors.ConfigError: it describes none.
+    """
+    kind = config.WhichOneof('localization_loss')
+    if kind == 'weighted_smooth_l1':
+        return smooth_l1(config.weighted_smooth_l1.delta)
+    simple = {
+        'weighted_l2': l2,
+        'weighted_iou': iou,
+        'l1_localization_loss': l1,
+        'weighted_giou': giou,
+    }
+    if kind in simple:
+        return simple[kind]
+    raise errors.ConfigError(
+        'loss.localization_loss: empty; expected weighted_smooth_l1 or one of '
+        f'{", ".join(sorted(simple))}.'
+    )
+
+
+def build_classification_loss(config: losses_pb2.ClassificationLoss) -> ClassificationLoss:
+    """The classification loss that a config describes.
+
+    Raises:
+        errors.ConfigError: it describes none, or one that is not for anchors.
+    """
+    kind = config.WhichOneof('classification_loss')
+    if kind == 'weighted_sigmoid':
+        return sigmoid
+    if kind == 'weighted_softmax':
+        return softmax(_positive(kind, config.weighted_softmax.logit_scale))
+    if kind == 'weighted_logits_softmax':
+        return softmax_against_logits(_positive(kind, config.weighted_logits_softmax.logit_scale))
+    if kind == 'bootstrapped_sigmoid':
+        bootstrapped = config.bootstrapped_sigmoid
+        return bootstrapped_sigmoid(bootstrapped.alpha, bootstrapped.hard_bootstrap)
+    if kind == 'weighted_sigmoid_focal':
+        focal = config.weighted_sigmoid_focal
+        return sigmoid_focal(focal.gamma, focal.alpha if focal.HasField('alpha') else None)
+    raise errors.ConfigError(
+        f'loss.classification_loss: {kind or "empty"}; expected weighted_sigmoid, '
+        'weighted_sigmoid_focal, weighted_softmax, weighted_logits_softmax or '
+        'bootstrapped_sigmoid.'
+    )
+
+
+def _positive(kind: str, scale: float) -> float:
+    if scale <= 0:
+        raise errors.ConfigError(
+            f'loss.classification_loss.{kind}.logit_scale: {scale}; expected a positive number.'
+        )
+    return scale

@@ -1,0 +1,1 @@
+"""Feature extractors, box predictors, and the hyperparameters of their layers."""

@@ -1,0 +1,373 @@
+"""Heads: from feature maps to box codes and class logits of every anchor."""
+
+from __future__ import annotations
+
+import abc
+import collections
+import contextlib
+import dataclasses
+from typing import Any, ContextManager, List, Optional, Sequence, Tuple
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from model_fns import layers
+from model_fns.detection.networks import hyperparams
+from protos import box_predictors_pb2
+
+tf1 = tf.compat.v1
+
+
+@dataclasses.dataclass(frozen=True)
+class Head:
+    """How a tensor becomes predictions of the anchors of its cells.
+
+    Attributes:
+        num_outputs: numbers predicted for an anchor.
+        scope: name of its last layer.
+        bias: first value of its biases.
+        dropout_keep_prob: of its input; 1 for no dropout.
+        clip: (least, most) value that it predicts; None for no bounds.
+    """
+
+    num_outputs: int
+    scope: str
+    bias: float = 0.0
+    dropout_keep_prob: float = 1.0
+    clip: Optional[Tuple[float, float]] = None
+
+
+class BoxPredictor(abc.ABC):
+    """Predicts the box code and the class logits of each anchor."""
+
+    @abc.abstractmethod
+    def predict(
+        self, feature_maps: Sequence[tf.Tensor], anchors_per_location: Sequence[int]
+    ) -> Tuple[tf.Tensor, tf.Tensor]:
+        """Predictions for all anchors, in the anchors' order.
+
+        Args:
+            feature_maps: float32 [B, height, width, channels] each.
+            anchors_per_location: of each feature map.
+
+        Returns:
+            Box codes, float32 [B, A, K], and class logits, float32 [B, A, C'].
+        """
+
+
+class ConvolutionalBoxPredictor(BoxPredictor):
+    """A head of its own for each feature map.
+
+    Args:
+        box_head: predicts codes.
+        class_head: predicts logits.
+        style: of the layers before the heads, and the penalty and initial values of the heads.
+        kernel_size: of the heads.
+        num_layers: 1x1 convolutions before the heads.
+        depth_range: least and most channels of those; most 0: they are left out.
+        use_depthwise: heads are a depthwise convolution, then a 1x1 one.
+        sigmoid_scores: scores come out as probabilities.
+    """
+
+    def __init__(
+        self,
+        box_head: Head,
+        class_head: Head,
+        style: layers.LayerStyle,
+        kernel_size: int = 1,
+        num_layers: int = 0,
+        depth_range: Tuple[int, int] = (0, 0),
+        use_depthwise: bool = False,
+        sigmoid_scores: bool = False,
+    ):
+        self._heads = (box_head, class_head)
+        self._style = style
+        self._kernel_size = kernel_size
+        self._num_layers = num_layers
+        self._depth_range = depth_range
+        self._use_depthwise = use_depthwise
+        self._sigmoid_scores = sigmoid_scores
+
+    def predict(
+        self, feature_maps: Sequence[tf.Tensor], anchors_per_location: Sequence[int]
+    ) -> Tuple[tf.Tensor, tf.Tensor]:
+        """See `BoxPredictor`."""
+        codes, logits = [], []
+        for index, (features, count) in enumerate(zip(feature_maps, anchors_per_location)):
+            # A single map's head is published without a scope of its own.
+            scope: ContextManager = contextlib.nullcontext()
+            if len(feature_maps) > 1:
+                scope = tf1.variable_scope(f'BoxPredictor_{index}')
+            with scope:
+                features = self._before_heads(features)
+                for head, predictions in zip(self._heads, (codes, logits)):
+                    predictions.append(self._head(features, head, count))
+        scores = tf.concat(logits, axis=1)
+        return tf.concat(codes, axis=1), tf.sigmoid(scores) if self._sigmoid_scores else scores
+
+    def _before_heads(self, features: tf.Tensor) -> tf.Tensor:
+        least, most = self._depth_range
+        depth = max(min(features.shape[-1], most), least)
+        if depth:
+            for index in range(self._num_layers):
+                scope = f'Conv2d_{index}_1x1_{depth}'
+                features = layers.conv2d(features, depth, 1, self._style, scope)
+        return features
+
+    def _head(self, features: tf.Tensor, head: Head, count: int) -> tf.Tensor:
+        features = layers.dropout(
+            features, head.dropout_keep_prob, self._style.is_training, f'{head.scope}Dropout'
+        )
+        kernel_size = self._kernel_size
+        if self._use_depthwise:
+            features = layers.depthwise_conv2d(
+                features, kernel_size, self._style, f'{head.scope}_depthwise'
+            )
+            kernel_size = 1
+        predictions = layers.conv2d(
+            features,
+            head.num_outputs * count,
+            kernel_size,
+            self._style.linear(),
+            head.scope,
+            bias_initializer=_constant(head.bias),
+        )
+        return _by_anchor(predictions, head, count)
+
+
+class WeightSharedBoxPredictor(BoxPredictor):
+    """One head for all feature maps, behind towers whose batch norms alone differ (RetinaNet).
+
+    Maps that differ in their channels are projected first, each by a layer of its own, to the
+    channels that most of them have.
+
+    Args:
+        box_head: predicts codes.
+        class_head: predicts logits.
+        style: of the towers; penalty and initial values of the heads too.
+        depth: channels of the towers.
+        num_layers: convolutions in a tower.
+        kernel_size: of towers and heads.
+        share_tower: one tower for both heads.
+        use_depthwise: separable convolutions throughout.
+        sigmoid_scores: scores come out as probabilities.
+    """
+
+    def __init__(
+        self,
+        box_head: Head,
+        class_head: Head,
+        style: layers.LayerStyle,
+        depth: int,
+        num_layers: int = 0,
+        kernel_size: int = 3,
+        share_tower: bool = False,
+        use_depthwise: bool = False,
+        sigmoid_scores: bool = False,
+    ):
+        self._box_head = box_head
+        self._class_head = class_head
+        self._style = style
+        self._depth = depth
+        self._num_layers = num_layers
+        self._kernel_size = kernel_size
+        self._share_tower = share_tower
+        self._conv = layers.separable_conv2d if use_depthwise else layers.conv2d
+        self._sigmoid_scores = sigmoid_scores
+
+    def predict(
+        self, feature_maps: Sequence[tf.Tensor], anchors_per_location: Sequence[int]
+    ) -> Tuple[tf.Tensor, tf.Tensor]:
+        """See `BoxPredictor`.
+
+        Raises:
+            ValueError: feature maps differ in their number of anchors.
+        """
+        if len(set(anchors_per_location)) != 1:
+            raise ValueError(
+                'a weight-shared head needs the same number of anchors on every feature map; they '
+                f'are {list(anchors_per_location)}'
+            )
+        projected_depth = _common_depth(feature_maps)
+        codes, logits = [], []
+        for level, (features, count) in enumerate(zip(feature_maps, anchors_per_location)):
+            with tf1.variable_scope('WeightSharedConvolutionalBoxPredictor', reuse=tf1.AUTO_REUSE):
+                if projected_depth is not None:
+                    features = layers.conv2d(
+                        features,
+                        projected_depth,
+                        1,
+                        self._style.but(activation=None),
+                        f'ProjectionLayer/conv2d_{level}',
+                    )
+                box_features, class_features = self._towers(features, level)
+                codes.append(self._head(box_features, self._box_head, count))
+                logits.append(self._head(class_features, self._class_head, count))
+        scores = tf.concat(logits, axis=1)
+        return tf.concat(codes, axis=1), tf.sigmoid(scores) if self._sigmoid_scores else scores
+
+    def _towers(self, features: tf.Tensor, level: int) -> Tuple[tf.Tensor, tf.Tensor]:
+        if self._share_tower:
+            shared = self._tower(features, 'PredictionTower', level)
+            return shared, shared
+        return (
+            self._tower(features, 'BoxPredictionTower', level),
+            self._tower(features, 'ClassPredictionTower', level),
+        )
+
+    def _tower(self, features: tf.Tensor, scope: str, level: int) -> tf.Tensor:
+        style = self._style
+        bare = style.but(batch_norm=None, activation=None)
+        with tf1.variable_scope(scope):
+            for index in range(self._num_layers):
+                features = self._conv(
+                    features,
+                    self._depth,
+                    self._kernel_size,
+                    bare,
+                    f'conv2d_{index}',
+                    use_bias=style.force_bias or style.batch_norm is None,
+                )
+                if style.batch_norm is not None:
+                    features = layers.batch_norm(
+                        features,
+                        style.batch_norm,
+                        style.is_training,
+                        f'conv2d_{index}/BatchNorm/feature_{level}',
+                    )
+                if style.activation is not None:
+                    features = style.activation(features)
+        return features
+
+    def _head(self, features: tf.Tensor, head: Head, count: int) -> tf.Tensor:
+        features = layers.dropout(
+            features, head.dropout_keep_prob, self._style.is_training, f'{head.scope}Dropout'
+        )
+        predictions = self._conv(
+            features,
+            head.num_outputs * count,
+            self._kernel_size,
+            self._style.linear(),
+            head.scope,
+            bias_initializer=_constant(head.bias),
+        )
+        return _by_anchor(predictions, head, count)
+
+
+def build_box_predictor(
+    config: box_predictors_pb2.BoxPredictor,
+    code_size: int,
+    class_columns: int,
+    is_training: bool,
+    inplace_batch_norm_update: bool = False,
+    freeze_batch_norm: bool = False,
+) -> BoxPredictor:
+    """The head that a config describes, for single-shot detection.
+
+    Args:
+        config: which.
+        code_size: K.
+        class_columns: C'.
+        is_training: whether dropout drops and batch norm uses the batch's statistics.
+        inplace_batch_norm_update: see `layers.BatchNorm.inplace_update`.
+        freeze_batch_norm: batch norm uses its moving statistics in training too.
+
+    Raises:
+        errors.ConfigError: it describes none, or one of another meta-architecture.
+    """
+    kind = config.WhichOneof('box_predictor_oneof')
+    builders = {
+        'convolutional_box_predictor': _build_convolutional,
+        'weight_shared_convolutional_box_predictor': _build_weight_shared,
+    }
+    if kind not in builders:
+        raise errors.ConfigError(
+            f'model.ssd.box_predictor: {kind or "empty"}; expected {" or ".join(builders)}.'
+        )
+    message = getattr(config, kind)
+    where = f'model.ssd.box_predictor.{kind}'
+    if message.HasField('box_code_size') and message.box_code_size != code_size:
+        raise errors.ConfigError(
+            f'{where}.box_code_size: got {message.box_code_size}; the box coder has {code_size}.'
+        )
+    style = hyperparams.build_layer_style(
+        message.conv_hyperparams,
+        is_training,
+        f'{where}.conv_hyperparams',
+        inplace_batch_norm_update,
+    )
+    if freeze_batch_norm and style.batch_norm is not None:
+        style = style.but(batch_norm=dataclasses.replace(style.batch_norm, train=False))
+    return builders[kind](message, style, code_size, class_columns)
+
+
+def _build_convolutional(
+    config: box_predictors_pb2.ConvolutionalBoxPredictor,
+    style: layers.LayerStyle,
+    code_size: int,
+    class_columns: int,
+) -> ConvolutionalBoxPredictor:
+    keep = config.dropout_keep_probability if config.use_dropout else 1.0
+    return ConvolutionalBoxPredictor(
+        Head(code_size, 'BoxEncodingPredictor', clip=_clip_range(config)),
+        Head(class_columns, 'ClassPredictor', config.class_prediction_bias_init, keep),
+        style,
+        kernel_size=config.kernel_size,
+        num_layers=config.num_layers_before_predictor,
+        depth_range=(config.min_depth, config.max_depth),
+        use_depthwise=config.use_depthwise,
+        sigmoid_scores=config.apply_sigmoid_to_scores,
+    )
+
+
+def _build_weight_shared(
+    config: box_predictors_pb2.WeightSharedConvolutionalBoxPredictor,
+    style: layers.LayerStyle,
+    code_size: int,
+    class_columns: int,
+) -> WeightSharedBoxPredictor:
+    for field in ('apply_conv_hyperparams_to_heads', 'apply_conv_hyperparams_pointwise'):
+        if getattr(config, field):
+            raise errors.ConfigError(
+                'model.ssd.box_predictor.weight_shared_convolutional_box_predictor.'
+                f'{field}: not honoured; it belongs to the EfficientDet models.'
+            )
+    keep = config.dropout_keep_probability if config.use_dropout else 1.0
+    return WeightSharedBoxPredictor(
+        Head(code_size, 'BoxPredictor', clip=_clip_range(config)),
+        Head(class_columns, 'ClassPredictor', config.class_prediction_bias_init, keep),
+        style,
+        depth=config.depth,
+        num_layers=config.num_layers_before_predictor,
+        kernel_size=config.kernel_size,
+        share_tower=config.share_prediction_tower,
+        use_depthwise=config.use_depthwise,
+        # In training the losses take logits, and convert them themselves.
+        sigmoid_scores=config.score_converter == config.SIGMOID and not style.is_training,
+    )
+
+
+def _clip_range(config: Any) -> Optional[Tuple[float, float]]:
+    if not config.HasField('box_encodings_clip_range'):
+        return None
+    return config.box_encodings_clip_range.min, config.box_encodings_clip_range.max
+
+
+def _common_depth(feature_maps: Sequence[tf.Tensor]) -> Optional[int]:
+    """The number of channels that most maps have, the first of several; None: all have it."""
+    counts = collections.Counter(features.shape[-1] for features in feature_maps)
+    return None if len(counts) == 1 else counts.most_common(1)[0][0]
+
+
+def _constant(value: float) -> layers.Initializer:
+    return layers.Initializer('constant', value, fan=None)
+
+
+def _by_anchor(predictions: tf.Tensor, head: Head, count: int) -> tf.Tensor:
+    """[B, height, width, count * outputs] as [B, height * width * count, outputs]."""
+    if head.clip is not None:
+        predictions = tf.clip_by_value(predictions, *head.clip)
+    shape: List[Optional[int]] = predictions.shape.as_list()
+    anchors = -1 if None in shape[1:3] else shape[1] * shape[2] * count
+    batch = tf.shape(predictions)[0] if anchors == -1 else -1
+    return tf.reshape(predictions, [batch, anchors, head.num_outputs])

@@ -1,0 +1,291 @@
+"""What all single-shot feature extractors have in common, and how one is found by its type."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import importlib
+from typing import Callable, List, Optional, Tuple
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.registry import Registry
+from model_fns import layers
+from model_fns.backbones import registry as backbones
+from model_fns.detection.networks import hyperparams
+from protos import ssd_pb2
+
+tf1 = tf.compat.v1
+
+SCOPE = 'FeatureExtractor'
+
+# Where the config of a feature extractor is, for error messages.
+WHERE = 'model.ssd.feature_extractor'
+
+
+@dataclasses.dataclass(frozen=True)
+class Pyramid:
+    """Which levels a feature pyramid has.
+
+    Attributes:
+        min_level: level L has a stride of 2^L pixels.
+        max_level: the last one.
+        depth: channels of every level.
+    """
+
+    min_level: int = 3
+    max_level: int = 7
+    depth: int = 256
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What a config says of a feature extractor.
+
+    Attributes:
+        style: of the layers that are added to the backbone; of the backbone too where
+            `override_base` is set.
+        override_base: whether the backbone has `style` instead of its published one.
+        train_batch_norm: whether the backbone's batch norm, in its published style, uses and
+            updates batch statistics in training.
+        inplace_update: see `layers.BatchNorm.inplace_update`; for the same batch norm.
+        depth_multiplier: factor on channel counts.
+        min_depth: least channel count that the factor leaves.
+        pad_to_multiple: images are padded to a multiple of it, at the bottom and right.
+        padding: of convolutions: `SAME`, or `FIXED` for explicit padding.
+        use_depthwise: separable convolutions in the added layers.
+        num_layers: feature maps, for the networks without a pyramid.
+        pyramid: levels, for the networks with one; None: the network's own.
+    """
+
+    style: layers.LayerStyle
+    override_base: bool = False
+    train_batch_norm: bool = True
+    inplace_update: bool = False
+    depth_multiplier: float = 1.0
+    min_depth: int = 16
+    pad_to_multiple: int = 1
+    padding: layers.Padding = 'SAME'
+    use_depthwise: bool = False
+    num_layers: int = 6
+    pyramid: Optional[Pyramid] = None
+
+    def depth(self, channels: float) -> int:
+        """Channels after the factor."""
+        return max(int(channels * self.depth_multiplier), self.min_depth)
+
+    def base_style(
+        self,
+        published: Callable[[bool, backbones.Options], layers.LayerStyle],
+        options: Optional[backbones.Options] = None,
+        **changes: object,
+    ) -> layers.LayerStyle:
+        """The backbone's style.
+
+        Args:
+            published: its style in its paper's implementation.
+            options: of that style; None: the published ones.
+            **changes: how detection differs from that.
+        """
+        if self.override_base:
+            return self.style
+        style = published(self.style.is_training, options or backbones.Options())
+        return self.with_statistics(style.but(**changes))
+
+    def with_statistics(self, style: layers.LayerStyle) -> layers.LayerStyle:
+        """A style of the network's own, with batch norm following the batch as the model says."""
+        norm = dataclasses.replace(
+            style.batch_norm,
+            train=self.train_batch_norm,
+            inplace_update=self.inplace_update,
+        )
+        return style.but(batch_norm=norm)
+
+
+# The config's fields that have another name than the settings they become.
+_FIELD_NAMES = {
+    'padding': 'use_explicit_padding',
+    'override_base': 'override_base_feature_extractor_hyperparams',
+    'pyramid': 'fpn',
+}
+
+
+class FeatureExtractor(abc.ABC):
+    """Images to the feature maps of a single-shot detector.
+
+    Args:
+        settings: from the config.
+
+    Attributes:
+        backbone_scope: the scope of the backbone in the extractor's: what classification
+            checkpoints have at the top.
+        min_size: smallest input height and width, in pixels.
+        unsupported: settings that the network has no place for, and why; they must be left out.
+
+    Raises:
+        errors.ConfigError: a setting that is not supported.
+    """
+
+    backbone_scope: str
+    min_size = 1
+    unsupported: Tuple[Tuple[str, str], ...] = ()
+
+    def __init__(self, settings: Settings):
+        for name, reason in self.unsupported:
+            # Class attributes of a dataclass are the defaults of its fields.
+            if getattr(settings, name) != getattr(Settings, name):
+                field = _FIELD_NAMES.get(name, name)
+                raise errors.ConfigError(
+                    f'{WHERE}.{field}: not honoured by this type of feature extractor: {reason}.'
+                )
+        self.settings = settings
+
+    def preprocess(self, images: tf.Tensor) -> tf.Tensor:
+        """Images as the backbone was trained on: to [-1, 1] unless a family differs.
+
+        Args:
+            images: float32 [batch, height, width, 3] in [0, 255].
+        """
+        return images * (2.0 / 255.0) - 1.0
+
+    def extract(self, images: tf.Tensor) -> List[tf.Tensor]:
+        """The feature maps, from fine to coarse.
+
+        Args:
+            images: float32 [batch, height, width, 3], preprocessed.
+
+        Raises:
+            errors.ConfigError: images are smaller than the network takes.
+        """
+        size = images.shape[1:3]
+        if size.is_fully_defined() and min(size) < self.min_size:
+            raise errors.ConfigError(
+                f'model.ssd.image_resizer: images of {size[0]} x {size[1]} pixels; this feature '
+                f'extractor takes at least {self.min_size} x {self.min_size}.'
+            )
+        images = pad_to_multiple(images, self.settings.pad_to_multiple)
+        with tf1.variable_scope(SCOPE):
+            return self.feature_maps(images)
+
+    @abc.abstractmethod
+    def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
+        """The feature maps, in the current variable scope."""
+
+
+EXTRACTORS: Registry[Callable[[Settings], FeatureExtractor]] = Registry('feature extractor')
+
+# One line a family: the module that registers its types when it is imported.
+_FAMILIES = (
+    'mobilenet_v1',
+    'mobilenet_v2',
+    'mobilenet_v3',
+    'mobiledet',
+    'inception',
+    'resnet_v1',
+)
+
+# Types of the TF2 configs, and the network of ours that computes the same. (Their ResNets stride in
+# the first unit of a block, ours subsample between the blocks of a pyramid: the same for 1x1
+# convolutions.) Names of variables differ, so their checkpoints do not restore here.
+_SAME_NETWORKS = {
+    'ssd_mobilenet_v1_keras': 'ssd_mobilenet_v1',
+    'ssd_mobilenet_v1_fpn_keras': 'ssd_mobilenet_v1_fpn',
+    'ssd_mobilenet_v2_keras': 'ssd_mobilenet_v2',
+    'ssd_mobilenet_v2_fpn_keras': 'ssd_mobilenet_v2_fpn',
+    'ssd_resnet50_v1_fpn_keras': 'ssd_resnet50_v1_fpn',
+    'ssd_resnet101_v1_fpn_keras': 'ssd_resnet101_v1_fpn',
+    'ssd_resnet152_v1_fpn_keras': 'ssd_resnet152_v1_fpn',
+}
+
+
+def build_feature_extractor(
+    config: ssd_pb2.SsdFeatureExtractor,
+    is_training: bool,
+    freeze_batch_norm: bool = False,
+    inplace_batch_norm_update: bool = False,
+) -> FeatureExtractor:
+    """The feature extractor that a config describes.
+
+    Args:
+        config: which.
+        is_training: whether batch norm uses the batch's statistics.
+        freeze_batch_norm: not even then.
+        inplace_batch_norm_update: see `layers.BatchNorm.inplace_update`.
+
+    Raises:
+        errors.ConfigError: an unknown type, or a field that is not honoured.
+    """
+    _refuse(config)
+    style = hyperparams.build_layer_style(
+        config.conv_hyperparams, is_training, f'{WHERE}.conv_hyperparams', inplace_batch_norm_update
+    )
+    if freeze_batch_norm and style.batch_norm is not None:
+        style = style.but(batch_norm=dataclasses.replace(style.batch_norm, train=False))
+    pyramid = None
+    if config.HasField('fpn'):
+        fpn = config.fpn
+        pyramid = Pyramid(fpn.min_level, fpn.max_level, fpn.additional_layer_depth)
+    settings = Settings(
+        style=style,
+        override_base=config.override_base_feature_extractor_hyperparams,
+        train_batch_norm=not freeze_batch_norm,
+        inplace_update=inplace_batch_norm_update,
+        depth_multiplier=config.depth_multiplier,
+        min_depth=config.min_depth,
+        pad_to_multiple=config.pad_to_multiple,
+        padding='FIXED' if config.use_explicit_padding else 'SAME',
+        use_depthwise=config.use_depthwise,
+        num_layers=config.num_layers,
+        pyramid=pyramid,
+    )
+    return get_extractor(config.type, f'{WHERE}.type')(settings)
+
+
+def get_extractor(name: str, where: str = '') -> Callable[[Settings], FeatureExtractor]:
+    """The maker of feature extractors of a type.
+
+    Raises:
+        errors.ConfigError: there is none; the message names the nearest.
+    """
+    _register_families()
+    return EXTRACTORS.get(_SAME_NETWORKS.get(name, name), where)
+
+
+def _register_families() -> None:
+    for family in _FAMILIES:
+        importlib.import_module(f'model_fns.detection.networks.feature_extractors.{family}')
+
+
+def extractor_types() -> Tuple[str, ...]:
+    """All types, sorted."""
+    _register_families()
+    return tuple(EXTRACTORS)
+
+
+def _refuse(config: ssd_pb2.SsdFeatureExtractor) -> None:
+    for field, models in (('bifpn', 'EfficientDet'), ('spaghettinet_arch_name', 'SpaghettiNet')):
+        if config.HasField(field):
+            raise errors.ConfigError(
+                f'{WHERE}.{field}: it belongs to the {models} models, which are not available.'
+            )
+    if config.replace_preprocessor_with_placeholder:
+        raise errors.ConfigError(
+            f'{WHERE}.replace_preprocessor_with_placeholder: not honoured; images are always '
+            'preprocessed as the network was trained.'
+        )
+
+
+def pad_to_multiple(images: tf.Tensor, multiple: int) -> tf.Tensor:
+    """Images with zeros at the bottom and right, so that the multiple divides their size."""
+    if multiple <= 1:
+        return images
+    size = tf.shape(images)[1:3]
+    static = [
+        None if side is None else -(-side // multiple) * multiple
+        for side in images.shape.as_list()[1:3]
+    ]
+    extra = -size % multiple
+    padded = tf.pad(images, [[0, 0], [0, extra[0]], [0, extra[1]], [0, 0]])
+    padded.set_shape([images.shape[0], *static, images.shape[3]])
+    return padded

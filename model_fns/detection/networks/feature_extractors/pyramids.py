@@ -1,0 +1,114 @@
+"""Feature pyramids: top-down paths on a backbone's maps."""
+
+from __future__ import annotations
+
+from typing import Dict, List, Mapping, Sequence
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from model_fns import layers
+from model_fns.detection.networks.feature_extractors.extractor import WHERE, Pyramid, Settings
+
+tf1 = tf.compat.v1
+
+# Why an extractor with a pyramid refuses `num_layers`.
+LEVELS_ARE_THOSE_OF_FPN = 'its feature maps are the levels that `fpn` names'
+
+
+def tapped_pyramid(
+    end_points: Dict[str, tf.Tensor],
+    taps: Mapping[int, str],
+    settings: Settings,
+    coarse_scope: str,
+    first_coarse: int,
+) -> List[tf.Tensor]:
+    """A feature pyramid with the levels that the settings ask for.
+
+    Args:
+        end_points: of the backbone.
+        taps: which of them is at each level.
+        settings: levels, channels, style, padding, and whether convolutions are separable.
+        coarse_scope: name of the layers of the levels above the last tap; `{}` is their number.
+        first_coarse: the first such number.
+
+    Raises:
+        errors.ConfigError: the backbone does not have the finest level, or there are no levels.
+    """
+    pyramid = settings.pyramid or Pyramid()
+    if pyramid.min_level not in taps:
+        levels = ', '.join(map(str, taps))
+        raise errors.ConfigError(
+            f'{WHERE}.fpn.min_level: got {pyramid.min_level}; expected one of {levels}.'
+        )
+    if pyramid.max_level < pyramid.min_level:
+        raise errors.ConfigError(
+            f'{WHERE}.fpn.max_level: got {pyramid.max_level}; expected min_level, '
+            f'{pyramid.min_level}, or more.'
+        )
+    last_tapped = min(pyramid.max_level, max(taps))
+    tapped = range(pyramid.min_level, last_tapped + 1)
+    coarse = range(first_coarse, first_coarse + pyramid.max_level - last_tapped)
+    return feature_pyramid(
+        [end_points[taps[level]] for level in tapped],
+        settings,
+        settings.depth(pyramid.depth),
+        [coarse_scope.format(number) for number in coarse],
+    )
+
+
+def feature_pyramid(
+    maps: Sequence[tf.Tensor],
+    settings: Settings,
+    depth: int,
+    coarse_scopes: Sequence[str],
+) -> List[tf.Tensor]:
+    """A feature pyramid network (Lin et al. 2016), with coarser levels on top.
+
+    Each map is projected to `depth` channels, summed with the level above it enlarged twofold, and
+    smoothed; the coarsest is not smoothed. Variables are under `fpn/`.
+
+    Args:
+        maps: of the backbone, from fine to coarse, each half the size of the one before.
+        settings: style, padding, and whether convolutions are separable.
+        depth: channels of every level.
+        coarse_scopes: names of the layers that add coarser levels, a 3x3 convolution with stride 2
+            each.
+
+    Returns:
+        Levels from fine to coarse: one for each map, then one for each scope.
+    """
+    style = settings.style
+    conv = layers.separable_conv2d if settings.use_depthwise else layers.conv2d
+    with tf1.variable_scope('fpn'):
+        number = len(maps)
+        top = layers.conv2d(maps[-1], depth, 1, style.linear(), f'projection_{number}')
+        levels = [top]
+        for index in range(number - 1, 0, -1):
+            across = layers.conv2d(maps[index - 1], depth, 1, style.linear(), f'projection_{index}')
+            top = _cut(enlarged(top), across) + across
+            levels.insert(0, conv(top, depth, 3, style, f'smoothing_{index}'))
+        for scope in coarse_scopes:
+            levels.append(
+                conv(levels[-1], depth, 3, style, scope, stride=2, padding=settings.padding)
+            )
+    return levels
+
+
+def enlarged(features: tf.Tensor, factor: int = 2) -> tf.Tensor:
+    """A map with each value repeated in both directions."""
+    size = tf.shape(features)[1:3] * factor
+    if features.shape[1:3].is_fully_defined():
+        size = [factor * features.shape[1], factor * features.shape[2]]
+    # One kernel for both directions; repeats by nearest neighbour without half-pixel centres.
+    return tf.raw_ops.ResizeNearestNeighbor(images=features, size=size)
+
+
+def _cut(features: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
+    """The upper left part of a map, of the size of another: the finer may have an odd size."""
+    height, width = like.shape[1], like.shape[2]
+    if features.shape[1:3].is_fully_defined() and features.shape[1:3] == like.shape[1:3]:
+        return features
+    if None in (height, width):
+        height, width = tf.unstack(tf.shape(like)[1:3])
+    return features[:, :height, :width, :]

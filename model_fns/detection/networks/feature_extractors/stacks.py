@@ -1,0 +1,138 @@
+"""Feature maps without a pyramid: taps of a backbone, and smaller maps stacked on the last."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from typing import Dict, List, Optional, Sequence, Tuple
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from model_fns import layers
+from model_fns.detection.networks.feature_extractors.extractor import (
+    WHERE,
+    FeatureExtractor,
+    Settings,
+)
+
+tf1 = tf.compat.v1
+
+# What `num_layers` is where a config leaves it out.
+_DEFAULT_NUM_LAYERS = 6
+
+
+@dataclasses.dataclass(frozen=True)
+class MapLayout:
+    """One feature map of a detector without a pyramid.
+
+    Attributes:
+        tap: the backbone's end point that it is; None: convolutions on the map before it.
+        depth: its channels, before the factor, where it is convolutions.
+        kernel_size: of those.
+    """
+
+    tap: Optional[str] = None
+    depth: int = 0
+    kernel_size: int = 3
+
+
+def layout_of(
+    taps: Sequence[str], depths: Sequence[int] = (512, 256, 256, 128)
+) -> Tuple[MapLayout, ...]:
+    """Taps, then stacked maps of these channels (Huang et al. 2017)."""
+    return (
+        *(MapLayout(tap) for tap in taps),
+        *(MapLayout(depth=depth) for depth in depths),
+    )
+
+
+class StackedExtractor(FeatureExtractor):
+    """A backbone with taps, and maps stacked on the last of them.
+
+    Attributes:
+        layout: of the feature maps.
+    """
+
+    min_size = 33
+    unsupported: Tuple[Tuple[str, str], ...] = (('pyramid', 'it has no feature pyramid'),)
+    layout: Tuple[MapLayout, ...]
+
+    @abc.abstractmethod
+    def end_points(self, images: tf.Tensor) -> Dict[str, tf.Tensor]:
+        """The backbone's feature maps by name, in the current scope."""
+
+    def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
+        """See `FeatureExtractor`."""
+        end_points = self.end_points(images)
+        with tf1.variable_scope(self.backbone_scope):
+            return stacked_maps(end_points, self.layout, self.settings)
+
+
+def stacked_maps(
+    end_points: Dict[str, tf.Tensor], layout: Tuple[MapLayout, ...], settings: Settings
+) -> List[tf.Tensor]:
+    """Feature maps tapped from a backbone, and smaller ones stacked on the last of them.
+
+    A stacked map is a 1x1 convolution to half its channels, then a 3x3 one with stride 2 (Liu et
+    al. 2016, figure 2). Its layers are named after the last tap.
+
+    Args:
+        end_points: of the backbone.
+        layout: of all maps; the first `settings.num_layers` are made.
+        settings: style, padding and channel rule.
+
+    Raises:
+        errors.ConfigError: there are not so many layers.
+    """
+    # A network that is published with fewer maps has these where the number is left out.
+    most = max(len(layout), _DEFAULT_NUM_LAYERS)
+    if not 1 <= settings.num_layers <= most:
+        raise errors.ConfigError(
+            f'{WHERE}.num_layers: got {settings.num_layers}; expected 1 to {len(layout)}.'
+        )
+    maps: List[tf.Tensor] = []
+    base = ''
+    for index, one in enumerate(layout[: settings.num_layers]):
+        if one.tap is not None:
+            base = one.tap.replace('/', '_')
+            maps.append(end_points[one.tap])
+        else:
+            maps.append(_stacked_map(maps[-1], f'{base}_', index, one, settings))
+    return maps
+
+
+def pooled_maps(features: tf.Tensor, num_layers: int) -> List[tf.Tensor]:
+    """A pooling pyramid (Jin et al. 2018): a map, and the largest of each 2x2, again and again.
+
+    Args:
+        features: float32 [batch, height, width, channels].
+        num_layers: how many maps.
+
+    Raises:
+        errors.ConfigError: there would be none.
+    """
+    if num_layers < 1:
+        raise errors.ConfigError(f'{WHERE}.num_layers: got {num_layers}; expected 1 or more.')
+    maps = [features]
+    for _ in range(num_layers - 1):
+        maps.append(tf.nn.max_pool2d(maps[-1], 2, 2, padding='SAME'))
+    return maps
+
+
+def _stacked_map(
+    features: tf.Tensor, prefix: str, index: int, layout: MapLayout, settings: Settings
+) -> tf.Tensor:
+    half, depth = settings.depth(layout.depth / 2), settings.depth(layout.depth)
+    size = layout.kernel_size
+    features = layers.conv2d(
+        features, half, 1, settings.style, f'{prefix}1_Conv2d_{index}_1x1_{half}'
+    )
+    scope = f'{prefix}2_Conv2d_{index}_{size}x{size}_s2_{depth}'
+    stride_2 = {'stride': 2, 'padding': settings.padding}
+    if not settings.use_depthwise:
+        return layers.conv2d(features, depth, size, settings.style, scope, **stride_2)
+    features = layers.depthwise_conv2d(
+        features, size, settings.style, f'{scope}_depthwise', **stride_2
+    )
+    return layers.conv2d(features, depth, 1, settings.style, scope)

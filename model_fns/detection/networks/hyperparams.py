@@ -1,0 +1,140 @@
+"""From a config's `Hyperparams` to the style of a network's layers."""
+
+from __future__ import annotations
+
+from typing import Callable, Optional
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.config import support
+from model_fns import layers, weights
+from protos import hyperparams_pb2
+
+_Hyperparams = hyperparams_pb2.Hyperparams
+
+_ACTIVATIONS = {
+    _Hyperparams.NONE: None,
+    _Hyperparams.RELU: tf.nn.relu,
+    _Hyperparams.RELU_6: tf.nn.relu6,
+    _Hyperparams.SWISH: tf.nn.swish,
+}
+_FANS = {
+    hyperparams_pb2.VarianceScalingInitializer.FAN_IN: 'in',
+    hyperparams_pb2.VarianceScalingInitializer.FAN_OUT: 'out',
+    hyperparams_pb2.VarianceScalingInitializer.FAN_AVG: 'avg',
+}
+
+
+def build_layer_style(
+    config: hyperparams_pb2.Hyperparams,
+    is_training: bool,
+    where: str,
+    inplace_batch_norm_update: bool = False,
+) -> layers.LayerStyle:
+    """The style that a config describes.
+
+    Args:
+        config: initial values, penalty, normalisation, activation.
+        is_training: whether batch norm uses the batch's statistics (where `batch_norm.train`
+            agrees).
+        where: the config's own path, for error messages.
+        inplace_batch_norm_update: see `layers.BatchNorm.inplace_update`.
+
+    Raises:
+        errors.ConfigError: it has no initializer, an empty regularizer, or a field that is not
+            honoured.
+    """
+    support.refuse(config, where)
+    return layers.LayerStyle(
+        is_training=is_training,
+        initializer=_initializer(config, where),
+        penalty=_penalty(config, where),
+        # The published networks penalise depthwise weights whatever `regularize_depthwise` says:
+        # their lists of penalties have them, and the field is false in each config.
+        penalize_depthwise=True,
+        activation=activation(config),
+        batch_norm=_batch_norm(config, inplace_batch_norm_update),
+        force_bias=config.force_use_bias,
+    )
+
+
+def activation(
+    config: hyperparams_pb2.Hyperparams,
+) -> Optional[Callable[[tf.Tensor], tf.Tensor]]:
+    """What follows a layer; None for nothing."""
+    return _ACTIVATIONS[config.activation]
+
+
+def _penalty(config: hyperparams_pb2.Hyperparams, where: str) -> Optional[layers.Penalty]:
+    kind = config.regularizer.WhichOneof('regularizer_oneof')
+    if kind == 'l1_regularizer':
+        weight = config.regularizer.l1_regularizer.weight
+        return layers.Penalty('l1', weight) if weight else None
+    if kind == 'l2_regularizer':
+        return layers.l2(config.regularizer.l2_regularizer.weight)
+    if not config.HasField('regularizer'):
+        return None
+    raise errors.ConfigError(
+        f'{where}.regularizer: empty; expected l1_regularizer or l2_regularizer.'
+    )
+
+
+def _initializer(config: hyperparams_pb2.Hyperparams, where: str) -> layers.Initializer:
+    kind = config.initializer.WhichOneof('initializer_oneof')
+    if kind == 'truncated_normal_initializer':
+        normal = config.initializer.truncated_normal_initializer
+        return layers.truncated_normal(normal.stddev, normal.mean)
+    if kind == 'random_normal_initializer':
+        normal = config.initializer.random_normal_initializer
+        return layers.Initializer('normal', normal.stddev, normal.mean, fan=None)
+    if kind == 'variance_scaling_initializer':
+        scaling = config.initializer.variance_scaling_initializer
+        shape = 'uniform' if scaling.uniform else 'truncated_normal'
+        return layers.Initializer(shape, scaling.factor, fan=_FANS[scaling.mode])
+    if kind == 'keras_initializer_by_name':
+        return _named_initializer(config.initializer.keras_initializer_by_name, where)
+    raise errors.ConfigError(
+        f'{where}.initializer: empty; expected truncated_normal_initializer, '
+        'random_normal_initializer, variance_scaling_initializer or keras_initializer_by_name.'
+    )
+
+
+def _named_initializer(name: str, where: str) -> layers.Initializer:
+    # Glorot and Bengio 2010, He et al. 2015, LeCun et al. 1998; uniform half widths are
+    # sqrt(3 f / n), which gives Glorot's sqrt(6 / (in + out)) with f = 1 and the mean of the two.
+    known = {
+        'glorot_uniform': layers.Initializer('uniform', 1.0, fan='avg'),
+        'glorot_normal': weights.scaled_normal(1.0, 'avg'),
+        'he_uniform': layers.Initializer('uniform', 2.0, fan='in'),
+        'he_normal': layers.HE_NORMAL,
+        'lecun_uniform': layers.Initializer('uniform', 1.0, fan='in'),
+        'lecun_normal': weights.scaled_normal(1.0, 'in'),
+        'zeros': layers.ZEROS,
+        'ones': layers.ONES,
+    }
+    if name not in known:
+        raise errors.ConfigError(
+            f'{where}.initializer.keras_initializer_by_name: unknown initializer {name!r}'
+            f'{errors.did_you_mean(name, known)}'
+        )
+    return known[name]
+
+
+def _batch_norm(
+    config: hyperparams_pb2.Hyperparams, inplace_update: bool
+) -> Optional[layers.BatchNorm]:
+    kind = config.WhichOneof('normalizer_oneof')
+    # Over the devices of one process the statistics are those of each device: with one device,
+    # which is all that a replica has, the two kinds are the same.
+    if kind not in ('batch_norm', 'sync_batch_norm'):
+        return None
+    norm = getattr(config, kind)
+    return layers.BatchNorm(
+        decay=norm.decay,
+        epsilon=norm.epsilon,
+        center=norm.center,
+        scale=norm.scale,
+        train=norm.train,
+        inplace_update=inplace_update,
+    )

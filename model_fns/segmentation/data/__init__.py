@@ -1,0 +1,1 @@
+"""Records become images and label maps: decoding, cropping, distorting, targets."""

@@ -1,0 +1,121 @@
+"""The size that the images of an evaluation are padded to: all of them must fit in.
+
+Only the headers of images are read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from typing import Iterable, Iterator, Optional, Tuple
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from model_fns import images
+from model_fns.segmentation.data import inputs, record_walk
+from model_fns.segmentation.data.preprocessing import Preprocessing, Size
+from protos import input_reader_pb2
+
+log = logging.getLogger('model_fns')
+
+_HEADER_BYTES = 64  # of a PNG, GIF or BMP file
+
+
+@dataclasses.dataclass(frozen=True)
+class _Image:
+    """A record's image.
+
+    Attributes:
+        place: of the record.
+        name: of the image's file, '' where the record does not say.
+        size: height and width after the resize range.
+    """
+
+    place: record_walk.Place
+    name: str
+    size: Size
+
+
+def evaluation_crop(
+    readers: Iterable[input_reader_pb2.InputReader],
+    preprocessing: Preprocessing,
+    output_stride: int,
+    given: Size = (0, 0),
+) -> Size:
+    """The crop of an evaluation.
+
+    Args:
+        readers: whose images must fit in.
+        preprocessing: its crop is taken where all images fit in; its resize range counts.
+        output_stride: of the network: a legal side is a multiple of it plus 1.
+        given: height and width that the config asks for; 0: not given.
+
+    Returns:
+        Height and width: each as given, else that of training or, where an image is larger, the
+        smallest legal one that holds all of them.
+
+    Raises:
+        errors.DataError: an image is larger than what is given; the message has its file and the
+            smallest legal size.
+    """
+    largest, worst = [0, 0], None
+    for image in _images(readers, preprocessing):
+        if any(side and size > side for size, side in zip(image.size, given)):
+            worst = worst or image
+        largest = [max(pair) for pair in zip(largest, image.size)]
+    needed = tuple(smallest_legal(side, output_stride) for side in largest)
+    if worst is not None:
+        raise errors.DataError(_too_large(worst, given, needed))
+    crop = tuple(
+        side or (train if most <= train else legal)
+        for side, train, most, legal in zip(given, preprocessing.crop, largest, needed)
+    )
+    if crop != preprocessing.crop and not any(given):
+        log.info(
+            'evaluation pads images to %d x %d: the largest are %d pixels high and %d wide',
+            *crop,
+            *largest,
+        )
+    return crop
+
+
+def smallest_legal(side: int, output_stride: int) -> int:
+    """The least multiple of the output stride plus 1 that is not below a side."""
+    return side + (1 - side) % output_stride
+
+
+def _too_large(image: _Image, given: Size, needed: Tuple[int, ...]) -> str:
+    height, width = (side or 'any' for side in given)
+    name = f' ({image.name})' if image.name else ''
+    return (
+        f'{image.place}{name}: the image has {image.size[0]} x {image.size[1]} pixels, more than '
+        f'model.segmentation.evaluation asks for ({height} x {width}); the smallest legal size '
+        f'that holds all images is crop_height: {needed[0]} crop_width: {needed[1]}, and without '
+        'these fields it is found.'
+    )
+
+
+def _images(
+    readers: Iterable[input_reader_pb2.InputReader], preprocessing: Preprocessing
+) -> Iterator[_Image]:
+    def start_of(record: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
+        encoded = record_walk.text_feature(record, inputs.IMAGE_KEY)
+        # The size comes first in all formats but JPEG, where it may come late.
+        is_jpeg = tf.equal(tf.strings.substr(encoded, 0, 2), b'\xff\xd8')
+        start = tf.where(is_jpeg, encoded, tf.strings.substr(encoded, 0, _HEADER_BYTES))
+        return start, record_walk.text_feature(record, 'image/filename', '')
+
+    for reader in readers:
+        for place, (start, name) in record_walk.walk(reader, start_of, 'sizes of images'):
+            header = _header(start)
+            if header is not None:  # else reading it for the evaluation says what is wrong
+                height, width = preprocessing.resized_size(header.height, header.width)
+                yield _Image(place, name.decode('utf-8', 'replace'), (int(height), int(width)))
+
+
+def _header(encoded: bytes) -> Optional[images.ImageHeader]:
+    try:
+        return images.image_header(encoded)
+    except errors.DataError:
+        return None

@@ -1,0 +1,347 @@
+"""From an image of any size to the network's input, with its labels.
+
+Training: resize range, random scale, padding, random crop, mirroring. All of it comes down to one
+window of the scaled image, whose pixels are read off the decoded image at once: nothing outside of
+the crop is computed. Evaluation: resize range and padding. Serving: the same for a batch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.task import Example, Features, Labels
+from model_fns import images
+from model_fns.segmentation import fields
+from model_fns.segmentation.data import distortions, resize_range
+from protos import segmentation_pb2
+
+Size = Tuple[int, int]  # height, width
+
+# Keeps places at an image's edge from falling outside by rounding; a share of the image's side.
+_INSIDE = 2.0**-20
+_STEP_ROUNDING = 1e-4  # 0.1 does not divide 1.5 in floating point
+
+
+class ServedImages(NamedTuple):
+    """A batch as the network takes it.
+
+    Attributes:
+        images: float32 [batch, height, width, 3], at least of the size of the crop.
+        size: int32 [2]: height and width of what is not padding.
+    """
+
+    images: tf.Tensor
+    size: tf.Tensor
+
+
+class _Window(NamedTuple):
+    """Where a crop's content comes from.
+
+    Attributes:
+        size: int32 [2], of the content: at most the crop.
+        box: float32 [4]: first row, first column, last row, last column, as shares of the image's
+            intervals; columns go backwards in a mirrored image.
+        is_mirrored: bool scalar.
+    """
+
+    size: tf.Tensor
+    box: tf.Tensor
+    is_mirrored: tf.Tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class Preprocessing:
+    """How images and labels are brought to the network's input, and varied for training.
+
+    Attributes:
+        crop: (height, width) of the input in training, and the least in serving.
+        mean_pixel: the colour of padding, 0 to 255: what the network's normalisation makes 0.
+        ignore_label: of padding.
+        resize: to which size images are brought first; None: they keep theirs.
+        scales: least and largest factor of training.
+        scale_step: between factors; 0: any factor.
+        flip_probability: of mirroring.
+        max_rotation: degrees to either side.
+        max_brightness: change as a share of the full range.
+        max_contrast: factor, and divisor.
+        max_saturation: factor, and divisor.
+        max_blur_length: of a moving camera, in pixels; 0: no blur.
+        blur_probability: of a blur.
+    """
+
+    crop: Size
+    mean_pixel: Tuple[float, ...] = (127.5, 127.5, 127.5)
+    ignore_label: int = 255
+    resize: Optional[resize_range.ResizeRange] = None
+    scales: Tuple[float, float] = (0.5, 2.0)
+    scale_step: float = 0.25
+    flip_probability: float = 0.5
+    max_rotation: float = 0.0
+    max_brightness: float = 0.0
+    max_contrast: float = 1.0
+    max_saturation: float = 1.0
+    max_blur_length: int = 0
+    blur_probability: float = 0.5
+
+    def augment(self, example: Example, seed: tf.Tensor) -> Example:
+        """One example, varied, at the crop's size.
+
+        Args:
+            example: from `inputs.decode`.
+            seed: int64 [2]; the variation is a function of it.
+
+        Returns:
+            The example: `IMAGE` float32 [crop height, crop width, 3], ids int32 [crop height, crop
+            width]. `TRUE_IMAGE_SHAPE` is the content's (in a mirrored example at the right).
+        """
+        # `tf.random.stateless_uniform` adds fifty operations to the graph, this one.
+        draws = tf.unstack(tf.raw_ops.StatelessRandomUniform(shape=[11], seed=seed))
+        window = self._window(tf.shape(example[fields.IMAGE])[:2], draws[:4])
+        image = _read(example[fields.IMAGE], window, 'bilinear')
+        ids = {
+            name: tf.cast(_read(example[name][..., tf.newaxis], window, 'nearest'), tf.int32)[
+                ..., 0
+            ]
+            for name in self._fillers(example)
+        }
+        image = self._distorted(image, draws[4:10])
+        if self.max_rotation:
+            ids = distortions.rotate(
+                image, ids, draws[10], self.max_rotation, self.mean_pixel, self._fillers(example)
+            )
+            image = ids.pop('')
+        padding = self.crop - window.size
+        before = tf.where(window.is_mirrored, padding * [0, 1], 0)
+        return {
+            **example,
+            **self._padded(image, ids, before, padding - before, self.crop),
+            fields.TRUE_IMAGE_SHAPE: tf.concat([window.size, [3]], 0),
+        }
+
+    def fit(
+        self, example: Example, mode: str, crop: Optional[Size] = None
+    ) -> Tuple[Features, Labels]:
+        """One example with static shapes.
+
+        Args:
+            example: from `augment` or `inputs.decode`.
+            mode: a `tf.estimator.ModeKeys`.
+            crop: (height, width) of the result; that of training when not given.
+
+        Returns:
+            Features and labels without a batch dimension, see `fields`. Running it fails with
+            `tf.errors.InvalidArgumentError` where a decoded image is larger than the crop.
+        """
+        crop = self.crop if crop is None or mode == tf.estimator.ModeKeys.TRAIN else crop
+        if not example[fields.IMAGE].dtype.is_floating:  # else `augment` made it
+            example = self._fitted(example, crop)
+        names = (fields.IMAGE, fields.TRUE_IMAGE_SHAPE, fields.SOURCE_ID)
+        features = {name: example[name] for name in names}
+        return features, {name: example[name] for name in self._fillers(example)}
+
+    def resize_for_serving(self, served: tf.Tensor) -> ServedImages:
+        """What a server sends, as the network takes it.
+
+        Args:
+            served: uint8 [batch, height, width, 3], sizes not static.
+        """
+        size = self._resized_size(tf.shape(served)[1:3])
+        pixels = self._resized(served, size, 'bilinear')
+        count, height, width, channels = tf.unstack(tf.shape(pixels))
+        padded = tf.maximum(size, self.crop)
+        lines = images.surround_lines(
+            tf.reshape(pixels, tf.stack([count, height, width * channels])),
+            tf.zeros([2], tf.int32),
+            padded - size,
+            tf.constant(self.mean_pixel, tf.float32),
+        )
+        pixels = tf.reshape(lines, tf.concat([[count], padded, [channels]], 0))
+        pixels.set_shape([None, None, None, 3])
+        return ServedImages(pixels, size)
+
+    def resized_size(self, height: Any, width: Any) -> Tuple[Any, Any]:
+        """Height and width after the resize range, of ints or arrays of them."""
+        return (height, width) if self.resize is None else self.resize.size(height, width)
+
+    def _fillers(self, example: Example) -> Dict[str, int]:
+        """What ids are in the padding, by the names of those that the example has."""
+        known = {fields.SEMANTIC: self.ignore_label, fields.INSTANCES: 0}
+        return {name: filler for name, filler in known.items() if name in example}
+
+    def _window(self, size: tf.Tensor, draws: Sequence[tf.Tensor]) -> _Window:
+        """The window of the scaled image that a crop shows, from four random numbers."""
+        scale, row, column, flip = draws
+        scaled = tf.cast(self._resized_size(size), tf.float32) * self._scale(scale)
+        scaled = tf.maximum(tf.cast(scaled, tf.int32), 1)
+        content = tf.minimum(scaled, self.crop)
+        spare = tf.cast(scaled - content + 1, tf.float32)
+        first = tf.cast(tf.stack([row, column]) * spare, tf.int32)
+        intervals = tf.cast(tf.tile(tf.maximum(scaled - 1, 1), [2]), tf.float32)
+        box = tf.cast(tf.concat([first, first + content - 1], 0), tf.float32) / intervals
+        is_mirrored = flip < self.flip_probability
+        box = tf.where(is_mirrored, tf.gather(box, [0, 3, 2, 1]), box)
+        return _Window(content, box, is_mirrored)
+
+    def _scale(self, uniform: tf.Tensor) -> tf.Tensor:
+        low, high = self.scales
+        if not self.scale_step:
+            return low + uniform * (high - low)
+        count = int((high - low) / self.scale_step + 1 + _STEP_ROUNDING)
+        factors = np.linspace(low, high, count).astype(np.float32)
+        return tf.gather(factors, tf.cast(uniform * count, tf.int32))
+
+    def _distorted(self, image: tf.Tensor, draws: Sequence[tf.Tensor]) -> tf.Tensor:
+        """Colours and sharpness varied, from six random numbers."""
+        brightness, contrast, saturation, is_blurred, direction, length = draws
+        if self.max_brightness:
+            image = distortions.shift_brightness(image, brightness, self.max_brightness)
+        if self.max_contrast != 1.0:
+            image = distortions.scale_contrast(image, contrast, self.max_contrast)
+        if self.max_saturation != 1.0:
+            image = distortions.scale_saturation(image, saturation, self.max_saturation)
+        if self.max_blur_length > 1:
+            image = tf.cond(
+                is_blurred < self.blur_probability,
+                lambda: distortions.blur_of_motion(image, direction, length, self.max_blur_length),
+                lambda: image,
+            )
+        return image
+
+    def _fitted(self, example: Example, crop: Size) -> Example:
+        """An example that is not varied, padded at the bottom and right."""
+        size = self._resized_size(tf.shape(example[fields.IMAGE])[:2])
+        with tf.control_dependencies([_fits(size, crop, example[fields.SOURCE_ID])]):
+            padding = crop - size
+        image = self._resized(example[fields.IMAGE], size, 'bilinear')
+        ids = {
+            name: self._resized(example[name][..., tf.newaxis], size, 'nearest')[..., 0]
+            for name in self._fillers(example)
+        }
+        return {
+            **example,
+            **self._padded(image, ids, tf.zeros([2], tf.int32), padding, crop),
+            fields.TRUE_IMAGE_SHAPE: tf.concat([size, [3]], 0),
+        }
+
+    def _resized_size(self, size: tf.Tensor) -> tf.Tensor:
+        """int32 [2] after the resize range, from int32 [2]."""
+        return size if self.resize is None else tf.stack(self.resize.size(*tf.unstack(size)))
+
+    def _resized(self, pixels: tf.Tensor, size: tf.Tensor, method: str) -> tf.Tensor:
+        """Images as float32, or ids as they are, brought to the resize range's size."""
+        if self.resize is not None:
+            pixels = images.resize(pixels, size[0], size[1], method, align_corners=True)
+        return tf.cast(pixels, tf.float32) if method == 'bilinear' else pixels
+
+    def _padded(
+        self,
+        image: tf.Tensor,
+        ids: Dict[str, tf.Tensor],
+        before: tf.Tensor,
+        after: tf.Tensor,
+        crop: Size,
+    ) -> Dict[str, tf.Tensor]:
+        """Image and ids with padding around them, by name, with static shapes."""
+        color = tf.constant(self.mean_pixel, tf.float32)
+        padded = {
+            fields.IMAGE: tf.ensure_shape(images.surround(image, before, after, color), [*crop, 3])
+        }
+        for name, filler in self._fillers(ids).items():
+            values = ids[name][..., tf.newaxis]
+            values = images.surround(values, before, after, tf.constant([filler], tf.int32))
+            padded[name] = tf.ensure_shape(values[..., 0], crop)
+        return padded
+
+
+def from_config(
+    config: segmentation_pb2.SegmentationPreprocessing,
+    crop: Size,
+    mean_pixel: Sequence[float],
+    ignore_label: int,
+    where: str = 'model.segmentation.preprocessing',
+) -> Preprocessing:
+    """The preprocessing that a config describes.
+
+    Args:
+        config: which.
+        crop: (height, width) of the input in training.
+        mean_pixel: of the backbone.
+        ignore_label: of the data set.
+        where: the config's own path, for messages.
+
+    Raises:
+        errors.ConfigError: a value outside of its range, or two that contradict each other.
+    """
+    _check_ranges(config, where)
+    return Preprocessing(
+        crop=crop,
+        mean_pixel=tuple(mean_pixel),
+        ignore_label=ignore_label,
+        resize=resize_range.from_config(config, where),
+        scales=(config.min_scale_factor, config.max_scale_factor),
+        scale_step=config.scale_factor_step_size,
+        flip_probability=config.flip_probability,
+        max_rotation=config.max_rotation_degrees,
+        max_brightness=config.max_brightness_change,
+        max_contrast=config.max_contrast_factor,
+        max_saturation=config.max_saturation_factor,
+        max_blur_length=config.max_motion_blur_length,
+        blur_probability=config.motion_blur_probability,
+    )
+
+
+# Least and largest value of each field; None: no bound.
+_RANGES: Dict[str, Tuple[float, Optional[float]]] = {
+    'min_scale_factor': (0.01, None),
+    'max_scale_factor': (0.01, None),
+    'scale_factor_step_size': (0.0, None),
+    'flip_probability': (0.0, 1.0),
+    'max_rotation_degrees': (0.0, 180.0),
+    'max_brightness_change': (0.0, 1.0),
+    'motion_blur_probability': (0.0, 1.0),
+    'max_contrast_factor': (1.0, None),
+    'max_saturation_factor': (1.0, None),
+}
+
+
+def _check_ranges(config: segmentation_pb2.SegmentationPreprocessing, where: str) -> None:
+    for field, (least, most) in _RANGES.items():
+        value = getattr(config, field)
+        # Written so that NaN is refused.
+        if not (least - 1e-6 <= value <= (3e38 if most is None else most)):
+            expected = f'at least {least:g}' if most is None else f'{least:g} to {most:g}'
+            raise errors.ConfigError(f'{where}.{field}: {value:g}; expected {expected}.')
+    if config.min_scale_factor > config.max_scale_factor:
+        raise errors.ConfigError(
+            f'{where}: min_scale_factor is {config.min_scale_factor:g} and max_scale_factor '
+            f'{config.max_scale_factor:g}; expected min_scale_factor <= max_scale_factor.'
+        )
+
+
+def _read(pixels: tf.Tensor, window: _Window, method: str) -> tf.Tensor:
+    """A window of an image, float32 [height, width, channels], read off the unscaled image."""
+    box = 0.5 + (window.box - 0.5) * (1.0 - 2.0 * _INSIDE)
+    read = tf.raw_ops.CropAndResize(
+        image=pixels[tf.newaxis],
+        boxes=box[tf.newaxis],
+        box_ind=[0],
+        crop_size=window.size,
+        method=method,
+    )[0]
+    read.set_shape([None, None, pixels.shape[-1]])
+    return read
+
+
+def _fits(size: tf.Tensor, crop: Size, source_id: tf.Tensor) -> tf.Operation:
+    """Fails where an image is larger than the crop."""
+    height, width = (tf.strings.as_string(side) for side in tf.unstack(size))
+    message = [source_id, ': the image has ', height, ' x ', width,
+               f' pixels, more than the crop of {crop[0]} x {crop[1]}']  # fmt: skip
+    # Without the guard of `tf.debugging.Assert`, a conditional, which is slow to build.
+    fits = tf.reduce_all(size <= crop)
+    return tf.raw_ops.Assert(condition=fits, data=[tf.strings.join(message)])

@@ -1,0 +1,193 @@
+"""Known data sets: what their classes are called and look like, and which label counts for nothing.
+
+A pipeline names one (`model.segmentation.dataset`), or says the same by fields and a label map.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from estimator_lib import errors
+from estimator_lib.drawing import colors
+from estimator_lib.drawing.colors import Color
+from estimator_lib.registry import Registry
+from model_fns.label_map import LabelMap
+from model_fns.segmentation.data import preset_tables as tables
+from protos import segmentation_pb2
+
+IGNORED_COLOR: Color = (224, 224, 224)
+BACKGROUND_COLOR: Color = (0, 0, 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Dataset:
+    """What is known of a data set's labels.
+
+    Attributes:
+        name: '' where it has none.
+        class_names: in the order of the classes, from 0.
+        ignore_label: of pixels that count for nothing. It may be one of the classes (ADE20K).
+        class_colors: of each class.
+        submission_ids: what each class is called in files for the data set's evaluation server;
+            empty where that is the class itself.
+    """
+
+    name: str
+    class_names: Tuple[str, ...]
+    ignore_label: int
+    class_colors: Tuple[Color, ...]
+    submission_ids: Tuple[int, ...] = ()
+
+    @property
+    def num_classes(self) -> int:
+        """How many classes there are, the background included."""
+        return len(self.class_names)
+
+    def color_map(self) -> np.ndarray:
+        """uint8 [num_classes + 1, 3]: the colour of each class, then that of what is ignored."""
+        return np.array([*self.class_colors, IGNORED_COLOR], np.uint8)
+
+    def colored(self, classes: np.ndarray) -> np.ndarray:
+        """Classes as colours.
+
+        Args:
+            classes: int [height, width]; the ignore label and whatever is no class get
+                `IGNORED_COLOR`.
+
+        Returns:
+            uint8 [height, width, 3].
+        """
+        known = (classes >= 0) & (classes < self.num_classes) & (classes != self.ignore_label)
+        return self.color_map()[np.where(known, classes, self.num_classes)]
+
+    def for_submission(self, classes: np.ndarray) -> np.ndarray:
+        """Classes as the data set's evaluation server wants them.
+
+        Args:
+            classes: int [height, width], all from 0 to num_classes - 1.
+
+        Returns:
+            uint8 [height, width]; uint16 where ids are above 255.
+        """
+        if self.submission_ids:
+            classes = np.array(self.submission_ids)[classes]
+        return classes.astype(np.uint8 if classes.max(initial=0) <= 255 else np.uint16)
+
+
+PRESETS: Registry[Dataset] = Registry('segmentation data set')
+
+
+def get_dataset(name: str, where: str = 'model.segmentation.dataset') -> Dataset:
+    """The known data set of that name.
+
+    Raises:
+        errors.ConfigError: there is none; the message names the nearest.
+    """
+    return PRESETS.get(name, where)
+
+
+def from_config(
+    config: segmentation_pb2.Segmentation, label_map: Optional[LabelMap] = None
+) -> Dataset:
+    """The labels that a config describes: its fields over those of its `dataset`.
+
+    Args:
+        config: `model.segmentation`.
+        label_map: names of the classes from 1; 0 is the background.
+
+    Raises:
+        errors.ConfigError: the data set is unknown; there is neither a data set nor a number of
+            classes; or the ignore label cannot be one.
+        errors.DataError: the label map has a class beyond the last one.
+    """
+    known = get_dataset(config.dataset) if config.dataset else None
+    if known is None and not config.num_classes:
+        raise errors.ConfigError(
+            'model.segmentation: neither num_classes nor dataset is set; expected the number of '
+            'classes with the background, or a data set: ' + ', '.join(PRESETS) + '.'
+        )
+    num_classes = config.num_classes or known.num_classes
+    ignore_label = config.ignore_label
+    if known is not None and not config.HasField('ignore_label'):
+        ignore_label = known.ignore_label
+    _check_numbers(num_classes, ignore_label)
+    names = [f'class {index}' for index in range(num_classes)]
+    shown = list(generated_colors(num_classes))
+    if known is not None:
+        names[: known.num_classes] = known.class_names[:num_classes]
+        shown[: known.num_classes] = known.class_colors[:num_classes]
+    if label_map is not None:
+        _put_names(names, label_map, known)
+    submission_ids = known.submission_ids if known and num_classes == known.num_classes else ()
+    return Dataset(config.dataset, tuple(names), ignore_label, tuple(shown), submission_ids)
+
+
+def _put_names(names: List[str], label_map: LabelMap, known: Optional[Dataset]) -> None:
+    """Names of a label map over others, in place; label maps have no item for class 0."""
+    last = len(names) - 1
+    if label_map.max_id > last:
+        item = label_map.item(label_map.max_id)
+        raise errors.DataError(
+            f'{label_map.path or "label map"}: item {item.name!r} has id {item.id}, but the model '
+            f'has {len(names)} classes with the background; ids must be from 1 to {last}.'
+        )
+    if known is None:
+        names[0] = 'background'
+    for class_id, name in label_map.names.items():
+        names[class_id] = name
+
+
+def _check_numbers(num_classes: int, ignore_label: int) -> None:
+    if num_classes < 2:
+        raise errors.ConfigError(
+            f'model.segmentation.num_classes: {num_classes}; expected at least 2, one of them the '
+            'background.'
+        )
+    if not 0 <= ignore_label <= 65535:
+        raise errors.ConfigError(
+            f'model.segmentation.ignore_label: {ignore_label}; expected a value that a label image '
+            'can have, from 0 to 65535.'
+        )
+
+
+def bit_colors(count: int) -> Tuple[Color, ...]:
+    """The colours of Pascal VOC: each channel takes every third bit of the class, highest first."""
+    bits = (np.arange(count)[:, np.newaxis] >> np.arange(24)) & 1  # [count, bit]
+    weights = 128 >> np.arange(8)
+    channels = [(bits[:, channel::3] * weights).sum(axis=1) for channel in range(3)]
+    return tuple((int(red), int(green), int(blue)) for red, green, blue in zip(*channels))
+
+
+def generated_colors(count: int) -> Tuple[Color, ...]:
+    """Black for class 0, and for each other class a bright colour unlike its neighbours'."""
+    others = [colors.of_class(index) for index in range(1, count)]
+    return (BACKGROUND_COLOR, *others)
+
+
+def _add(
+    name: str,
+    names: Sequence[str],
+    ignore_label: int,
+    class_colors: Sequence[Color],
+    submission_ids: Sequence[int] = (),
+) -> None:
+    dataset = Dataset(name, tuple(names), ignore_label, tuple(class_colors), tuple(submission_ids))
+    PRESETS.add(name, dataset)
+
+
+def _paired(pairs: Dict[str, Color]) -> Dict[str, Sequence]:
+    return {'names': list(pairs), 'class_colors': list(pairs.values())}
+
+
+_add('pascal_voc', tables.PASCAL_VOC, 255, bit_colors(len(tables.PASCAL_VOC)))
+_add(
+    'cityscapes',
+    **_paired(tables.CITYSCAPES),
+    ignore_label=255,
+    submission_ids=tables.CITYSCAPES_LABEL_IDS,
+)
+_add('ade20k', tables.ADE20K, 0, (BACKGROUND_COLOR, *tables.ADE20K_COLORS))
+_add('camvid', **_paired(tables.CAMVID), ignore_label=11)

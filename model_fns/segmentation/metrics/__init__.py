@@ -1,0 +1,1 @@
+"""Metrics of segmentation: intersection over union, boundaries, panoptic quality."""

@@ -1,0 +1,316 @@
+"""How good a segmentation is.
+
+An evaluation accumulates counts in local variables, and makes scalars of them at its end: every
+image counts for its pixels or segments, whatever the batches. B is the batch, H x W the crop.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib.task import Features, Labels, Metric, Tensors
+from model_fns.segmentation import fields, instances
+from model_fns.segmentation.metrics import boundaries, panoptic
+from model_fns.segmentation.networks import sizes
+from protos import segmentation_pb2
+
+tf1 = tf.compat.v1
+
+log = logging.getLogger('model_fns')
+
+CONFUSION = 'confusion_matrix'
+PIXEL_ACCURACY = 'pixel_accuracy'
+MEAN_ACCURACY = 'mean_accuracy'
+OFFSET_ERROR = 'offset_error'
+
+_EDGE_COUNTS = 'edge_counts'
+_CENTER_COUNTS = 'center_counts'
+_OFFSET_SUMS = 'offset_sums'
+_PANOPTIC_COUNTS = 'panoptic_counts'
+_EDGES, _CENTERS = 'boundary', 'center'
+
+
+@dataclasses.dataclass(frozen=True)
+class Metrics:
+    """The metrics of a segmentation task.
+
+    Attributes:
+        num_classes: C.
+        ignore_label: pixels of it count for nothing.
+        scales: at which images are seen; part of names.
+        flipped: whether images are seen mirrored too; part of names.
+        class_names: for the log; a class without a name is called by its number.
+        edge_tolerance: share of the image's diagonal; None without an edge head.
+        center_tolerance: pixels between a centre and a peak of it; None without a centre head.
+        has_offsets: whether there is an offset head.
+        grouping: how peaks and instances are found; None without a centre head.
+    """
+
+    num_classes: int
+    ignore_label: int
+    scales: Tuple[float, ...] = (1.0,)
+    flipped: bool = False
+    class_names: Tuple[str, ...] = ()
+    edge_tolerance: Optional[float] = None
+    center_tolerance: Optional[float] = None
+    has_offsets: bool = False
+    grouping: Optional[instances.InstanceGrouping] = None
+
+    @classmethod
+    def from_config(
+        cls,
+        model: segmentation_pb2.Segmentation,
+        num_classes: int,
+        ignore_label: int,
+        class_names: Sequence[str] = (),
+    ) -> Metrics:
+        """Those of the heads that a model has.
+
+        Raises:
+            errors.ConfigError: instances cannot be found in the way that is asked for.
+        """
+        has_centers = model.HasField('instance_center')
+        return cls(
+            num_classes,
+            ignore_label,
+            tuple(model.evaluation.scales) or (1.0,),
+            model.evaluation.add_flipped_images,
+            tuple(class_names),
+            edge_tolerance=model.edge.tolerance if model.HasField('edge') else None,
+            center_tolerance=model.instance_center.sigma if has_centers else None,
+            has_offsets=model.HasField('offset'),
+            grouping=(
+                instances.InstanceGrouping.from_config(model.instance_grouping, num_classes)
+                if has_centers
+                else None
+            ),
+        )
+
+    def names(self) -> List[str]:
+        """All that `finish` may return."""
+        names = [self.iou_name(), PIXEL_ACCURACY, MEAN_ACCURACY]
+        names += [self.iou_name(f'class_{index}') for index in range(self.num_classes)]
+        if self.edge_tolerance is not None:
+            names += boundaries.boundary_names(_EDGES)
+        if self.center_tolerance is not None:
+            names += boundaries.boundary_names(_CENTERS)
+        if self.has_offsets:
+            names.append(OFFSET_ERROR)
+        return names + (panoptic.quality_names(self.num_classes) if self._has_panoptic else [])
+
+    def iou_name(self, of: str = 'overall') -> str:
+        """`miou_1.0_overall`; `miou_0.5_1.0_flipped_class_3` of two scales and a class."""
+        scales = '_'.join(str(sizes.exact(scale)) for scale in self.scales)
+        return f'miou_{scales}{"_flipped" if self.flipped else ""}_{of}'
+
+    def create(self, outputs: Tensors, features: Features, labels: Labels) -> Dict[str, Metric]:
+        """Accumulators, from which `finish` makes scalars.
+
+        Args:
+            outputs: of the heads that there are, by the names of `fields`.
+            features: of the same batch.
+            labels: of the same batch.
+        """
+        counts = {
+            CONFUSION: confusion_matrix(
+                outputs[fields.SEMANTIC_PREDICTIONS],
+                labels[fields.SEMANTIC],
+                self.num_classes,
+                self.ignore_label,
+            )
+        }
+        if self.edge_tolerance is not None:
+            counts[_EDGE_COUNTS] = self._edge_counts(outputs, features, labels)
+        if self.center_tolerance is not None:
+            counts[_CENTER_COUNTS] = self._center_counts(outputs, labels)
+        if self.has_offsets:
+            counts[_OFFSET_SUMS] = _offset_sums(outputs, labels)
+        if self._has_panoptic:
+            counts[_PANOPTIC_COUNTS] = panoptic.panoptic_counts(
+                outputs[fields.PANOPTIC_PREDICTIONS],
+                labels[fields.SEMANTIC],
+                labels[fields.INSTANCES],
+                self.ignore_label,
+                self.grouping,
+            )
+        return {name: _accumulated(name, count) for name, count in counts.items()}
+
+    def finish(self, values: Mapping[str, Any]) -> Dict[str, float]:
+        """Scalars from what the value ops of `create` came to.
+
+        What the data cannot tell (the IoU of a class that is in no image) is left out.
+        """
+        metrics = self._of_confusion(np.asarray(values[CONFUSION], np.float64))
+        if _EDGE_COUNTS in values:
+            metrics.update(boundaries.boundary_scores(values[_EDGE_COUNTS], _EDGES))
+        if _CENTER_COUNTS in values:
+            metrics.update(boundaries.boundary_scores(values[_CENTER_COUNTS], _CENTERS))
+        if _OFFSET_SUMS in values:
+            error, count = values[_OFFSET_SUMS]
+            metrics.update({OFFSET_ERROR: float(error / count)} if count else {})
+        if _PANOPTIC_COUNTS in values:
+            metrics.update(panoptic.qualities(values[_PANOPTIC_COUNTS], self.grouping.things()))
+        return metrics
+
+    @property
+    def _has_panoptic(self) -> bool:
+        return self.grouping is not None and self.has_offsets
+
+    def _of_confusion(self, confusion: np.ndarray) -> Dict[str, float]:
+        right, labelled, predicted = _right_labelled_predicted(confusion)
+        is_there, is_labelled = labelled + predicted > 0, labelled > 0
+        self._report_absent(is_there, is_labelled)
+        if not is_labelled.any():
+            return {}
+        ious = right / np.maximum(labelled + predicted - right, 1.0)
+        metrics = {
+            self.iou_name(): float(ious[is_there].mean()),
+            PIXEL_ACCURACY: float(right.sum() / labelled.sum()),
+            MEAN_ACCURACY: float((right[is_labelled] / labelled[is_labelled]).mean()),
+        }
+        for index in np.flatnonzero(is_there):
+            metrics[self.iou_name(f'class_{index}')] = float(ious[index])
+        return metrics
+
+    def _report_absent(self, is_there: np.ndarray, is_labelled: np.ndarray) -> None:
+        """One line of the log for all classes that are in no label."""
+        absent, only_predicted = ~is_there, is_there & ~is_labelled
+        if absent.any() or only_predicted.any():
+            log.warning(
+                'no pixel is labelled as one of %d of %d classes. Left out of the mean IoU, for '
+                'they are not predicted either: %s. Predicted, so with an IoU of 0: %s.',
+                np.sum(~is_labelled),
+                self.num_classes,
+                self._listed(absent),
+                self._listed(only_predicted),
+            )
+
+    def _listed(self, chosen: np.ndarray) -> str:
+        names = dict(enumerate(self.class_names))
+        return ', '.join(names.get(i, f'class {i}') for i in np.flatnonzero(chosen)) or 'none'
+
+    def _edge_counts(self, outputs: Tensors, features: Features, labels: Labels) -> tf.Tensor:
+        size = tf.cast(features[fields.TRUE_IMAGE_SHAPE][:, :2], tf.float32)
+        return _boundary_counts(
+            tf.cast(outputs[fields.EDGE_PREDICTIONS], tf.int32),
+            labels[fields.EDGE],
+            self.edge_tolerance * tf.norm(size, axis=1),
+        )
+
+    def _center_counts(self, outputs: Tensors, labels: Labels) -> tf.Tensor:
+        peaks = instances.find_peaks(
+            outputs[fields.INSTANCE_CENTERS],
+            self.grouping.center_threshold,
+            self.grouping.suppression_window,
+        )
+        return _boundary_counts(
+            tf.cast(peaks, tf.int32),
+            # The heat of a centre itself.
+            tf.cast(labels[fields.CENTER] >= 1.0, tf.int32),
+            tf.fill([tf.shape(peaks)[0]], self.center_tolerance),
+        )
+
+
+def confusion_matrix(
+    predictions: tf.Tensor, labels: tf.Tensor, num_classes: int, ignore_label: int
+) -> tf.Tensor:
+    """How many pixels of each class are taken for which.
+
+    Args:
+        predictions: integers [B, H, W].
+        labels: int32 [B, H, W].
+        num_classes: C.
+        ignore_label: pixels of it are not counted.
+
+    Returns:
+        int64 [C, C], rows are labels and columns predictions.
+    """
+    num_cells = num_classes * num_classes
+    cells = labels * num_classes + tf.cast(predictions, tf.int32)
+    # Bincount leaves out what is past its size.
+    cells = tf.where(tf.equal(labels, ignore_label), num_cells, cells)
+    counts = tf.raw_ops.Bincount(arr=cells, size=num_cells, weights=tf.zeros([0], tf.int64))
+    return tf.reshape(counts, [num_classes, num_classes])
+
+
+def training_metrics(
+    predictions: tf.Tensor, labels: tf.Tensor, num_classes: int, ignore_label: int, window: int
+) -> Tuple[Dict[str, tf.Tensor], tf.Operation]:
+    """Mean IoU and pixel accuracy over the last steps of training.
+
+    They are kept in local variables: a run that is resumed starts with an empty window.
+
+    Args:
+        predictions: integers [B, h, w], of any size.
+        labels: int32 [B, h, w].
+        num_classes: C.
+        ignore_label: pixels of it are not counted.
+        window: how many steps.
+
+    Returns:
+        float32 scalars, for summaries, and the op that each training step must run.
+    """
+    # Of each step as many numbers as classes, not their square.
+    counts = _local_variable('window_counts', [window, 3, num_classes], tf.int64)
+    step = _local_variable('window_step', [], tf.int64)
+    confusion = confusion_matrix(predictions, labels, num_classes, ignore_label)
+    of_step = tf.stack(_right_labelled_predicted(confusion))
+    with tf.control_dependencies([tf1.scatter_update(counts, step % window, of_step)]):
+        update = step.assign_add(1).op
+    right, labelled, predicted = tf.unstack(tf.reduce_sum(counts, axis=0))
+    ious = tf.math.divide_no_nan(
+        tf.cast(right, tf.float32), tf.cast(labelled + predicted - right, tf.float32)
+    )
+    num_there = tf.reduce_sum(tf.cast(labelled + predicted > 0, tf.float32))
+    accuracy = tf.math.divide_no_nan(
+        tf.cast(tf.reduce_sum(right), tf.float32), tf.cast(tf.reduce_sum(labelled), tf.float32)
+    )
+    mean_iou = tf.math.divide_no_nan(tf.reduce_sum(ious), num_there)
+    return {'miou': mean_iou, PIXEL_ACCURACY: accuracy}, update
+
+
+def _right_labelled_predicted(confusion: Any) -> Tuple[Any, Any, Any]:
+    """Per class: right pixels, labelled ones, predicted ones; of an array or a tensor."""
+    if tf.is_tensor(confusion):
+        diagonal, sums = tf.linalg.diag_part(confusion), tf.reduce_sum
+    else:
+        diagonal, sums = np.diag(confusion), np.sum
+    return diagonal, sums(confusion, axis=1), sums(confusion, axis=0)
+
+
+def _offset_sums(outputs: Tensors, labels: Labels) -> tf.Tensor:
+    """float64 [2]: the sum of the distances that offsets are off by, and of how many pixels."""
+    weights = tf.cast(labels[fields.OFFSET_WEIGHTS], tf.float64)
+    distances = tf.norm(outputs[fields.CENTER_OFFSETS] - labels[fields.OFFSET], axis=-1)
+    total = tf.reduce_sum(weights * tf.cast(distances, tf.float64))
+    return tf.stack([total, tf.reduce_sum(weights)])
+
+
+def _boundary_counts(predictions: tf.Tensor, truth: tf.Tensor, tolerances: tf.Tensor) -> tf.Tensor:
+    counts = tf.numpy_function(
+        boundaries.boundary_counts, [predictions, truth, tolerances], tf.int64, stateful=False
+    )
+    counts.set_shape([boundaries.NUM_COUNTS])
+    return counts
+
+
+def _accumulated(name: str, counts: tf.Tensor) -> Metric:
+    """The sum of a tensor over the batches of an evaluation."""
+    total = _local_variable(name, counts.shape, counts.dtype)
+    return total.read_value(), total.assign_add(counts)
+
+
+def _local_variable(name: str, shape: Sequence[int], dtype: tf.DType) -> tf.Variable:
+    return tf1.get_variable(
+        f'metrics/{name}',
+        shape,
+        dtype,
+        initializer=tf1.zeros_initializer(),
+        trainable=False,
+        collections=[tf1.GraphKeys.LOCAL_VARIABLES, tf1.GraphKeys.METRIC_VARIABLES],
+    )

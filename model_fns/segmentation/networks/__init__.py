@@ -1,0 +1,1 @@
+"""DeepLab: backbones, pyramid pooling, decoders, heads."""

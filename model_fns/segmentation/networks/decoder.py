@@ -1,0 +1,141 @@
+"""The decoder: features are brought to the resolution of earlier layers (Chen et al. 2018).
+
+Variables, in the scope `decoder`, for the first output stride; later ones add `_1`, `_2`, ...:
+
+    feature_projection0                                what the earlier layer gives
+    decoder_conv0_{depthwise,pointwise}, decoder_conv1_{...}   separable
+    decoder_conv0/decoder_conv0_1, decoder_conv0/decoder_conv0_2   plain
+    decoder_conv0_{depthwise,pointwise} or decoder_conv0   with `sum_merge`
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Sequence, Tuple
+
+import tensorflow as tf
+
+from model_fns import layers
+from model_fns.segmentation.networks import head_layers, sizes
+from protos import segmentation_pb2
+
+tf1 = tf.compat.v1
+
+# Few channels, so that the features of the early layer do not outweigh the refined ones (section
+# 4.1 of the paper).
+_PROJECTION_FILTERS = 48
+
+
+@dataclasses.dataclass(frozen=True)
+class Decoder:
+    """How features are refined.
+
+    Attributes:
+        output_strides: of the earlier layers, in falling order.
+        separable: whether 3x3 convolutions are a depthwise and a pointwise one.
+        num_filters: output channels.
+        sum_merge: whether features and earlier features are projected to the same channels and
+            summed, instead of put together.
+        output_is_logits: whether the sums are logits of as many classes as there are filters: their
+            terms are then 1x1 convolutions with biases, neither normalised nor activated.
+    """
+
+    output_strides: Tuple[int, ...] = (4,)
+    separable: bool = True
+    num_filters: int = 256
+    sum_merge: bool = False
+    output_is_logits: bool = False
+
+    @classmethod
+    def from_config(cls, config: segmentation_pb2.SegmentationDecoder, num_classes: int) -> Decoder:
+        """What a config asks for; `network_checks` has looked at it.
+
+        Args:
+            config: the config.
+            num_classes: channels, where the output is logits.
+        """
+        return cls(
+            output_strides=tuple(config.output_strides) or (4,),
+            separable=config.separable_convolution,
+            num_filters=num_classes if config.output_is_logits else config.num_filters,
+            sum_merge=config.sum_merge,
+            output_is_logits=config.output_is_logits,
+        )
+
+
+def refine(
+    features: tf.Tensor,
+    earlier: Sequence[tf.Tensor],
+    decoder: Decoder,
+    style: layers.LayerStyle,
+    image_size: sizes.Size,
+) -> tf.Tensor:
+    """Features at the last of the decoder's output strides.
+
+    Args:
+        features: float32 [batch, height, width, channels].
+        earlier: features of an earlier layer for each of `decoder.output_strides`.
+        decoder: see there.
+        style: of all layers.
+        image_size: of the network's input; the result's is `sizes.strided` of it.
+
+    Returns:
+        float32 [batch, height', width', num_filters].
+    """
+    merge = _sum if decoder.sum_merge else _concatenate
+    if decoder.output_is_logits:
+        style = style.linear()
+    with tf1.variable_scope('decoder'):
+        for stage, (stride, early) in enumerate(zip(decoder.output_strides, earlier)):
+            suffix = f'_{stage}' if stage else ''
+            size = sizes.strided(image_size, stride)
+            features = merge(features, early, decoder, style, size, suffix)
+    return features
+
+
+def _concatenate(
+    features: tf.Tensor,
+    early: tf.Tensor,
+    decoder: Decoder,
+    style: layers.LayerStyle,
+    size: sizes.Size,
+    suffix: str,
+) -> tf.Tensor:
+    """Both put together, then two 3x3 convolutions."""
+    early = layers.conv2d(early, _PROJECTION_FILTERS, 1, style, f'feature_projection0{suffix}')
+    outputs = tf.concat([sizes.resize(features, size), sizes.resize(early, size)], 3)
+    if decoder.separable:
+        scopes = [f'decoder_conv{index}{suffix}' for index in (0, 1)]
+    else:
+        scopes = [f'decoder_conv0{suffix}/decoder_conv0{suffix}_{index}' for index in (1, 2)]
+    for scope in scopes:
+        outputs = head_layers.conv3x3(
+            outputs, decoder.num_filters, style, scope, separable=decoder.separable
+        )
+    return outputs
+
+
+def _sum(
+    features: tf.Tensor,
+    early: tf.Tensor,
+    decoder: Decoder,
+    style: layers.LayerStyle,
+    size: sizes.Size,
+    suffix: str,
+) -> tf.Tensor:
+    """A convolution of each, summed."""
+    scope = f'decoder_conv0{suffix}'
+    early = layers.conv2d(early, decoder.num_filters, 1, style, f'feature_projection0{suffix}')
+    if decoder.output_is_logits:
+        # Linear and of one pixel, so that it may come before the resize: the same, for less.
+        features = layers.conv2d(features, decoder.num_filters, 1, style, scope)
+        features = sizes.resize(features, size)
+    else:
+        features = head_layers.conv3x3(
+            sizes.resize(features, size),
+            decoder.num_filters,
+            style,
+            scope,
+            separable=decoder.separable,
+        )
+    return features + sizes.resize(early, size)

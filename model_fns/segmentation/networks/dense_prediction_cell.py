@@ -1,0 +1,333 @@
+"""Cells found by architecture search: a small graph of branches (Chen et al. 2018, NeurIPS).
+
+Each branch is a convolution or a pyramid pooling of the backbone's features or of an earlier
+branch; all branches are put together and projected. Variables, under `meta_architecture`:
+`branch<i>` or, of a separable convolution, `branch<i>_{depthwise,pointwise}`; `concat_projection`.
+
+The search writes a cell as a JSON list of
+
+    {"op": "conv", "kernel": 3, "rate": [1, 6], "input": -1}
+    {"op": "pyramid_pooling", "grid_size": [2, 2], "input": 0}
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fractions
+import json
+from typing import Any, Dict, List, Optional, Tuple
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from model_fns import layers
+from model_fns.segmentation.networks import head_layers, sizes
+from protos import segmentation_pb2
+
+tf1 = tf.compat.v1
+
+SCOPE = 'meta_architecture'
+
+_FROM_BACKBONE = -1
+_WHERE = 'model.segmentation.dense_prediction_cell'
+# What the entries of a file may say, by their "op".
+_KEYS = {'conv': ('kernel', 'rate'), 'pyramid_pooling': ('grid_size',)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Branch:
+    """One branch of a cell: a pyramid pooling where there is a grid, else a convolution.
+
+    Attributes:
+        source: the branch whose output it reads, from 0; -1: the backbone's features.
+        kernel_size: of the convolution.
+        rate: (vertical, horizontal) atrous rate of the convolution.
+        grid: how many cells, (down, across), the image is cut into; a window of the size of a cell
+            is averaged at each place. None: a convolution.
+    """
+
+    source: int = _FROM_BACKBONE
+    kernel_size: int = 3
+    rate: Tuple[int, int] = (1, 1)
+    grid: Optional[Tuple[int, int]] = None
+
+    def with_larger_rate(self, factor: fractions.Fraction, where: str) -> Branch:
+        """The branch with its rate, if it has one, multiplied.
+
+        Raises:
+            errors.ConfigError: the product is no whole number.
+        """
+        if self.grid is not None or self.kernel_size == 1:
+            return self
+        rate = (self.rate[0] * factor, self.rate[1] * factor)
+        if any(side.denominator != 1 for side in rate):
+            raise errors.ConfigError(
+                f'{where} of the dense prediction cell: its atrous rates {self.rate[0]} and '
+                f'{self.rate[1]} are no whole numbers at an output stride {1 / factor} times as '
+                'large; expected another output stride.'
+            )
+        return dataclasses.replace(self, rate=(int(rate[0]), int(rate[1])))
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """A cell.
+
+    Attributes:
+        branches: each reads the backbone or an earlier one.
+        num_filters: channels of each branch and of their projection.
+        separable: whether convolutions of more than 1x1 are a depthwise and a pointwise one.
+        batch_norm_decay: share of the moving statistics that an update keeps.
+        dropout_keep_prob: share of the concatenated features that training keeps.
+    """
+
+    branches: Tuple[Branch, ...]
+    num_filters: int = 256
+    separable: bool = True
+    batch_norm_decay: float = 0.9997
+    dropout_keep_prob: float = 0.9
+
+    @classmethod
+    def from_config(cls, config: segmentation_pb2.DensePredictionCell, where: str = _WHERE) -> Cell:
+        """The cell of a config, read from its file where it names one.
+
+        Args:
+            config: the message.
+            where: its place in the pipeline config, for error messages.
+
+        Raises:
+            errors.ConfigError: not exactly one of branches and file, a file that cannot be read,
+                or a value out of its range; the message says where and what was expected.
+        """
+        if bool(config.branches) == bool(config.json_path):
+            got = 'both' if config.json_path else 'neither'
+            raise errors.ConfigError(
+                f'{where}: got {got} of branches and json_path; expected exactly one of them.'
+            )
+        if config.num_filters < 1:
+            raise errors.ConfigError(f'{where}.num_filters: got 0; expected 1 or more.')
+        keep_prob = sizes.exact(config.dropout_keep_prob)
+        if not 0.0 < keep_prob <= 1.0:
+            raise errors.ConfigError(
+                f'{where}.dropout_keep_prob: got {keep_prob}; expected more than 0, at most 1.'
+            )
+        return cls(
+            branches=_read_file(config.json_path) if config.json_path else _read(config, where),
+            num_filters=config.num_filters,
+            separable=config.separable_convolution,
+            batch_norm_decay=sizes.exact(config.batch_norm_decay),
+            dropout_keep_prob=keep_prob,
+        )
+
+    def at_output_stride(self, old_stride: int, new_stride: int, where: str = '') -> Cell:
+        """The cell, with the same variables, for features of another output stride.
+
+        Args:
+            old_stride: output stride that the rates are for.
+            new_stride: output stride that is asked for. Rates become as much larger as the
+                features do: 6 at 16 becomes 12 at 8.
+            where: what asks for it, for the error message.
+
+        Raises:
+            errors.ConfigError: a rate would not be a whole number.
+        """
+        factor = fractions.Fraction(old_stride, new_stride)
+        branches = [
+            branch.with_larger_rate(
+                factor, f'{where}: branch {index}' if where else f'branch {index}'
+            )
+            for index, branch in enumerate(self.branches)
+        ]
+        return dataclasses.replace(self, branches=tuple(branches))
+
+
+def apply_cell(features: tf.Tensor, cell: Cell, style: layers.LayerStyle) -> tf.Tensor:
+    """The features that a cell makes of the backbone's.
+
+    A pyramid pooling takes the features for those of the whole image, whatever its size: cells of
+    the grid grow with it.
+
+    Args:
+        features: float32 [batch, height, width, channels]; height and width may be unknown.
+        cell: its branches.
+        style: of all layers, see `head_layers.head_style`; the cell has its own batch norm decay.
+
+    Returns:
+        float32 [batch, height, width, cell.num_filters].
+    """
+    if style.batch_norm is not None:
+        own = dataclasses.replace(style.batch_norm, decay=cell.batch_norm_decay)
+        style = style.but(batch_norm=own)
+    outputs: List[tf.Tensor] = []
+    with tf1.variable_scope(SCOPE):
+        for index, branch in enumerate(cell.branches):
+            source = features if branch.source == _FROM_BACKBONE else outputs[branch.source]
+            scope = f'branch{index}'
+            if branch.grid is None:
+                outputs.append(_convolve(source, branch, cell, style, scope))
+            else:
+                outputs.append(_pool(source, branch.grid, cell, style, scope))
+        joined = tf.concat(outputs, 3) if len(outputs) > 1 else outputs[0]
+        dropped = layers.dropout(
+            joined, cell.dropout_keep_prob, style.is_training, 'concat_dropout'
+        )
+        return layers.conv2d(dropped, cell.num_filters, 1, style, 'concat_projection')
+
+
+def _convolve(
+    features: tf.Tensor, branch: Branch, cell: Cell, style: layers.LayerStyle, scope: str
+) -> tf.Tensor:
+    kernel_size, rate = branch.kernel_size, branch.rate
+    if kernel_size > 1 and cell.separable:
+        return head_layers.split_separable_conv2d(
+            features, cell.num_filters, style, scope, kernel_size=kernel_size, rate=rate
+        )
+    return layers.conv2d(features, cell.num_filters, kernel_size, style, scope, rate=rate)
+
+
+def _pool(
+    features: tf.Tensor,
+    grid: Tuple[int, int],
+    cell: Cell,
+    style: layers.LayerStyle,
+    scope: str,
+) -> tf.Tensor:
+    size = sizes.size_of(features)
+    window = ((size[0] - 1) // grid[0] + 1, (size[1] - 1) // grid[1] + 1)
+    pooled = _window_means(features, window)
+    projected = layers.conv2d(pooled, cell.num_filters, 1, style, scope)
+    return sizes.resize(projected, size)
+
+
+def _window_means(features: tf.Tensor, window: sizes.Size) -> tf.Tensor:
+    """Means of all windows that lie within the features.
+
+    Args:
+        features: float32 [batch, height, width, channels].
+        window: height and width, at most those of the features.
+
+    Returns:
+        float32 [batch, height - window height + 1, width - window width + 1, channels].
+    """
+    if all(isinstance(side, int) for side in window):
+        return tf.nn.avg_pool2d(features, window, 1, 'VALID')
+    # The pooling kernel needs a window that the graph knows; sums up to each place do not.
+    for axis, side in ((1, window[0]), (2, window[1])):
+        before = [[int(i == axis), 0] for i in range(4)]
+        sums = tf.pad(tf.cumsum(features, axis), before)
+        first, last = [slice(None)] * 4, [slice(None)] * 4
+        first[axis], last[axis] = slice(tf.shape(sums)[axis] - side), slice(side, None)
+        features = (sums[tuple(last)] - sums[tuple(first)]) / tf.cast(side, tf.float32)
+    return features
+
+
+def _read(config: segmentation_pb2.DensePredictionCell, where: str) -> Tuple[Branch, ...]:
+    """The branches that a config spells out."""
+    branches = []
+    for index, entry in enumerate(config.branches):
+        pools = entry.operation == segmentation_pb2.DensePredictionCell.Branch.PYRAMID_POOLING
+        branch = Branch(
+            source=entry.input,
+            kernel_size=entry.kernel_size,
+            rate=(entry.rate_height, entry.rate_width),
+            grid=(entry.grid_height, entry.grid_width) if pools else None,
+        )
+        names = ('rate_height and rate_width', 'grid_height and grid_width')
+        branches.append(_checked(branch, index, f'{where}.branches[{index}]', 'kernel_size', names))
+    return tuple(branches)
+
+
+def _read_file(path: str) -> Tuple[Branch, ...]:
+    """The branches of a file as the search wrote it."""
+    try:
+        with tf.io.gfile.GFile(path) as file:
+            entries = json.loads(file.read())
+    except (tf.errors.OpError, UnicodeDecodeError) as error:
+        raise errors.ConfigError(f'{path}: cannot be read: {error}') from error
+    except json.JSONDecodeError as error:
+        raise errors.ConfigError(
+            f'{path}: line {error.lineno}, column {error.colno}: not JSON: {error.msg}.'
+        ) from error
+    if not isinstance(entries, list) or not entries:
+        raise errors.ConfigError(
+            f'{path}: expected a list with an entry for each branch; got {_shown(entries)}.'
+        )
+    return tuple(_branch(entry, index, path) for index, entry in enumerate(entries))
+
+
+def _branch(entry: Any, index: int, path: str) -> Branch:
+    """A branch from its entry in a file."""
+    where = f'{path}: entry {index}'
+    if not isinstance(entry, dict):
+        raise errors.ConfigError(f'{where}: expected an object; got {_shown(entry)}.')
+    operation = entry.get('op')
+    if operation not in _KEYS:
+        hint = errors.did_you_mean(str(operation), _KEYS)
+        raise errors.ConfigError(f'{where}: "op": unknown operation {_shown(operation)}{hint}')
+    known = ('op', 'input', *_KEYS[operation])
+    for key in entry:
+        if key not in known:
+            hint = errors.did_you_mean(key, known)
+            raise errors.ConfigError(f'{where}: unknown key {key!r} of {operation!r}{hint}')
+    if operation == 'pyramid_pooling':
+        branch = Branch(_integer(entry, 'input', where), grid=_pair(entry, 'grid_size', where))
+    else:
+        # Only a convolution of 1x1 is written without its rate.
+        kernel_size = _integer(entry, 'kernel', where)
+        rate = (1, 1) if kernel_size == 1 and 'rate' not in entry else _pair(entry, 'rate', where)
+        branch = Branch(_integer(entry, 'input', where), kernel_size, rate)
+    return _checked(
+        branch, index, where, '"kernel"', ('"rate"', '"grid_size"'), input_name='"input"'
+    )
+
+
+def _checked(
+    branch: Branch,
+    index: int,
+    where: str,
+    kernel_name: str,
+    pair_names: Tuple[str, str],
+    input_name: str = 'input',
+) -> Branch:
+    """The branch, if all its values are in range; the names are those that its user gave it."""
+    if not _FROM_BACKBONE <= branch.source < index:
+        expected = '-1 (the backbone)'
+        if index:
+            expected += f', or an earlier branch, 0 to {index - 1}'
+        raise errors.ConfigError(
+            f'{where}: {input_name}: got {branch.source}; expected {expected}.'
+        )
+    if branch.grid is None and (branch.kernel_size < 1 or branch.kernel_size % 2 == 0):
+        raise errors.ConfigError(
+            f'{where}: {kernel_name}: got {branch.kernel_size}; expected an odd number from 1.'
+        )
+    name = pair_names[0] if branch.grid is None else pair_names[1]
+    pair = branch.rate if branch.grid is None else branch.grid
+    if min(pair) < 1:
+        raise errors.ConfigError(
+            f'{where}: {name}: got {pair[0]} and {pair[1]}; expected 1 or more.'
+        )
+    return branch
+
+
+def _integer(entry: Dict[str, Any], key: str, where: str) -> int:
+    value = entry.get(key)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise errors.ConfigError(f'{where}: "{key}": expected an integer; got {_shown(value)}.')
+    return value
+
+
+def _pair(entry: Dict[str, Any], key: str, where: str) -> Tuple[int, int]:
+    value = entry.get(key)
+    sides = value if isinstance(value, list) else [value, value]
+    if len(sides) != 2 or not all(type(side) is int for side in sides):
+        raise errors.ConfigError(
+            f'{where}: "{key}": expected an integer or [vertical, horizontal]; got {_shown(value)}.'
+        )
+    return sides[0], sides[1]
+
+
+def _shown(value: Any) -> str:
+    """A value of a JSON file as it is written there, cut short; `nothing` where there is none."""
+    text = 'nothing' if value is None else json.dumps(value)
+    return text if len(text) <= 60 else f'{text[:57]}...'

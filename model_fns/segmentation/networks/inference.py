@@ -1,0 +1,143 @@
+"""From logits to what is predicted of each pixel, of one view of the images or of several.
+
+A view is the images at a scale, perhaps mirrored. What is averaged over views are the
+probabilities of classes, the heat maps of centres and the offsets.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, Mapping, Sequence
+
+import tensorflow as tf
+
+from model_fns.segmentation import fields
+from model_fns.segmentation.networks import sizes
+from model_fns.segmentation.networks.heads import Head
+
+Values = Dict[str, tf.Tensor]  # by head: [batch, height, width, channels]
+
+# Where the largest probability, and the probabilities themselves, of a head go.
+_PREDICTIONS = {
+    fields.SEMANTIC_HEAD: fields.SEMANTIC_PREDICTIONS,
+    fields.EDGE_HEAD: fields.EDGE_PREDICTIONS,
+}
+
+
+def resized_values(
+    heads: Sequence[Head], logits: Mapping[str, tf.Tensor], size: sizes.Size, image_size: sizes.Size
+) -> Values:
+    """Each head's values at the size of the output.
+
+    Args:
+        heads: which there are.
+        logits: of one view, float32 [batch, h, w, channels] by head; offsets in pixels of the
+            images.
+        size: of the output.
+        image_size: of the images.
+
+    Returns:
+        By head: probabilities of classes, heat maps, offsets in pixels of the output.
+    """
+    values = {}
+    for head in heads:
+        upsampled = sizes.resize(logits[head.name], size)
+        if head.is_classes:
+            upsampled = tf.nn.softmax(upsampled)
+        elif head.name == fields.OFFSET_HEAD:
+            upsampled = _in_output_pixels(upsampled, size, image_size)
+        values[head.name] = upsampled
+    return values
+
+
+def mean_of_mirrored(heads: Sequence[Head], values: Values) -> Values:
+    """The mean of a view and its mirror image.
+
+    Args:
+        heads: which there are.
+        values: float32 [2 * batch, height, width, channels] by head: those of the images, then
+            those of the mirrored images.
+
+    Returns:
+        The same, [batch, height, width, channels].
+    """
+    means = {}
+    for head in heads:
+        straight, mirrored = tf.split(values[head.name], 2)
+        mirrored = tf.reverse(mirrored, [2])
+        if head.name == fields.OFFSET_HEAD:
+            mirrored *= [1.0, -1.0]  # What is to the right is to the left in a mirror.
+        means[head.name] = (straight + mirrored) * 0.5
+    return means
+
+
+def mean_of_views(views: Sequence[Values]) -> Values:
+    """The mean over views."""
+    if len(views) == 1:
+        return dict(views[0])
+    share = 1.0 / len(views)
+    return {name: tf.add_n([view[name] for view in views]) * share for name in views[0]}
+
+
+def predictions(heads: Sequence[Head], values: Values) -> Dict[str, tf.Tensor]:
+    """The outputs, named as in `fields`.
+
+    Args:
+        heads: which there are.
+        values: see `resized_values`.
+
+    Returns:
+        `SEMANTIC_PREDICTIONS`, `SEMANTIC_PROBABILITIES`, and those of the other heads.
+    """
+    outputs = {}
+    for head in heads:
+        value = values[head.name]
+        if head.is_classes:
+            outputs[_PREDICTIONS[head.name]] = tf.argmax(value, 3)
+        if head.name == fields.SEMANTIC_HEAD:
+            outputs[fields.SEMANTIC_PROBABILITIES] = value
+        elif head.name == fields.INSTANCE_CENTER_HEAD:
+            outputs[fields.INSTANCE_CENTERS] = value[..., 0]
+        elif head.name == fields.OFFSET_HEAD:
+            outputs[fields.CENTER_OFFSETS] = value
+    return outputs
+
+
+def predictions_before_resizing(
+    heads: Sequence[Head], logits: Mapping[str, tf.Tensor], size: sizes.Size, image_size: sizes.Size
+) -> Dict[str, tf.Tensor]:
+    """The same where classes and probabilities are those of the logits, and are then resized.
+
+    Args:
+        heads: which there are.
+        logits: see `resized_values`.
+        size: of the output.
+        image_size: of the images.
+    """
+    values = {
+        head.name: tf.nn.softmax(logits[head.name]) if head.is_classes else logits[head.name]
+        for head in heads
+    }
+    small = predictions(heads, values)
+    outputs = {}
+    for name, value in small.items():
+        if name in _PREDICTIONS.values():
+            outputs[name] = sizes.resize(value[..., tf.newaxis], size, 'nearest')[..., 0]
+        elif name == fields.INSTANCE_CENTERS:
+            outputs[name] = sizes.resize(value[..., tf.newaxis], size)[..., 0]
+        else:
+            outputs[name] = sizes.resize(value, size)
+    if fields.CENTER_OFFSETS in outputs:
+        offsets = outputs[fields.CENTER_OFFSETS]
+        outputs[fields.CENTER_OFFSETS] = _in_output_pixels(offsets, size, image_size)
+    return outputs
+
+
+def _in_output_pixels(offsets: tf.Tensor, size: sizes.Size, image_size: sizes.Size) -> tf.Tensor:
+    """Offsets in pixels of the images, in pixels of the output (corners lie on corners)."""
+    if sizes.same(size, image_size):
+        return offsets
+    factors = [
+        tf.cast(side - 1, tf.float32) / tf.cast(tf.maximum(image_side - 1, 1), tf.float32)
+        for side, image_side in zip(size, image_size)
+    ]
+    return offsets * tf.stack(factors)

@@ -1,0 +1,359 @@
+"""DeepLab: a backbone, pyramid pooling or a searched cell, a decoder, and a head for each output.
+
+Chen et al. 2017, "Rethinking Atrous Convolution for Semantic Image Segmentation", and 2018,
+"Encoder-Decoder with Atrous Separable Convolution for Semantic Image Segmentation".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
+
+import tensorflow as tf
+
+from model_fns import layers
+from model_fns.backbones import registry
+from model_fns.segmentation.networks import (
+    aspp,
+    backbones,
+    decoder,
+    dense_prediction_cell,
+    head_layers,
+    image_pyramid,
+    inference,
+    network_checks,
+    sizes,
+)
+from model_fns.segmentation.networks import heads as heads_lib
+from protos import segmentation_pb2
+
+tf1 = tf.compat.v1
+
+# Logits [batch, height, width, channels] by head and scale; see `SegmentationNetwork.logits`.
+LogitsByScale = Dict[str, Dict[str, tf.Tensor]]
+
+# Name parts of all variables behind the backbone, but those of a head's own convolution.
+_LOGITS_SCOPE = 'logits'
+_DECODER_SCOPE = 'decoder'
+_CONTEXT_SCOPES = ('image_pooling', 'aspp', 'concat_projection')
+
+
+@dataclasses.dataclass(frozen=True)
+class SegmentationNetwork:
+    """A network from images to the logits of each head.
+
+    Attributes:
+        backbone: makes the features.
+        options: what is changed of the backbone, its output stride among it.
+        heads: what is put out; the first is the semantic one.
+        context: pyramid pooling on the features; None: none.
+        cell: a searched cell in its place; None: none.
+        refinement: the decoder; None: none.
+        logits_rates: atrous rates of the layers whose sum the logits are; empty: one layer.
+        logits_kernel_size: of the layers that make logits.
+        scales: at which training, and inference of one scale, sees each image.
+        merge_average: whether the logits of several scales become their mean, not the largest.
+        fine_tune_batch_norm: whether training uses and updates the statistics of the batch.
+        upsample_before_predicting: whether classes are those of the resized logits.
+        last_layers_are_logits: whether the last layers are those of the logits alone.
+        bounded_activation: ReLU6 instead of ReLU.
+        weight_decay: factor of the L2 penalty behind the backbone.
+        batch_norm_decay: behind the backbone.
+    """
+
+    backbone: backbones.SegmentationBackbone
+    options: registry.Options
+    heads: Tuple[heads_lib.Head, ...]
+    context: Optional[aspp.Aspp] = dataclasses.field(default_factory=aspp.Aspp)
+    cell: Optional[dense_prediction_cell.Cell] = None
+    refinement: Optional[decoder.Decoder] = None
+    logits_rates: Tuple[int, ...] = ()
+    logits_kernel_size: int = 1
+    scales: Tuple[float, ...] = (1.0,)
+    merge_average: bool = False
+    fine_tune_batch_norm: bool = True
+    upsample_before_predicting: bool = True
+    last_layers_are_logits: bool = False
+    bounded_activation: bool = False
+    weight_decay: float = 4e-5
+    batch_norm_decay: float = 0.9997
+
+    @classmethod
+    def from_config(
+        cls,
+        config: segmentation_pb2.Segmentation,
+        num_classes: int,
+        where: str = 'model.segmentation',
+    ) -> SegmentationNetwork:
+        """The network that a config describes.
+
+        Args:
+            config: the model.
+            num_classes: of the semantic head.
+            where: the message's place in the pipeline config, for errors.
+
+        Raises:
+            errors.ConfigError: an unknown backbone, or a combination that cannot be.
+        """
+        backbone = backbones.get_backbone(config.backbone.name, f'{where}.backbone.name')
+        options = _options(config)
+        backbone.check_options(options, f'{where}.backbone')
+        network_checks.check(config, num_classes, backbone, options.output_stride, where)
+        has_decoder = config.HasField('decoder')
+        return cls(
+            backbone=backbone,
+            options=options,
+            heads=heads_lib.heads_from_config(config, num_classes),
+            refinement=decoder.Decoder.from_config(config.decoder, num_classes)
+            if has_decoder
+            else None,
+            logits_kernel_size=config.logits_kernel_size,
+            scales=tuple(sizes.exact(scale) for scale in config.image_pyramid) or (1.0,),
+            merge_average=config.merge_method == segmentation_pb2.MERGE_AVERAGE,
+            fine_tune_batch_norm=config.fine_tune_batch_norm,
+            upsample_before_predicting=config.predict_with_upsampled_logits,
+            last_layers_are_logits=config.last_layers_contain_logits_only,
+            bounded_activation=config.use_bounded_activation,
+            weight_decay=options.get('weight_decay', backbone.weight_decay),
+            **_context(config, where),
+        )
+
+    @property
+    def output_stride(self) -> int:
+        """Of the backbone's features, in training."""
+        return int(self.options.output_stride or backbones.DEFAULT_OUTPUT_STRIDE)
+
+    def last_layer_scopes(self) -> Tuple[str, ...]:
+        """Name parts of what counts as the last layers."""
+        is_decoder_last = self.refinement is not None and self.refinement.output_is_logits
+        if self.last_layers_are_logits:
+            return (_DECODER_SCOPE if is_decoder_last else _LOGITS_SCOPE,)
+        own = tuple(head.own_scope for head in self.heads if head.num_filters)
+        return (_LOGITS_SCOPE, *_CONTEXT_SCOPES, _DECODER_SCOPE, dense_prediction_cell.SCOPE, *own)
+
+    def at_output_stride(
+        self, output_stride: int, atrous_rates: Sequence[int] = (), where: str = ''
+    ) -> SegmentationNetwork:
+        """The same network, with the same variables, at another output stride.
+
+        Args:
+            output_stride: input size over feature size.
+            atrous_rates: at that stride, as many as before; empty: those of training, scaled so
+                that they reach as far in the image.
+            where: the message that asks for it (`model.segmentation.export`), for errors.
+
+        Raises:
+            errors.ConfigError: there is no such output stride, the number of rates differs, a
+                scaled rate is no whole number, or a decoder does not refine what is so fine
+                already.
+        """
+        field = f'{where}.output_stride' if where else 'output_stride'
+        network_checks.check_output_stride(output_stride, field)
+        network_checks.check_decoder_strides(
+            self.refinement.output_strides if self.refinement else (), output_stride, field
+        )
+        known = self.context.atrous_rates if self.context else self.logits_rates
+        rates = network_checks.rates_at(
+            known, self.output_stride, output_stride, atrous_rates, where
+        )
+        context = self.context and dataclasses.replace(self.context, atrous_rates=rates)
+        return dataclasses.replace(
+            self,
+            options=dataclasses.replace(self.options, output_stride=output_stride),
+            context=context,
+            cell=self.cell and self.cell.at_output_stride(self.output_stride, output_stride, where),
+            logits_rates=() if context else rates,
+        )
+
+    def logits(
+        self,
+        images: tf.Tensor,
+        is_training: bool,
+        *,
+        output_stride: Optional[int] = None,
+        atrous_rates: Sequence[int] = (),
+        scales: Optional[Sequence[float]] = None,
+    ) -> LogitsByScale:
+        """The logits of each head, at each scale and merged.
+
+        Variables that exist in the current scope are used again.
+
+        Args:
+            images: float32 [batch, height, width, 3] in [0, 255]; height and width may be unknown.
+            is_training: whether dropout drops, and batch norm uses the batch's statistics (where it
+                is fine-tuned).
+            output_stride: see `at_output_stride`; None: that of training.
+            atrous_rates: at that stride.
+            scales: at which the images are seen; None: those of training.
+
+        Returns:
+            By head: `logits_<scale>` (two decimals) for each of several scales, and
+            `merged_logits`: float32 [batch, h, w, channels], all of one size, which is that of the
+            images (times the largest scale above 1) over the stride of the last features. Offsets
+            are in pixels of the images.
+        """
+        if output_stride:
+            other = self.at_output_stride(output_stride, atrous_rates)
+            return other.logits(images, is_training, scales=scales)
+        scales = tuple(scales) if scales else self.scales
+        image_size = sizes.size_of(images)
+        grid = sizes.strided(image_size, self._logits_stride())
+        if max(scales) > 1.0:
+            grid = sizes.scaled(image_size, max(scales) / self._logits_stride())
+        normalised = self.backbone.normalise(images)
+        by_scale: Dict[str, Dict[float, tf.Tensor]] = {head.name: {} for head in self.heads}
+        one_update = image_pyramid.summed_updates() if scales[1:] else contextlib.nullcontext()
+        with tf1.variable_scope(tf1.get_variable_scope(), reuse=tf1.AUTO_REUSE), one_update:
+            for scale in scales:
+                seen = sizes.resize(normalised, sizes.scaled(image_size, scale))
+                for head, value in self._one_scale(seen, is_training).items():
+                    value = image_pyramid.unscaled(head, sizes.resize(value, grid), scale)
+                    by_scale[head.name][scale] = value
+        return {
+            head.name: image_pyramid.merge(head, by_scale[head.name], self.merge_average)
+            for head in self.heads
+        }
+
+    def outputs(
+        self,
+        logits: Mapping[str, Mapping[str, tf.Tensor]],
+        image_size: sizes.Size,
+        size: Optional[sizes.Size] = None,
+    ) -> Dict[str, tf.Tensor]:
+        """What is predicted by the merged logits of one pass.
+
+        Args:
+            logits: of `logits`.
+            image_size: of the images that they were made of.
+            size: of the outputs; None: that of the images.
+
+        Returns:
+            By the names in `fields`: `SemanticPredictions` int64 [batch, H, W] and
+            `SemanticProbabilities` float32 [batch, H, W, classes]; where there is such a head,
+            `InstanceCenters` [batch, H, W], `CenterOffsets` [batch, H, W, 2] (rows, columns; in
+            pixels of the outputs), `EdgePredictions` int64 [batch, H, W].
+        """
+        size = size or image_size
+        merged = {name: value[image_pyramid.MERGED_LOGITS] for name, value in logits.items()}
+        if not self.upsample_before_predicting:
+            return inference.predictions_before_resizing(self.heads, merged, size, image_size)
+        values = inference.resized_values(self.heads, merged, size, image_size)
+        return inference.predictions(self.heads, values)
+
+    def infer(
+        self,
+        images: tf.Tensor,
+        size: Optional[sizes.Size] = None,
+        *,
+        scales: Sequence[float] = (1.0,),
+        flip: bool = False,
+        output_stride: Optional[int] = None,
+        atrous_rates: Sequence[int] = (),
+    ) -> Dict[str, tf.Tensor]:
+        """What is predicted of images, by one view of them or by the mean of several.
+
+        Args:
+            images: float32 [batch, height, width, 3] in [0, 255]; height and width may be unknown.
+            size: of the outputs; None: that of the images.
+            scales: whose values are averaged, each of one pass at that scale. Only (1.0,) without
+                `flip` is a pass at the scales of training.
+            flip: whether each scale is also seen mirrored, left to right.
+            output_stride: see `at_output_stride`; None: that of training.
+            atrous_rates: at that stride.
+
+        Returns:
+            See `outputs`. With several views the classes are those of the mean probability.
+        """
+        if output_stride:
+            other = self.at_output_stride(output_stride, atrous_rates)
+            return other.infer(images, size, scales=scales, flip=flip)
+        image_size = sizes.size_of(images)
+        size = size or image_size
+        scales = tuple(sizes.exact(scale) for scale in scales) or (1.0,)
+        if scales == (1.0,) and not flip:
+            return self.outputs(self.logits(images, False), image_size, size)
+        # Both directions are one batch: the graph has each layer once for a scale.
+        seen = tf.concat([images, tf.reverse(images, [2])], 0) if flip else images
+        views = []
+        for scale in scales:
+            logits = self.logits(seen, False, scales=(scale,))
+            merged = {name: value[image_pyramid.MERGED_LOGITS] for name, value in logits.items()}
+            values = inference.resized_values(self.heads, merged, size, image_size)
+            views.append(inference.mean_of_mirrored(self.heads, values) if flip else values)
+        return inference.predictions(self.heads, inference.mean_of_views(views))
+
+    def _one_scale(self, images: tf.Tensor, is_training: bool) -> Dict[heads_lib.Head, tf.Tensor]:
+        """The logits of normalised images, at their own size over the stride."""
+        features, end_points = self.backbone.build(
+            images,
+            is_training and self.fine_tune_batch_norm,
+            self.options,
+            self.bounded_activation,
+        )
+        style = head_layers.head_style(
+            is_training=is_training,
+            fine_tune_batch_norm=self.fine_tune_batch_norm,
+            weight_decay=self.weight_decay,
+            batch_norm_decay=self.batch_norm_decay,
+            bounded_activation=self.bounded_activation,
+        )
+        size = sizes.size_of(images)
+        features = self._with_context(features, style)
+        if self.refinement is not None:
+            strides = self.refinement.output_strides
+            earlier = [end_points[self.backbone.decoder_tap(stride)] for stride in strides]
+            features = decoder.refine(features, earlier, self.refinement, style, size)
+            if self.refinement.output_is_logits:
+                return {self.heads[0]: features}
+        kernel_size, rates = self.logits_kernel_size, self.logits_rates
+        return {
+            head: heads_lib.logits(features, head, style, kernel_size=kernel_size, rates=rates)
+            for head in self.heads
+        }
+
+    def _with_context(self, features: tf.Tensor, style: layers.LayerStyle) -> tf.Tensor:
+        if self.context is not None:
+            return aspp.pyramid(features, self.context, style, self.output_stride)
+        if self.cell is not None:
+            return dense_prediction_cell.apply_cell(features, self.cell, style)
+        return features
+
+    def _logits_stride(self) -> int:
+        """Image size over that of the last features."""
+        if self.refinement is None:
+            return self.output_stride
+        return self.refinement.output_strides[-1]
+
+
+def _context(config: segmentation_pb2.Segmentation, where: str) -> Dict[str, Any]:
+    """What the config puts on the backbone's features, as arguments of the network."""
+    if config.HasField('dense_prediction_cell'):
+        cell = dense_prediction_cell.Cell.from_config(
+            config.dense_prediction_cell, f'{where}.dense_prediction_cell'
+        )
+        return {'context': None, 'cell': cell, 'batch_norm_decay': cell.batch_norm_decay}
+    decay = sizes.exact(config.aspp.batch_norm_decay)
+    if config.aspp.batch_norm:
+        return {'context': aspp.Aspp.from_config(config.aspp), 'batch_norm_decay': decay}
+    rates = tuple(config.aspp.atrous_rates)
+    return {'context': None, 'logits_rates': rates, 'batch_norm_decay': decay}
+
+
+def _options(config: segmentation_pb2.Segmentation) -> registry.Options:
+    """What the config changes of the backbone."""
+    backbone = config.backbone
+
+    def given(field: str) -> Optional[float]:
+        return getattr(backbone, field) if backbone.HasField(field) else None
+
+    return registry.Options(
+        depth_multiplier=sizes.exact(backbone.depth_multiplier),
+        min_depth=given('min_depth'),
+        output_stride=backbone.output_stride or backbones.DEFAULT_OUTPUT_STRIDE,
+        multi_grid=tuple(backbone.multi_grid),
+        weight_decay=given('weight_decay'),
+        batch_norm_decay=given('batch_norm_decay'),
+        batch_norm_epsilon=given('batch_norm_epsilon'),
+        channel_divisor=given('channel_divisor'),
+    )

@@ -1,0 +1,331 @@
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import saver_pb2
+
+from estimator_lib import errors
+from estimator_lib.checkpoints import checkpoint_files
+
+tf1 = tf.compat.v1
+
+
+@pytest.fixture(scope='module')
+def save():
+    """A function that saves a variable `a` as a checkpoint."""
+    graph = tf.Graph()
+    with graph.as_default():
+        tf1.get_variable('a', [3], initializer=tf1.ones_initializer())
+        step = tf1.train.create_global_step()
+        savers = {
+            version: tf1.train.Saver(write_version=version, save_relative_paths=True)
+            for version in (saver_pb2.SaverDef.V1, saver_pb2.SaverDef.V2)
+        }
+        start = tf1.global_variables_initializer()
+    with tf1.Session(graph=graph) as session:
+        session.run(start)
+
+        def save_in(folder, name, global_step=None, version=saver_pb2.SaverDef.V2, value=7):
+            step.load(value, session)
+            return savers[version].save(
+                session, str(folder / name), global_step=global_step, write_meta_graph=True
+            )
+
+        yield save_in
+
+
+@pytest.fixture
+def folder(tmp_path, save):
+    for step in (5, 10, 100):
+        save(tmp_path, 'model.ckpt', step)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    'given',
+    [
+        '',
+        'model.ckpt-100',
+        'model.ckpt-100.index',
+        'model.ckpt-100.meta',
+        'model.ckpt-100.data-00000-of-00001',
+    ],
+)
+def test_every_way_to_name_a_checkpoint(folder, given):
+    path = str(folder / given) if given else str(folder)
+    assert checkpoint_files.resolve_checkpoint(path) == str(folder / 'model.ckpt-100')
+
+
+def test_a_folder_without_a_list_gives_the_checkpoint_of_the_last_step(folder):
+    (folder / 'checkpoint').unlink()
+    assert checkpoint_files.resolve_checkpoint(str(folder)) == str(folder / 'model.ckpt-100')
+
+
+def test_a_list_from_another_machine_is_read_by_its_file_names(folder):
+    (folder / 'checkpoint').write_text('model_checkpoint_path: "/elsewhere/model.ckpt-10"\n')
+    assert checkpoint_files.resolve_checkpoint(str(folder)) == str(folder / 'model.ckpt-10')
+
+
+def test_the_older_format(tmp_path, save):
+    prefix = save(tmp_path, 'old.ckpt', version=saver_pb2.SaverDef.V1)
+    assert os.path.isfile(prefix)
+    assert checkpoint_files.resolve_checkpoint(prefix) == prefix
+    assert checkpoint_files.checkpoint_shapes(prefix)['a'] == [3]
+
+
+def test_a_missing_checkpoint_names_the_nearest(folder):
+    with pytest.raises(errors.CheckpointError) as caught:
+        checkpoint_files.resolve_checkpoint(str(folder / 'model.ckpt-1000'), 'some.field')
+    message = str(caught.value)
+    assert message.startswith("some.field: there is no checkpoint '")
+    assert "did you mean 'model.ckpt-10" in message
+    assert 'model.ckpt-5' in message
+
+
+@pytest.mark.parametrize(
+    ('given', 'expected'),
+    [('', 'holds no checkpoint'), ('x.ckpt', 'holds none'), ('no/x.ckpt', 'does not exist')],
+)
+def test_nothing_there(tmp_path, given, expected):
+    with pytest.raises(errors.CheckpointError, match=expected):
+        checkpoint_files.resolve_checkpoint(str(tmp_path / given))
+
+
+def test_an_empty_path_is_refused():
+    with pytest.raises(errors.CheckpointError, match="no checkpoint ''"):
+        checkpoint_files.resolve_checkpoint('')
+
+
+def test_a_listed_checkpoint_that_was_deleted(folder):
+    for path in folder.glob('model.ckpt-100*'):
+        path.unlink()
+    with pytest.raises(errors.CheckpointError, match=r'lists .*model.ckpt-100, which is not there'):
+        checkpoint_files.latest_step(str(folder))
+
+
+def test_a_copy_without_its_data_is_named(folder):
+    (folder / 'model.ckpt-10.data-00000-of-00001').unlink()
+    with pytest.raises(errors.CheckpointError, match='without its .data'):
+        checkpoint_files.resolve_checkpoint(str(folder / 'model.ckpt-10'))
+
+
+def test_a_copy_without_one_of_its_parts_is_named(folder):
+    whole = folder / 'model.ckpt-10.data-00000-of-00001'
+    whole.rename(folder / 'model.ckpt-10.data-00001-of-00002')
+    with pytest.raises(errors.CheckpointError, match='lacks the file .*data-00000-of-00002'):
+        checkpoint_files.resolve_checkpoint(str(folder / 'model.ckpt-10'))
+
+
+def test_a_file_that_is_no_checkpoint(tmp_path):
+    path = tmp_path / 'frozen_inference_graph.pb'
+    path.write_bytes(b'no checkpoint at all')
+    prefix = checkpoint_files.resolve_checkpoint(str(path))
+    with pytest.raises(errors.CheckpointError, match='cannot be read as a checkpoint'):
+        checkpoint_files.checkpoint_shapes(prefix)
+
+
+def test_steps(folder, tmp_path, save):
+    assert checkpoint_files.latest_step(str(folder)) == 100
+    assert checkpoint_files.latest_step(str(folder / 'none')) == 0
+    assert checkpoint_files.step_of('/x/model.ckpt-12') == 12
+    assert checkpoint_files.step_of(save(tmp_path, 'model', value=31)) == 31
+
+
+def test_the_step_of_a_checkpoint_without_one(tmp_path):
+    with tf.Graph().as_default(), tf1.Session() as session:
+        tf1.get_variable('a', [])
+        session.run(tf1.global_variables_initializer())
+        prefix = tf1.train.Saver().save(session, str(tmp_path / 'published'))
+    assert checkpoint_files.step_of(prefix) == 0
+
+
+def test_leftovers_of_a_killed_save_are_removed_and_nothing_else(folder):
+    stay = {path.name for path in folder.iterdir()}
+    stay |= {'model.ckpt-7_temporary', 'my_temp', 'other.ckpt-3_temp', 'checkpoint.tmp'}
+    for name in ('model.ckpt-7_temporary', 'my_temp', 'other.ckpt-3_temp'):
+        (folder / name).mkdir()
+    (folder / 'checkpoint.tmp').write_text('mine')
+    (folder / 'model.ckpt-101_temp').mkdir()
+    (folder / 'model.ckpt-101_temp' / 'part-00000-of-00001.data-00000-of-00001').write_text('x')
+    (folder / 'model.ckpt-101.data-00000-of-00001.tempstate123').write_text('x')
+    (folder / ('checkpoint.tmp' + '0' * 32)).write_text('x')
+    removed = checkpoint_files.clean_temporary(str(folder))
+    assert len(removed) == 3
+    assert {path.name for path in folder.iterdir()} == stay
+    assert checkpoint_files.clean_temporary(str(folder)) == []
+
+
+def test_cleaning_a_folder_that_is_not_there(tmp_path):
+    assert checkpoint_files.clean_temporary(str(tmp_path / 'none')) == []
+
+
+_SAVE_FOR_EVER = """
+import sys
+import tensorflow as tf
+tf1 = tf.compat.v1
+with tf.Graph().as_default(), tf1.Session() as session:
+    for index in range(4):
+        tf1.get_variable(f'v{index}', [4000000], initializer=tf1.zeros_initializer())
+    session.run(tf1.global_variables_initializer())
+    saver = tf1.train.Saver(sharded=True, save_relative_paths=True)
+    step = 0
+    while True:
+        step += 1
+        saver.save(session, sys.argv[1] + '/model.ckpt', global_step=step, write_meta_graph=False)
+        print(step, flush=True)
+"""
+
+
+def test_a_really_killed_save_is_cleaned_up(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, '-c', _SAVE_FOR_EVER, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    process.stdout.readline()
+    while not list(tmp_path.glob('*_temp')):
+        if process.poll() is not None:
+            pytest.fail('the saving process ended by itself')
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    prefix = checkpoint_files.latest_checkpoint(str(tmp_path))
+    checkpoint_files.clean_temporary(str(tmp_path))
+    left = {path.name.split('.data')[0].split('.index')[0] for path in tmp_path.iterdir()}
+    assert not any('temp' in name for name in left)
+    assert os.path.basename(prefix) in left
+    assert 'v0' in checkpoint_files.checkpoint_shapes(prefix)
+
+
+def test_a_writable_folder_is_made_and_left_empty(tmp_path):
+    checkpoint_files.ensure_writable(str(tmp_path / 'new' / 'deep'))
+    assert list((tmp_path / 'new' / 'deep').iterdir()) == []
+
+
+def test_an_unwritable_folder_is_refused(tmp_path):
+    (tmp_path / 'file').write_text('')
+    with pytest.raises(errors.UserError, match=r'model_dir .*file/run cannot be written to'):
+        checkpoint_files.ensure_writable(str(tmp_path / 'file' / 'run'))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason='root may write everywhere')
+def test_a_folder_without_permission_is_refused(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(errors.UserError, match='cannot be written to'):
+        checkpoint_files.ensure_writable(str(tmp_path))
+
+
+@pytest.mark.parametrize('given', ['run', 'run/', 'run/model.ckpt-3', './run/model.ckpt-3'])
+def test_starting_from_the_own_folder_is_refused(tmp_path, monkeypatch, given):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(errors.CheckpointError, match='is in model_dir itself'):
+        checkpoint_files.refuse_own_checkpoint(str(tmp_path / 'run'), given)
+
+
+@pytest.mark.parametrize('given', ['', 'other/model.ckpt-3', 'run/export/model.ckpt', 'run2/m'])
+def test_starting_from_elsewhere_is_not(tmp_path, monkeypatch, given):
+    monkeypatch.chdir(tmp_path)
+    checkpoint_files.refuse_own_checkpoint('run', given)
+
+
+def test_writing_atomically_replaces_and_leaves_nothing_else(tmp_path):
+    path = tmp_path / 'state.json'
+    for text in ('first', 'second'):
+        checkpoint_files.write_atomically(str(path), text)
+        assert path.read_text() == text
+    assert [one.name for one in tmp_path.iterdir()] == ['state.json']
+
+
+def test_a_failed_write_keeps_the_old_text(tmp_path, monkeypatch):
+    path = tmp_path / 'state.json'
+    path.write_text('old')
+
+    def killed(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tf.io.gfile, 'rename', killed)
+    with pytest.raises(KeyboardInterrupt):
+        checkpoint_files.write_atomically(str(path), 'new')
+    assert path.read_text() == 'old'
+
+
+def full_disk(text='model.ckpt-9.data; No space left on device [[{{node save/SaveV2}}]]'):
+    return tf.errors.ResourceExhaustedError(None, None, text)
+
+
+def test_a_checkpoint_that_cannot_be_written_names_folder_reason_and_last_good_one(save, tmp_path):
+    last = save(tmp_path, 'model.ckpt', 7)
+    with (
+        pytest.raises(errors.CheckpointError) as caught,
+        checkpoint_files.explained_write(str(tmp_path)),
+    ):
+        raise full_disk()
+    assert f'model_dir {tmp_path}: No space left on device;' in str(caught.value)
+    assert f'the last good one is {last}' in str(caught.value)
+    assert 'node' not in str(caught.value)
+
+
+def test_without_an_earlier_checkpoint_there_is_none_to_name(tmp_path):
+    folder = str(tmp_path)
+    with (
+        pytest.raises(errors.CheckpointError, match='no earlier'),
+        checkpoint_files.explained_write(folder),
+    ):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+
+def test_a_server_that_is_lost_while_saving_is_not_a_full_disk(tmp_path):
+    for lost in (tf.errors.UnavailableError, tf.errors.FailedPreconditionError):
+        with pytest.raises(lost), checkpoint_files.explained_write(str(tmp_path)):
+            raise lost(None, None, 'failed to connect to all addresses')
+
+
+def test_any_other_error_stays_what_it_is_when_the_disk_is_not_full(tmp_path):
+    with (
+        pytest.raises(tf.errors.DataLossError),
+        checkpoint_files.explained_full_disk(str(tmp_path)),
+    ):
+        raise tf.errors.DataLossError(None, None, 'corrupted record at 12')
+    with (
+        pytest.raises(errors.UserError, match='No space left'),
+        checkpoint_files.explained_full_disk(str(tmp_path)),
+    ):
+        raise full_disk()
+
+
+def test_the_graph_of_a_save_that_found_no_space_is_removed(tmp_path):
+    leftover = tmp_path / f'model.ckpt-7.meta.tmp{"a" * 32}'
+    leftover.write_text('')
+    assert checkpoint_files.clean_temporary(str(tmp_path)) == [leftover.name]
+
+
+def unlisted(save, folder, later):
+    """A folder with checkpoint 1 listed and 2 not, whose index is older or newer than the list."""
+    save(folder, 'model.ckpt', 1)
+    listed = (folder / 'checkpoint').read_text()
+    save(folder, 'model.ckpt', 2)
+    (folder / 'checkpoint').write_text(listed)
+    time = (folder / 'checkpoint').stat().st_mtime + (5 if later else -5)
+    os.utime(folder / 'model.ckpt-2.index', (time, time))
+    checkpoint_files.clean_temporary(str(folder))
+    return tf.train.get_checkpoint_state(str(folder))
+
+
+def test_a_whole_checkpoint_whose_save_was_killed_before_it_was_listed_is_listed(save, tmp_path):
+    state = unlisted(save, tmp_path, later=True)
+    assert state.model_checkpoint_path == str(tmp_path / 'model.ckpt-2')
+    assert list(state.all_model_checkpoint_paths)[-2:] == [
+        str(tmp_path / 'model.ckpt-1'),
+        str(tmp_path / 'model.ckpt-2'),
+    ]
+    assert str(tmp_path) not in (tmp_path / 'checkpoint').read_text()  # it may be moved
+
+
+def test_who_changes_the_list_by_hand_goes_back(save, tmp_path):
+    state = unlisted(save, tmp_path, later=False)
+    assert state.model_checkpoint_path == str(tmp_path / 'model.ckpt-1')

@@ -1,0 +1,494 @@
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.checkpoints import checkpoint_files, restoring
+from protos import train_pb2
+
+tf1 = tf.compat.v1
+
+
+def variable(name, shape, value=0.0, **kwargs):
+    return tf1.get_variable(name, shape, initializer=tf1.constant_initializer(value), **kwargs)
+
+
+def save(path, values):
+    """Writes arrays as a checkpoint, by name."""
+    with tf.Graph().as_default(), tf1.Session() as session:
+        variables = {
+            name: tf1.Variable(value, name=f'v{index}')
+            for index, (name, value) in enumerate(values.items())
+        }
+        session.run(tf1.global_variables_initializer())
+        return tf1.train.Saver(variables).save(session, str(path))
+
+
+def array(*shape, start=1.0):
+    return np.arange(start, start + np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
+
+
+def train_config(checkpoint, **fields):
+    return train_pb2.TrainConfig(fine_tune_checkpoint=str(checkpoint), **fields)
+
+
+def run_config():
+    return tf.estimator.RunConfig(log_step_count_steps=None, save_summary_steps=None)
+
+
+@pytest.fixture(scope='module')
+def published(tmp_path_factory):
+    """A checkpoint of a classifier with 11 classes and an extractor `Net`."""
+    return save(
+        tmp_path_factory.mktemp('published') / 'net.ckpt',
+        {
+            'Net/conv/weights': array(2, 2),
+            'Net/conv/weights/RMSProp': array(2, 2, start=90),
+            'Net/Logits/weights': array(2, 11),
+            'Net/Aux/weights': array(3),
+            'global_step': np.int64(900),
+        },
+    )
+
+
+@pytest.fixture
+def graph():
+    with tf.Graph().as_default() as graph:
+        yield graph
+
+
+def plain(variables):
+    return {one.op.name: one for one in variables}
+
+
+def model():
+    return [variable('Net/conv/weights', [2, 2]), variable('Net/Logits/weights', [2, 5])]
+
+
+def started(start, target=''):
+    """A session that is initialised as `Scaffold(**start)` has it done."""
+    session = tf1.Session(target)
+    init_op = tf1.global_variables_initializer()
+    session.graph.finalize()
+    session.run(init_op, start.get('init_feed_dict'))
+    start['init_fn'](None, session)
+    return session
+
+
+def test_what_fits_is_loaded_and_the_rest_is_reported(graph, published, caplog):
+    weights, logits = model()
+    with caplog.at_level(logging.INFO, 'estimator_lib'):
+        start = restoring.fine_tune_start(
+            train_config(published), plain([weights, logits]), ['Logits']
+        )
+    assert 'of another shape (1 variables, 10 parameters)' in caplog.text
+    assert 'unused in the checkpoint (1 variables, 3 parameters)' in caplog.text
+    with started(start) as session:
+        np.testing.assert_array_equal(session.run(weights), array(2, 2))
+        np.testing.assert_array_equal(session.run(logits), np.zeros([2, 5]))
+
+
+def test_a_restore_adds_no_operation(graph, published):
+    variables = plain(model())
+    before = len(graph.get_operations())
+    restoring.fine_tune_start(train_config(published), variables)
+    assert len(graph.get_operations()) == before
+
+
+def test_names_are_translated_by_the_restore_map(graph, published):
+    weights = variable('Extractor/Net/conv/weights', [2, 2])
+    start = restoring.fine_tune_start(train_config(published), {'Net/conv/weights': weights})
+    with started(start) as session:
+        np.testing.assert_array_equal(session.run(weights), array(2, 2))
+
+
+def test_moving_averages_start_from_the_restored_values(graph, published):
+    weights, logits = model()
+    average = tf.train.ExponentialMovingAverage(0.9)
+    average.apply([weights, logits])
+    start = restoring.fine_tune_start(train_config(published), plain([weights, logits]))
+    with started(start) as session:
+        np.testing.assert_array_equal(session.run(average.average(weights)), array(2, 2))
+        np.testing.assert_array_equal(session.run(average.average(logits)), np.zeros([2, 5]))
+
+
+def test_a_session_that_is_made_anew_is_set_again(graph, published):
+    variables = plain(model())
+    start = restoring.fine_tune_start(train_config(published), variables)
+    for _ in range(2):
+        # The second time the values that were fed to the init op are no longer held.
+        with tf1.Session() as session:
+            session.run(tf1.global_variables_initializer(), start['init_feed_dict'])
+            start['init_fn'](None, session)
+            conv = session.run(variables['Net/conv/weights'])
+            np.testing.assert_array_equal(conv, array(2, 2))
+        assert not start['init_feed_dict']
+
+
+def test_scopes():
+    with tf.Graph().as_default():
+        inside, outside = variable('Net/conv/w', [1]), variable('Netto/w', [1])
+        assert restoring.strip_scope([inside, outside], 'Net') == {'conv/w': inside}
+        assert restoring.add_scope([inside], 'Extractor/X') == {'Extractor/X/Net/conv/w': inside}
+
+
+@pytest.mark.parametrize(
+    ('fields', 'loaded', 'excluded'),
+    [
+        ({}, ['Net/conv/weights', 'Net/Logits/weights'], []),
+        (
+            {'checkpoint_exclude_scopes': ['Net/Log']},
+            ['Net/conv/weights'],
+            ['Net/Logits/weights'],
+        ),
+        ({'initialize_last_layer': False}, ['Net/conv/weights'], ['Net/Logits/weights']),
+    ],
+)
+def test_exclusions(graph, published, fields, loaded, excluded):
+    variables = [variable('Net/conv/weights', [2, 2]), variable('Net/Logits/weights', [2, 11])]
+    report = restoring.fine_tune_report(
+        train_config(published, **fields), plain(variables), ['Logits']
+    )
+    assert [entry.name for entry in report.loaded] == loaded
+    assert [entry.name for entry in report.excluded] == excluded
+
+
+def test_an_exclusion_that_excludes_nothing_is_warned_of(graph, published, caplog):
+    config = train_config(published, checkpoint_exclude_scopes=['Net/Logit/'])
+    with caplog.at_level(logging.WARNING, 'estimator_lib'):
+        restoring.fine_tune_report(config, plain(model()))
+    assert "'Net/Logit/'; did you mean 'Net/Logits'?" in caplog.text
+
+
+def test_strict_restores_refuse_what_is_missing(graph, published):
+    config = train_config(published, ignore_missing_variables=False)
+    variables = plain([*model(), variable('Net/new/weights', [1])])
+    with pytest.raises(errors.CheckpointError, match='ignore_missing_variables') as caught:
+        restoring.fine_tune_report(config, variables, ['Logits'])
+    assert str(caught.value).startswith('train_config.fine_tune_checkpoint: 1 variables')
+    assert 'Net/new/weights' in str(caught.value)
+
+
+def test_strict_restores_let_the_last_layer_differ_in_shape(graph, published):
+    config = train_config(published, ignore_missing_variables=False)
+    report = restoring.fine_tune_report(config, plain(model()), ['Logits'])
+    assert len(report.mismatched) == 1
+    with pytest.raises(errors.CheckpointError, match='of another shape'):
+        restoring.fine_tune_report(config, plain(model_again()), [])
+
+
+def model_again():
+    with tf1.variable_scope('', reuse=True):
+        return model()
+
+
+def test_nothing_matched_shows_both_sides_and_the_prefix(graph, published):
+    wanted = {
+        'FeatureExtractor/Net/conv/weights': variable('a', [2, 2]),
+        'FeatureExtractor/Net/Logits/weights': variable('b', [2, 5]),
+    }
+    with pytest.raises(errors.CheckpointError) as caught:
+        restoring.fine_tune_report(train_config(published), wanted)
+    message = str(caught.value)
+    assert 'looked for: FeatureExtractor/Net/conv/weights' in message
+    assert 'it holds:   Net/Aux/weights, Net/Logits/weights, Net/conv/weights' in message
+    assert "2 of the 2 names are there with '' in place of 'FeatureExtractor/'" in message
+    assert 'fine_tune_checkpoint_type' in message
+
+
+def test_everything_excluded_is_an_error_of_its_own(graph, published):
+    config = train_config(published, checkpoint_exclude_scopes=['Net'])
+    with pytest.raises(errors.CheckpointError, match='all 2 variables are excluded'):
+        restoring.fine_tune_report(config, plain(model()))
+
+
+def test_an_object_based_checkpoint_is_called_so(graph, tmp_path):
+    prefix = save(
+        tmp_path / 'ckpt-0', {'model/_base/0/kernel/.ATTRIBUTES/VARIABLE_VALUE': array(2)}
+    )
+    with pytest.raises(errors.CheckpointError, match='object-based checkpoint of TensorFlow 2'):
+        restoring.fine_tune_report(train_config(prefix), plain(model()))
+
+
+def test_a_missing_checkpoint_names_the_field(graph, tmp_path):
+    with pytest.raises(errors.CheckpointError, match=r'^train_config.fine_tune_checkpoint: there'):
+        restoring.fine_tune_report(train_config(tmp_path / 'model.ckpt'), {})
+
+
+def test_no_checkpoint_named_is_no_restore(graph):
+    assert restoring.fine_tune_start(train_pb2.TrainConfig(), {}) == {}
+
+
+def test_a_run_that_resumes_does_not_look_at_the_checkpoint(graph, tmp_path, caplog):
+    save(tmp_path / 'model.ckpt-3', {'a': array(2)})
+    with caplog.at_level(logging.INFO, 'estimator_lib'):
+        start = restoring.fine_tune_start(
+            train_config('/deleted/since'), {}, model_dir=str(tmp_path)
+        )
+    assert start == {}
+    assert f'resuming from {tmp_path}/model.ckpt-3' in caplog.text
+
+
+@pytest.mark.parametrize(
+    ('config', 'expected'),
+    [
+        (train_pb2.TrainConfig(), ''),
+        (train_pb2.TrainConfig(from_detection_checkpoint=True), 'detection'),
+        (train_pb2.TrainConfig(fine_tune_checkpoint_type='classification'), 'classification'),
+        (
+            train_pb2.TrainConfig(
+                fine_tune_checkpoint_type='classification', from_detection_checkpoint=True
+            ),
+            'classification',
+        ),
+    ],
+)
+def test_checkpoint_type(config, expected):
+    assert restoring.checkpoint_type(config) == expected
+
+
+def linear_model_fn(checkpoint, model_dir):
+    def model_fn(features, labels, mode, params):
+        weights = variable('Net/conv/weights', [2, 2])
+        loss = tf.reduce_sum(features * weights) * 0.0
+        start = restoring.fine_tune_start(
+            train_config(checkpoint), {'Net/conv/weights': weights}, model_dir=model_dir
+        )
+        optimizer = tf1.train.MomentumOptimizer(0.1, 0.9)
+        train_op = optimizer.minimize(loss, tf1.train.get_global_step())
+        return tf.estimator.EstimatorSpec(
+            mode,
+            loss=loss,
+            train_op=train_op,
+            scaffold=tf1.train.Scaffold(saver=restoring.create_saver(5, 10000.0), **start),
+        )
+
+    return model_fn
+
+
+def train_input_fn():
+    return tf.data.Dataset.from_tensors((tf.ones([2, 2]), tf.zeros([]))).repeat()
+
+
+def test_under_an_estimator_and_then_resumed(published, tmp_path):
+    model_dir = str(tmp_path)
+    estimator = tf.estimator.Estimator(
+        linear_model_fn(published, model_dir), model_dir, run_config(), params={}
+    )
+    estimator.train(train_input_fn, steps=2)
+    np.testing.assert_array_equal(estimator.get_variable_value('Net/conv/weights'), array(2, 2))
+    resumed = tf.estimator.Estimator(
+        linear_model_fn('/deleted/since', model_dir), model_dir, run_config(), params={}
+    )
+    resumed.train(train_input_fn, steps=1)
+    assert checkpoint_files.latest_step(model_dir) == 3
+    np.testing.assert_array_equal(resumed.get_variable_value('Net/conv/weights'), array(2, 2))
+
+
+def test_under_a_mirrored_strategy(published, tmp_path, caplog):
+    model_dir = str(tmp_path)
+    with tf.Graph().as_default():
+        strategy = tf.distribute.MirroredStrategy(['/cpu:0', '/cpu:1'])
+    config = tf.estimator.RunConfig(
+        model_dir,
+        train_distribute=strategy,
+        session_config=tf1.ConfigProto(device_count={'CPU': 2}, allow_soft_placement=True),
+        log_step_count_steps=None,
+        save_summary_steps=None,
+    )
+    estimator = tf.estimator.Estimator(
+        linear_model_fn(published, model_dir), config=config, params={}
+    )
+    with caplog.at_level(logging.INFO, 'estimator_lib'):
+        estimator.train(train_input_fn, steps=1)
+    np.testing.assert_array_equal(estimator.get_variable_value('Net/conv/weights'), array(2, 2))
+    assert caplog.text.count('Restore from') == 1
+
+
+def test_in_a_remote_session(published):
+    server = tf1.train.Server.create_local_server()
+    with tf.Graph().as_default():
+        weights = variable('Net/conv/weights', [2, 2])
+        start = restoring.fine_tune_start(train_config(published), {'Net/conv/weights': weights})
+        with started(start, server.target) as session:
+            np.testing.assert_array_equal(session.run(weights), array(2, 2))
+
+
+@pytest.fixture
+def model_dir(tmp_path):
+    save(
+        tmp_path / 'model.ckpt-20',
+        {
+            'conv/weights': array(2, 2),
+            'conv/weights/Momentum': array(2, 2),
+            'logits/biases': array(3),
+            'global_step': np.int64(20),
+        },
+    )
+    return str(tmp_path)
+
+
+def graph_of(logits=3, slot='Momentum', conv='conv'):
+    shapes = {f'{conv}/weights': [2, 2], 'logits/biases': [logits]}
+    if slot:
+        shapes[f'{conv}/weights/{slot}'] = [2, 2]
+    variables = [variable(name, shape) for name, shape in shapes.items()]
+    return [*variables, tf1.train.get_or_create_global_step()]
+
+
+def test_the_same_model_resumes(graph, model_dir):
+    restoring.check_model_dir(model_dir, graph_of())
+
+
+def test_a_new_folder_is_fine(graph, tmp_path):
+    variables = graph_of()
+    restoring.check_model_dir(str(tmp_path / 'none'), variables)
+    restoring.check_model_dir(str(tmp_path), variables)
+
+
+@pytest.mark.parametrize(
+    ('changes', 'expected'),
+    [
+        ({'logits': 4}, ['of another shape', 'model [4]  checkpoint [3]']),
+        ({'conv': 'conv1'}, ['only in this model', 'conv1/weights', 'only in the checkpoint']),
+    ],
+)
+def test_another_model_is_refused_with_a_table(graph, model_dir, changes, expected):
+    with pytest.raises(errors.CheckpointError, match='belongs to another model') as caught:
+        restoring.check_model_dir(model_dir, graph_of(**changes), hint='It was made by X.')
+    for part in [*expected, 'model.ckpt-20', 'It was made by X.']:
+        assert part in str(caught.value)
+    assert 'Momentum' not in str(caught.value)
+
+
+def test_another_optimizer_is_refused_as_such(graph, model_dir):
+    with pytest.raises(errors.CheckpointError, match='another optimizer') as caught:
+        restoring.check_model_dir(model_dir, graph_of(slot='RMSProp'))
+    assert 'conv/weights/RMSProp' in str(caught.value)
+    assert 'fine_tune_checkpoint' in str(caught.value)
+
+
+def test_slots_that_are_no_longer_needed_do_not_matter(graph, model_dir, caplog):
+    with caplog.at_level(logging.INFO, 'estimator_lib'):
+        restoring.check_model_dir(model_dir, graph_of(slot=None))
+    assert '1 variables that this run does not keep' in caplog.text
+
+
+def test_the_model_alone_is_compared_when_the_rest_is_not_built(graph, model_dir):
+    model_alone = graph_of(slot=None)[:2]
+    restoring.check_model_dir(model_dir, model_alone, complete=False)
+    with pytest.raises(errors.CheckpointError, match='belongs to another model'):
+        restoring.check_model_dir(model_dir, model_alone[:1], complete=False)
+
+
+def test_require_fit(graph, model_dir):
+    variables = plain(graph_of(slot=None)[:2])
+    prefix = checkpoint_files.resolve_checkpoint(model_dir)
+    restoring.require_fit(prefix, variables)
+    with pytest.raises(errors.CheckpointError, match='is not a checkpoint of this model') as caught:
+        restoring.require_fit(prefix, {**variables, 'new': variable('new', [1])})
+    assert 'missing in the checkpoint (1 variables' in str(caught.value)
+
+
+@pytest.mark.parametrize(('keep_max', 'left'), [(2, [4, 5]), (0, [1, 2, 3, 4, 5])])
+def test_the_saver_keeps_as_many_as_it_should(graph, tmp_path, keep_max, left):
+    tf1.train.create_global_step()
+    saver = restoring.create_saver(keep_max, 10000.0)
+    saver.build()
+    with tf1.Session() as session:
+        session.run(tf1.global_variables_initializer())
+        for step in range(1, 6):
+            saver.save(session, str(tmp_path / 'model.ckpt'), global_step=step)
+    assert [
+        step for step in range(1, 6) if (tmp_path / f'model.ckpt-{step}.index').exists()
+    ] == left
+    # Relative, so that the folder can be moved.
+    moved = tmp_path.rename(tmp_path.with_name(f'moved-{keep_max}'))
+    assert checkpoint_files.latest_checkpoint(str(moved)) == str(moved / 'model.ckpt-5')
+
+
+def save_run(folder, readers):
+    with tf.Graph().as_default(), tf1.Session() as session:
+        graph_of_readers(readers, value=7)
+        saver = restoring.create_saver(5, 10000.0)
+        saver.build()
+        session.run(tf1.global_variables_initializer())
+        return saver.save(session, str(folder / 'model.ckpt'), global_step=3)
+
+
+def graph_of_readers(readers, value=0):
+    variables = [
+        variable(f'input_reader/{name}/position', [rows, 3], value) for name, rows in readers
+    ]
+    return [variable('a', [2], value), *variables]
+
+
+@pytest.mark.parametrize(
+    ('now', 'expected'),
+    [
+        ([('chief', 2), ('worker_0', 2)], [7, 7, 7]),
+        ([('chief', 2)], [7, 7]),
+        ([('chief', 2), ('worker_0', 2), ('worker_1', 2)], [7, 7, 7, 0]),
+        ([('chief', 4), ('worker_0', 2)], [7, 0, 7]),
+    ],
+)
+def test_other_readers_start_anew(graph, tmp_path, now, expected):
+    prefix = save_run(tmp_path, [('chief', 2), ('worker_0', 2)])
+    variables = graph_of_readers(now)
+    saver = restoring.create_saver(5, 10000.0)
+    saver.build()
+    restoring.check_model_dir(str(tmp_path), variables)
+    graph.finalize()
+    with tf1.Session() as session:
+        saver.restore(session, prefix)
+        assert [value.max() for value in session.run(variables)] == expected
+
+
+def test_what_a_saver_needs_and_lacks_is_still_an_error(graph, tmp_path):
+    prefix = save_run(tmp_path, [('chief', 2)])
+    graph_of_readers([('chief', 4)])
+    variable('b', [1])
+    saver = restoring.create_saver(5, 10000.0)
+    saver.build()
+    with tf1.Session() as session, pytest.raises(tf.errors.OpError):
+        saver.restore(session, prefix)
+
+
+@pytest.mark.parametrize('step', [None, 30])
+def test_inference_reads_the_model_and_the_step_where_there_is_one(graph, tmp_path, step):
+    values = {'conv/weights': array(2, 2), 'unused': array(3)}
+    if step:
+        values['global_step'] = np.int64(step)
+    prefix = save(tmp_path / 'model.ckpt', values)
+    collections = [tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.MODEL_VARIABLES]
+    weights = variable('conv/weights', [2, 2], collections=collections)
+    global_step = tf1.train.create_global_step()
+    saver = restoring.create_inference_saver()
+    saver.build()
+    graph.finalize()
+    with tf1.Session() as session:
+        saver.restore(session, prefix)
+        np.testing.assert_array_equal(session.run(weights), array(2, 2))
+        assert session.run(global_step) == (step or 0)
+
+
+def test_inference_on_moving_averages(graph, tmp_path):
+    average = 'conv/weights/ExponentialMovingAverage'
+    prefix = save(tmp_path / 'm', {'conv/weights': array(2), average: array(2, start=8)})
+    collections = [tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.MODEL_VARIABLES]
+    weights = variable('conv/weights', [2], collections=collections)
+    with tf1.Session() as session:
+        restoring.create_inference_saver(use_moving_averages=True).restore(session, prefix)
+        np.testing.assert_array_equal(session.run(weights), [8, 9])
+
+
+def test_inference_refuses_another_model(graph, tmp_path):
+    prefix = save(tmp_path / 'm', {'conv/weights': array(2)})
+    collections = [tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.MODEL_VARIABLES]
+    variable('conv/weights', [3], collections=collections)
+    with tf1.Session() as session, pytest.raises(errors.CheckpointError, match='not a checkpoint'):
+        restoring.create_inference_saver().restore(session, prefix)

@@ -1,0 +1,128 @@
+"""Evaluating the checkpoints of another process, which also deletes them."""
+
+import pytest
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.cluster import evaluator_task, job_state, supervision
+from estimator_lib.cluster.job import Job
+from estimator_lib.distribution.tf_config import Cluster
+from protos import eval_pb2, train_pb2
+
+tf1 = tf.compat.v1
+
+
+def save(folder, step, keep=0):
+    """Writes a checkpoint, as a chief that keeps so many."""
+    with tf.Graph().as_default(), tf1.Session() as session:
+        variable = tf1.get_variable('a', initializer=float(step))
+        session.run(variable.initializer)
+        saver = tf1.train.Saver(max_to_keep=keep)
+        state = tf.train.get_checkpoint_state(str(folder))
+        if state is not None:
+            saver.recover_last_checkpoints(state.all_model_checkpoint_paths)
+        saver.save(session, str(folder / 'model.ckpt'), global_step=step)
+
+
+class Evaluator:
+    """Reads checkpoints; what happens while it does is the test's."""
+
+    def __init__(self, meanwhile=None):
+        self.seen = []
+        self.last_metrics = {'0': {'a': 1.0}}
+        self._meanwhile = meanwhile
+
+    def evaluate(self, checkpoint, is_final=False):
+        if self._meanwhile is not None:
+            self._meanwhile(len(self.seen))
+        value = tf.train.load_checkpoint(checkpoint).get_tensor('a')
+        self.seen.append((float(value), is_final))
+        return False
+
+
+@pytest.fixture
+def job(tmp_path, monkeypatch):
+    monkeypatch.setattr(evaluator_task, 'POLL_SECONDS', 0.01)
+    config = train_pb2.TrainConfig(num_steps=30)
+    cluster = Cluster({'chief': ('h:1',), 'ps': ('h:2',)}, 'evaluator', 0)
+    return Job(cluster, config, str(tmp_path), job_state.JobMarks(str(tmp_path), config))
+
+
+def run(job, reader, **schedule):
+    return evaluator_task.evaluate_until_finished(
+        job, supervision.Supervisor(job), reader, eval_pb2.EvaluationSchedule(**schedule)
+    )
+
+
+def test_evaluates_each_new_checkpoint_and_the_last_one_as_such(job, tmp_path):
+    steps = iter([20, 30])
+
+    def train(count):
+        step = next(steps, None)
+        if step is not None:
+            save(tmp_path, step)
+        if step == 30:
+            job.marks.write_finished('num_steps')
+
+    save(tmp_path, 10)
+    reader = Evaluator(train)
+    assert run(job, reader) == {'0': {'a': 1.0}}
+    assert reader.seen == [(10.0, False), (20.0, False), (30.0, True)]
+
+
+def test_the_checkpoint_of_step_0_is_not_worth_it(job, tmp_path):
+    save(tmp_path, 0)
+    save(tmp_path, 30)
+    job.marks.write_finished('num_steps')
+    reader = Evaluator()
+    run(job, reader)
+    assert reader.seen == [(30.0, True)]
+
+
+def test_a_checkpoint_that_is_deleted_meanwhile_can_still_be_read(job, tmp_path):
+    def train(count):
+        if count == 0:
+            save(tmp_path, 30, keep=1)
+            job.marks.write_finished('num_steps')
+
+    save(tmp_path, 10, keep=1)
+    reader = Evaluator(train)
+    run(job, reader)
+    assert not (tmp_path / 'model.ckpt-10.index').exists()
+    assert reader.seen == [(10.0, False), (30.0, True)]
+    assert not (tmp_path / 'cluster' / evaluator_task.HELD_FOLDER).exists()
+
+
+def test_without_second_names_a_deleted_checkpoint_is_left_out(job, tmp_path, monkeypatch, caplog):
+    def refuse(*args):
+        raise OSError('not on this file system')
+
+    def train(count):
+        if not job.marks.finished():
+            save(tmp_path, 30, keep=1)
+            job.marks.write_finished('num_steps')
+
+    monkeypatch.setattr(evaluator_task.os, 'link', refuse)
+    save(tmp_path, 10, keep=1)
+    reader = Evaluator(train)
+    run(job, reader)
+    assert reader.seen == [(30.0, True)]
+    assert 'model.ckpt-10 was deleted while it was evaluated' in caplog.text
+
+
+def test_the_last_evaluation_is_made_once(job, tmp_path):
+    save(tmp_path, 30)
+    job.marks.write_finished('num_steps')
+    run(job, Evaluator())
+    again = Evaluator()
+    assert run(job, again) == {}
+    assert again.seen == []
+
+
+def test_a_job_that_fails_ends_the_evaluator(job, tmp_path):
+    supervisor = supervision.Supervisor(job)
+    supervisor._find(2, 'the job has failed: chief:0: no records', 0.0)
+    with pytest.raises(errors.ClusterError, match='chief:0: no records'):
+        evaluator_task.evaluate_until_finished(
+            job, supervisor, Evaluator(), eval_pb2.EvaluationSchedule()
+        )

@@ -1,0 +1,139 @@
+"""Which published detection configs are accepted, and what the others are refused for."""
+
+import functools
+
+import pytest
+
+from estimator_lib import config as config_lib
+from estimator_lib import errors
+from estimator_lib.config import support
+from tests.conftest import shared_folder
+
+CONFIGS = shared_folder() / 'configs'
+
+# Every config of TensorFlow 1 with `model.ssd`: the fields that it is refused for.
+SSD_TF1 = {
+    'embedded_ssd_mobilenet_v1_coco': [],
+    'ssd_inception_v2_coco': [],
+    'ssd_inception_v3_pets': [],
+    'ssd_mobilenet_v1_0.75_depth_300x300_coco14_sync': [],
+    'ssd_mobilenet_v1_0.75_depth_quantized_300x300_coco14_sync': ['graph_rewriter'],
+    'ssd_mobilenet_v1_coco': [],
+    'ssd_mobilenet_v1_focal_loss_pets': [],
+    'ssd_mobilenet_v1_fpn_shared_box_predictor_640x640_coco14_sync': [],
+    'ssd_mobilenet_v1_pets': [],
+    'ssd_mobilenet_v1_ppn_shared_box_predictor_300x300_coco14_sync': [],
+    'ssd_mobilenet_v1_quantized_300x300_coco14_sync': ['graph_rewriter'],
+    'ssd_mobilenet_v2_coco': [],
+    'ssd_mobilenet_v2_fpnlite_quantized_shared_box_predictor_256x256_depthmultiplier_75_coco14_sync'
+    '': ['graph_rewriter'],
+    'ssd_mobilenet_v2_mnasfpn_shared_box_predictor_320x320_coco_sync': [],
+    'ssd_mobilenet_v2_pets_keras': [],
+    'ssd_mobilenet_v2_quantized_300x300_coco': ['graph_rewriter'],
+    'ssd_resnet50_v1_fpn_shared_box_predictor_640x640_coco14_sync': [],
+    'ssdlite_mobiledet_cpu_320x320_coco_sync_4x4': [],
+    'ssdlite_mobiledet_edgetpu_320x320_coco_sync_4x4': [],
+    'ssdlite_mobiledet_gpu_320x320_coco_sync_4x4': [],
+    'ssdlite_mobilenet_edgetpu_320x320_coco': [],
+    'ssdlite_mobilenet_v1_coco': [],
+    'ssdlite_mobilenet_v2_coco': [],
+    'ssdlite_mobilenet_v3_large_320x320_coco': [],
+    'ssdlite_mobilenet_v3_small_320x320_coco': [],
+}
+# Every config of TensorFlow 2 with `model.ssd`. They start from checkpoints of its objects, and
+# EfficientDet has a neck that there is not.
+_OBJECTS = 'train_config.fine_tune_checkpoint_version'
+_NECK = 'model.ssd.feature_extractor.bifpn'
+SSD_TF2 = {
+    'ssd_efficientdet_d0_512x512_coco17_tpu-8': [_NECK, _OBJECTS],
+    'ssd_efficientdet_d2_768x768_coco17_tpu-8': [_NECK, _OBJECTS],
+    'ssd_efficientdet_d4_1024x1024_coco17_tpu-32': [_NECK, _OBJECTS],
+    'ssd_efficientdet_d6_1408x1408_coco17_tpu-32': [_NECK, _OBJECTS],
+    'ssd_mobilenet_v1_fpn_640x640_coco17_tpu-8': [_OBJECTS],
+    'ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8': [_OBJECTS],
+    'ssd_resnet101_v1_fpn_1024x1024_coco17_tpu-8': [_OBJECTS],
+    'ssd_resnet152_v1_fpn_1024x1024_coco17_tpu-8': [_OBJECTS],
+    'ssd_resnet50_v1_fpn_1024x1024_coco17_tpu-8': [_OBJECTS],
+}
+ALL_SSD = {
+    **{f'tf1/{name}': refused for name, refused in SSD_TF1.items()},
+    **{f'tf2/{name}': refused for name, refused in SSD_TF2.items()},
+    'reference/bccd_ssd_mobilenet_v1_fpn': [],
+}
+# What is said of the accepted ones: fields that change nothing.
+KNOWN_WARNINGS = {
+    'eval_config.max_evals',
+    'model.ssd.matcher.argmax_matcher.use_matmul_gather',
+    'model.ssd.post_processing.batch_non_max_suppression.use_static_shapes',
+    'train_config.replicas_to_aggregate',
+    'train_config.startup_delay_steps',
+    'train_config.sync_replicas',
+    'train_config.unpad_groundtruth_tensors',
+}
+
+
+@functools.cache
+def configs():
+    """All published configs by name, with paths in place of their placeholders."""
+    found = {}
+    for path in sorted(CONFIGS.glob('*/*.config')):
+        text = path.read_text().replace('PATH_TO_BE_CONFIGURED', '/data')
+        name = f'{path.parent.name}/{path.stem}'
+        found[name] = config_lib.parse_pipeline_config(text, name)
+    return found
+
+
+def refused_paths(config, mode='train_and_evaluate'):
+    """The paths of the problems, each of which is a refusal."""
+    try:
+        config_lib.validate(config, mode)
+    except errors.ConfigError as error:
+        lines = [line.strip() for line in str(error).splitlines()]
+        problems = [line for line in lines if not line.endswith('problems:')]
+        assert all(': not supported: ' in line for line in problems), problems
+        return [line.split(':')[0] for line in problems]
+    return []
+
+
+def test_the_expectations_are_about_every_published_config(shared):
+    names = {name for name, config in configs().items() if config.model.HasField('ssd')}
+    assert names == set(ALL_SSD)
+
+
+@pytest.mark.parametrize('name', ALL_SSD)
+def test_a_single_shot_config_is_refused_for_nothing_else(shared, name):
+    config = configs()[name]
+    assert refused_paths(config) == ALL_SSD[name]
+    # What is about training does not matter to what does not train.
+    of_model = [path for path in ALL_SSD[name] if not path.startswith('train_config.')]
+    assert refused_paths(config, 'export') == refused_paths(config, 'evaluate') == of_model
+
+
+@pytest.mark.parametrize('name', [name for name, refused in ALL_SSD.items() if not refused])
+def test_an_accepted_config_is_warned_of_what_changes_nothing(shared, name):
+    warnings = config_lib.validate(configs()[name])
+    assert {warning.split(' has no effect: ')[0] for warning in warnings} <= KNOWN_WARNINGS
+
+
+def test_the_reason_names_the_way_out(shared):
+    config = configs()['tf1/ssd_mobilenet_v2_quantized_300x300_coco']
+    (problem,) = support.refused(config)
+    assert problem.text == (
+        'not supported: quantisation-aware training is not available; train in float32, without '
+        'graph_rewriter.'
+    )
+
+
+def test_without_their_checkpoints_the_others_of_tensorflow_2_train(shared):
+    for name, refused in SSD_TF2.items():
+        if refused == [_OBJECTS]:
+            settings = ['train_config.fine_tune_checkpoint=']
+            config = config_lib.apply_settings(configs()[f'tf2/{name}'], settings)
+            assert refused_paths(config) == [], name
+
+
+def test_configs_of_other_models_are_refused_for_the_model_first(shared):
+    for name, config in configs().items():
+        if name not in ALL_SSD:
+            kind = config.model.WhichOneof('model')
+            assert support.refused(config)[0].path == f'model.{kind}', name

@@ -1,0 +1,94 @@
+"""What input readers have to have in common; each by itself is in `test_config_checks`."""
+
+import pytest
+
+from estimator_lib import config as config_lib
+from estimator_lib import errors
+from estimator_lib.config import reader_checks
+
+
+def problems(text, kind='ssd'):
+    config = config_lib.parse_pipeline_config(f'model {{ {kind} {{}} }} {text}', 'text')
+    return {problem.path: problem.text for problem in reader_checks.check_agreement(config)}
+
+
+def test_readers_that_agree():
+    assert problems('') == {}
+    text = 'label_map_path: "a" load_instance_masks: true mask_type: PNG_MASKS num_keypoints: 2'
+    readers = f'train_input_reader {{ {text} }} eval_input_reader {{ {text} }}'
+    assert problems(readers) == {}
+
+
+def test_what_a_reader_does_not_say_is_what_the_first_says():
+    assert problems('train_input_reader { num_keypoints: 2 } eval_input_reader {}') == {}
+
+
+def test_one_label_map_for_all():
+    text = """
+    train_input_reader { label_map_path: 'a' }
+    eval_input_reader { label_map_path: 'b' }
+    eval_input_reader {}
+    eval_input_reader { label_map_path: 'a' }
+    """
+    expected = {
+        'eval_input_reader.0.label_map_path': (
+            "'b'; train_input_reader.label_map_path is 'a', and examples are read in one way; "
+            'expected it.'
+        )
+    }
+    assert problems(text) == problems(text, 'classification') == expected
+
+
+def test_the_first_label_map_that_is_named_counts():
+    text = """
+    train_input_reader {}
+    eval_input_reader { label_map_path: 'b' }
+    eval_input_reader { label_map_path: 'c' }
+    """
+    assert list(problems(text)) == ['eval_input_reader.1.label_map_path']
+
+
+@pytest.mark.parametrize(
+    ('first', 'second'),
+    [
+        ('use_display_name: true', 'use_display_name: false'),
+        ('', 'load_instance_masks: true'),
+        ('mask_type: PNG_MASKS', 'mask_type: NUMERICAL_MASKS'),
+        ('num_keypoints: 3', 'num_keypoints: 4'),
+        ('max_number_of_boxes: 10', 'max_number_of_boxes: 100'),
+    ],
+)
+def test_detectors_read_all_examples_in_one_way(first, second):
+    text = f'train_input_reader {{ {first} }} eval_input_reader {{ {second} }}'
+    assert list(problems(text)) == [f'eval_input_reader.0.{second.split(":")[0]}']
+    assert problems(text, 'classification') == {}
+
+
+def test_without_a_training_reader_the_first_evaluation_decides():
+    text = 'eval_input_reader { num_keypoints: 3 } eval_input_reader { num_keypoints: 4 }'
+    assert list(problems(text)) == ['eval_input_reader.1.num_keypoints']
+
+
+def test_the_number_of_boxes_of_the_training_config_decides():
+    text = """
+    train_config { max_number_of_boxes: 50 }
+    train_input_reader { max_number_of_boxes: 100 }
+    eval_input_reader {}
+    """
+    found = problems(text)
+    assert list(found) == ['train_input_reader.max_number_of_boxes']
+    assert found['train_input_reader.max_number_of_boxes'].startswith(
+        '100; train_config.max_number_of_boxes is 50, '
+    )
+
+
+def test_an_evaluation_by_itself_looks_at_the_training_reader_too():
+    text = """
+    model { classification { num_classes: 2 backbone { name: 'mobilenet_v1' } } }
+    train_input_reader { label_map_path: 'a' }
+    eval_input_reader { label_map_path: 'b' tf_record_input_reader { input_path: 'c' } }
+    """
+    config = config_lib.parse_pipeline_config(text, 'text')
+    with pytest.raises(errors.ConfigError, match=r'^eval_input_reader\.0\.label_map_path: '):
+        config_lib.validate(config, 'evaluate')
+    assert config_lib.validate(config, 'export') == []

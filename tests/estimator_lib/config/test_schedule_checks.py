@@ -1,0 +1,118 @@
+"""What is wrong with optimizers and schedules."""
+
+import json
+
+import pytest
+from google.protobuf import text_format
+
+from estimator_lib.config import schedule_checks as checks
+from protos import optimizer_pb2, train_pb2
+
+
+def problems(schedule, num_steps=100):
+    optimizer = text_format.Parse(
+        f'adam_optimizer {{ learning_rate {{ {schedule} }} }}', optimizer_pb2.Optimizer()
+    )
+    return [str(problem) for problem in checks.check_optimizer(optimizer, num_steps)]
+
+
+def test_an_empty_optimizer_lists_the_optimizers():
+    (problem,) = checks.check_optimizer(optimizer_pb2.Optimizer(), 0)
+    assert problem.path == 'train_config.optimizer'
+    assert 'momentum_optimizer' in problem.text and 'ftrl_optimizer' in problem.text
+
+
+def test_an_empty_learning_rate_lists_the_schedules():
+    (text,) = problems('')
+    assert text.startswith('train_config.optimizer.adam_optimizer.learning_rate: not set; ')
+    assert 'cosine_decay_learning_rate' in text and 'deeplab_learning_rate' in text
+
+
+@pytest.mark.parametrize(
+    'schedule',
+    [
+        'constant_learning_rate {}',
+        'exponential_decay_learning_rate {}',
+        'manual_step_learning_rate { schedule { step: 1 } schedule { step: 2 } }',
+        'cosine_decay_learning_rate {}',
+        'cosine_decay_learning_rate { total_steps: 10 warmup_steps: 10 }',
+        'polynomial_decay_learning_rate {}',
+        'exponential_decay_with_warmup_learning_rate { warmup_learning_rate: 1 }',
+        'deeplab_learning_rate {}',
+        'deeplab_learning_rate { policy: STEP }',
+        'deeplab_learning_rate { policy: MULTI_STEPS boundaries: 5 learning_rates: [2, 1] }',
+    ],
+)
+def test_what_is_fine(schedule):
+    assert problems(schedule) == []
+
+
+@pytest.mark.parametrize(
+    ('schedule', 'expected'),
+    [
+        ('manual_step_learning_rate {}', 'schedule: empty; expected at least one step'),
+        ('manual_step_learning_rate { schedule {} }', 'schedule: the first step is 0'),
+        (
+            'manual_step_learning_rate { schedule { step: 5 } schedule { step: 5 } }',
+            'step 5 after step 5; expected growing steps.',
+        ),
+        (
+            'cosine_decay_learning_rate { total_steps: 5 warmup_steps: 6 }',
+            'total_steps: 5; expected at least 6, warmup_steps.',
+        ),
+        (
+            'cosine_decay_learning_rate { learning_rate_base: 1 warmup_learning_rate: 2 }',
+            'learning_rate_base: 1; expected at least 2, warmup_learning_rate.',
+        ),
+        (
+            'exponential_decay_with_warmup_learning_rate '
+            '{ learning_rate_base: 1 warmup_learning_rate: 2 warmup_steps: 3 }',
+            'learning_rate_base: 1; expected at least 2',
+        ),
+        (
+            'deeplab_learning_rate { slow_start_step: 100 }',
+            'training_number_of_steps: 100 steps; expected more than slow_start_step, 100.',
+        ),
+        (
+            'deeplab_learning_rate { policy: MULTI_STEPS boundaries: 5 learning_rates: 1 }',
+            'learning_rates: 1 rates for 1 boundaries; expected 2.',
+        ),
+    ],
+)
+def test_what_is_wrong(schedule, expected):
+    (text,) = problems(schedule)
+    assert text.startswith('train_config.optimizer.adam_optimizer.learning_rate.')
+    assert expected in text
+
+
+@pytest.mark.parametrize('schedule', ['polynomial_decay_learning_rate', 'deeplab_learning_rate'])
+def test_a_schedule_as_long_as_the_run_needs_a_run_with_an_end(schedule):
+    (text,) = problems(f'{schedule} {{}}', num_steps=0)
+    assert '0 stands for train_config.num_steps, which is 0 too; set one.' in text
+
+
+def test_a_run_beyond_its_cosine_is_doubted():
+    config = train_pb2.TrainConfig(num_steps=101)
+    rate = config.optimizer.momentum_optimizer.learning_rate
+    rate.cosine_decay_learning_rate.total_steps = 100
+    (doubt,) = checks.doubts(config)
+    assert 'num_steps is 101' in doubt and 'after step 100' in doubt
+    config.num_steps = 100
+    assert list(checks.doubts(config)) == []
+
+
+def test_what_the_published_code_refuses_is_refused(shared):
+    """Of the recorded cases, those whose schedule a config can ask for."""
+    recorded = json.loads((shared / 'golden' / 'learning_rates.json').read_text())
+    refused = [case['error'] for case in recorded if 'error' in case]
+    ours = {
+        'ValueError: Empty learning rate schedule.': 'manual_step_learning_rate {}',
+        'ValueError: First step cannot be zero.': 'manual_step_learning_rate { schedule {} }',
+        'ValueError: learning_rate_base must be larger or equal to warmup_learning_rate.': (
+            'cosine_decay_learning_rate { learning_rate_base: 1 warmup_learning_rate: 2 }'
+        ),
+        # There is no name of a policy to get wrong: policies are an enum.
+        'ValueError: Unknown learning policy.': None,
+    }
+    assert set(refused) == set(ours)
+    assert all(problems(schedule) for schedule in ours.values() if schedule)

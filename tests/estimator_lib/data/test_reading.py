@@ -1,0 +1,82 @@
+import pytest
+import tensorflow as tf
+
+from estimator_lib.data import reading, record_streams
+from protos import input_reader_pb2
+from tests.estimator_lib.data import record_cases as cases
+
+
+def _plan(reader, mode=cases.TRAIN, batch_size=4, seed=1, **options):
+    return reading.plan_reading(cases.IdTask(), reader, mode, batch_size, seed, **options)
+
+
+@pytest.fixture
+def pattern(tmp_path):
+    return cases.write_shards(tmp_path, [2, 2])
+
+
+def test_training_takes_the_order_from_the_reader(pattern):
+    reader = cases.reader_of(
+        pattern,
+        shuffle_buffer_size=11,
+        filenames_shuffle_buffer_size=12,
+        num_readers=13,
+        read_block_length=14,
+        sample_1_of_n_examples=15,
+        num_epochs=16,
+        num_prefetch_batches=17,
+        cache=True,
+        corrupt_record_policy=input_reader_pb2.SKIP,
+    )
+    plan = _plan(reader, seed=2**32 + 5)
+    assert plan.order == record_streams.Order(
+        seed=5,
+        shuffle_buffer_size=11,
+        files_buffer_size=12,
+        num_readers=13,
+        block_length=14,
+        sample_1_of_n=15,
+        num_epochs=16,
+        cache=True,
+        skip_damaged=True,
+    )
+    assert plan.num_prefetch_batches == 17
+    assert plan.drop_remainder
+    reader.shuffle = False
+    assert _plan(reader).order.shuffle_buffer_size == _plan(reader).order.files_buffer_size == 0
+
+
+def test_evaluation_reads_all_once_in_order(pattern, caplog):
+    plan = _plan(cases.reader_of(pattern, num_epochs=3, cache=True), cases.EVAL)
+    assert plan.order == record_streams.Order(seed=1, block_length=2, num_epochs=1)
+    assert not plan.drop_remainder
+    assert 'num_epochs: 3: an evaluation reads its examples once' in caplog.text
+
+
+@pytest.mark.parametrize('batches, calls', [(None, 6), (1, 4), (8, 6), (0, 1)])
+def test_decoding_is_as_parallel_as_the_cores_and_the_reader_allow(
+    pattern, batches, calls, monkeypatch
+):
+    monkeypatch.setattr(record_streams, 'parallel_calls', lambda: 6)
+    fields = {} if batches is None else {'num_parallel_batches': batches}
+    assert _plan(cases.reader_of(pattern, **fields)).num_parallel_calls == calls
+
+
+def test_sources_share_the_readers_by_weight(pattern):
+    reader = cases.reader_of(pattern, pattern, sample_from_datasets_weights=[1, 3], num_readers=10)
+    plan = _plan(reader)
+    assert [plan.order_of(source).num_readers for source in plan.sources] == [3, 8]
+    assert len({plan.seed_of(source) for source in plan.sources}) == 2
+
+
+def test_an_error_belongs_to_the_input_whose_iterator_failed(pattern, tmp_path):
+    plan = _plan(cases.reader_of(pattern))
+    other = _plan(cases.reader_of(cases.write_ids(tmp_path / 'other', [1])))
+
+    def error(place):
+        return tf.errors.InvalidArgumentError(None, None, f'bad [[{{{{node {place}}}}}]]')
+
+    assert plan.failed_with(error(f'{plan.scope}/IteratorGetNext'))
+    assert not other.failed_with(error(f'{plan.scope}/IteratorGetNext'))
+    assert plan.failed_with(error('MultiDeviceIteratorGetNextFromShard'))
+    assert not plan.failed_with(error('MobilenetV1/Conv2d'))

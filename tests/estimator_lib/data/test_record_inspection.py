@@ -1,0 +1,80 @@
+from estimator_lib.data import inputs
+from tests.estimator_lib.data import record_cases as cases
+
+
+class CheckingTask(cases.IdTask):
+    """Objects to the number 5, which decodes."""
+
+    def check_example(self, serialized):
+        return 'id is 5' if serialized == cases.example(5) else None
+
+
+def _write(folder):
+    numbers = [cases.example(number) for number in range(20)]
+    numbers[3] = cases.example(cases.BAD_LABEL)
+    numbers[15] = b'\x07nonsense'
+    return [
+        cases.write(folder / 'a', numbers[:10]),
+        cases.write(folder / 'b', numbers[10:]),
+    ]
+
+
+def test_all_problems_are_found(tmp_path):
+    first, second = _write(tmp_path)
+    frame = len(cases.example(1)) + 16
+    cases.change_byte(second, 2 * frame + 14)
+    steps = []
+    problems = inputs.inspect_records(
+        CheckingTask(),
+        cases.reader_of(str(tmp_path / '*')),
+        check_all=True,
+        progress=lambda done, total: steps.append((done, total)),
+    )
+    assert [str(problem) for problem in problems] == [
+        f'{first}, record 3: id is 999 expected less than 999',
+        f'{first}, record 5: id is 5',
+        f"{second}, record 2: the CRC of the record's bytes is wrong",
+        f'{second}, record 5: not a tf.train.Example',
+    ]
+    assert steps[-1] == (20, 20)
+
+
+def test_a_sample_is_the_first_of_each_file_and_all_frames(tmp_path):
+    first, second = _write(tmp_path)
+    with open(second, 'r+b') as file:
+        file.truncate(tmp_path.joinpath('b').stat().st_size - 1)
+    problems = inputs.inspect_records(
+        cases.IdTask(), cases.reader_of(str(tmp_path / '*')), sample=4
+    )
+    assert [(problem.path, problem.index) for problem in problems] == [(first, 3), (second, 9)]
+    assert problems[1].problem.startswith('truncated')
+
+
+def test_a_broken_chain_is_told_once(tmp_path):
+    path = cases.write_ids(tmp_path / 'a', range(5))
+    with open(path, 'r+b') as file:
+        file.truncate(tmp_path.joinpath('a').stat().st_size - 1)
+    for check_all in (False, True):
+        problems = inputs.inspect_records(
+            cases.IdTask(), cases.reader_of(path), check_all=check_all
+        )
+        assert [problem.index for problem in problems] == [4]
+
+
+def test_looking_ends_after_so_many_problems(tmp_path):
+    path = cases.write_ids(tmp_path / 'a', [cases.BAD_LABEL] * 200)
+    steps = []
+    problems = inputs.inspect_records(
+        cases.IdTask(),
+        cases.reader_of(path),
+        check_all=True,
+        max_problems=10,
+        progress=lambda done, total: steps.append(done),
+    )
+    assert len(problems) == 10
+    assert steps == [32]
+
+
+def test_sound_records_have_no_problem(tmp_path):
+    pattern = cases.write_shards(tmp_path, [5, 5])
+    assert inputs.inspect_records(cases.IdTask(), cases.reader_of(pattern), check_all=True) == []

@@ -1,0 +1,158 @@
+"""One small training run in each mode, and its losses step by step.
+
+As a program it is one task of a cluster: `curve_cases.py FOLDER MODEL_DIR STEPS`, with `TF_CONFIG`.
+"""
+
+import glob
+import os
+import pathlib
+import socket
+import sys
+import threading
+import time
+
+if __name__ == '__main__':
+    os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
+
+import tensorflow as tf
+
+from estimator_lib import config, distribution, training
+from model_fns import build_task
+from tests import tiny_data
+
+tf1 = tf.compat.v1
+
+# A network without batch norm and without chance: the gradient of a batch is the mean of those of
+# its parts. The rate is small: where steps are large, a last bit grows into a visible difference.
+CONFIG = """
+model {{
+  classification {{
+    num_classes: 3
+    labels_offset: 1
+    image_height: 8
+    image_width: 8
+    dropout_keep_prob: 1.0
+    backbone {{ name: 'lenet' weight_decay: 0.001 }}
+  }}
+}}
+train_config {{
+  batch_size: 8
+  optimizer {{
+    sgd_optimizer {{ learning_rate {{ constant_learning_rate {{ learning_rate: 0.001 }} }} }}
+    use_moving_average: true
+    moving_average_decay: 0.9
+  }}
+  gradient_clipping_by_norm: 8.0
+  checkpoints {{ save_every_n_steps: 50 }}
+  progress {{ summary_every_n_steps: 1 every_n_steps: 50 }}
+}}
+train_input_reader {{
+  label_map_path: '{folder}/label_map.pbtxt'
+  tf_record_input_reader {{ input_path: '{folder}/train*.tfrecord' }}
+}}
+"""
+AVERAGE = 'LeNet/fc4/weights/ExponentialMovingAverage'
+
+
+def write(folder):
+    """Records, of which an epoch is not a whole number of batches, and the config."""
+    tiny_data.write_records(folder / 'train-0.tfrecord', 13)
+    tiny_data.write_records(folder / 'train-1.tfrecord', 8, seed=1)
+    tiny_data.write_label_map(folder / 'label_map.pbtxt')
+    (folder / 'pipeline.config').write_text(CONFIG.format(folder=folder))
+
+
+class Run:
+    """A trainer; made in one thread after the other, since `TF_CONFIG` is one for all.
+
+    Args:
+        folder: where `write` wrote.
+        model_dir: of the run.
+        override: of the config.
+        task_of: the cluster; None for one machine.
+    """
+
+    def __init__(self, folder, model_dir, override='', task_of=None):
+        pipeline = config.load_pipeline_config(f'{folder}/pipeline.config', overrides=[override])
+        task = build_task(pipeline)
+        self.plan = distribution.create_plan(pipeline, task_of)
+        self.estimator = training.create_estimator(task, pipeline, str(model_dir), plan=self.plan)
+        self.input_fn = training.train_input_fn(task, pipeline, self.plan)
+
+    def train(self, steps):
+        """Trains to a step; a worker tries until the chief has set the variables."""
+        if self.plan.mode is distribution.Mode.MULTI_WORKER_MIRRORED:
+            spec = tf.estimator.TrainSpec(self.input_fn, max_steps=steps)
+            evaluation = tf.estimator.EvalSpec(self.input_fn)
+            tf.estimator.train_and_evaluate(self.estimator, spec, evaluation)
+            return
+        while True:
+            try:
+                self.estimator.train(self.input_fn, max_steps=steps)
+                return
+            except tf.errors.DeadlineExceededError:
+                time.sleep(0.5)
+
+
+def train_with_servers(folder, model_dir, override, steps, num_workers=1, num_servers=1):
+    """A cluster with parameter servers in this process: a thread for each trainer."""
+    names = [('chief', 1), ('worker', num_workers), ('ps', num_servers)]
+    free = iter(free_addresses(1 + num_workers + num_servers))
+    addresses = {role: tuple(next(free) for _ in range(count)) for role, count in names}
+    spec = tf.train.ClusterSpec({role: list(tasks) for role, tasks in addresses.items()})
+    tasks = [(role, index) for role, count in names for index in range(count)]
+    servers = [tf.distribute.Server(spec, job_name=role, task_index=i) for role, i in tasks]
+    runs = [
+        Run(folder, model_dir, override, distribution.Cluster(addresses, role, index))
+        for role, index in tasks
+        if role != 'ps'
+    ]
+    threads = [threading.Thread(target=run.train, args=(steps,), daemon=True) for run in runs]
+    threads[0].start()
+    while threads[0].is_alive() and not tf.train.latest_checkpoint(str(model_dir)):
+        time.sleep(0.1)  # a worker that comes too early builds its graph again
+    for thread in threads[1:]:
+        thread.start()
+    for thread in threads:
+        thread.join(600)
+    assert not any(thread.is_alive() for thread in threads)
+    assert len(servers) == len(tasks)
+    return runs
+
+
+def losses(model_dir):
+    """The total loss of each step, from the events."""
+    found = {}
+    for path in glob.glob(f'{model_dir}/events*'):
+        for event in tf1.train.summary_iterator(path):
+            for value in event.summary.value:
+                if value.tag == 'Loss/total_loss':
+                    found[event.step] = value.simple_value
+    return [found[step] for step in sorted(found)]
+
+
+def variables(model_dir):
+    """The values of the latest checkpoint, without the readers' positions."""
+    reader = tf.train.load_checkpoint(str(model_dir))
+    return {
+        name: reader.get_tensor(name)
+        for name in reader.get_variable_to_shape_map()
+        if not name.startswith('input_reader/')
+    }
+
+
+def free_addresses(count):
+    """`host:port`s that nobody listens at."""
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(('127.0.0.1', 0))
+    found = [f'127.0.0.1:{one.getsockname()[1]}' for one in sockets]
+    for one in sockets:
+        one.close()
+    return found
+
+
+if __name__ == '__main__':
+    folder, model_dir, steps = sys.argv[1:]
+    Run(folder, model_dir, task_of=distribution.read_tf_config()).train(int(steps))

@@ -1,0 +1,121 @@
+import json
+
+import pytest
+
+from estimator_lib import distribution, errors
+
+CLUSTER = {
+    'chief': ['a:1'],
+    'worker': ['b:1', 'c:1'],
+    'ps': ['d:1'],
+}
+
+
+def read(config):
+    text = config if isinstance(config, str) else json.dumps(config)
+    return distribution.read_tf_config({'TF_CONFIG': text})
+
+
+def test_no_cluster_is_one_machine():
+    assert distribution.read_tf_config({}) is None
+    assert read('') is None
+    assert read({}) is None
+    assert read({'cluster': {}}) is None
+
+
+@pytest.mark.parametrize(
+    'role, index, is_chief',
+    [('chief', 0, True), ('worker', 0, False), ('worker', 1, False), ('ps', 0, False)],
+)
+def test_a_task_of_a_cluster(role, index, is_chief):
+    task = read({'cluster': CLUSTER, 'task': {'type': role, 'index': index}})
+    assert (task.role, task.index, task.is_chief) == (role, index, is_chief)
+    assert task.name == f'{role}:{index}'
+    assert task.addresses['worker'] == ('b:1', 'c:1')
+
+
+@pytest.mark.parametrize('listed', [True, False])
+def test_the_evaluator_may_be_listed_or_not(listed):
+    described = {**CLUSTER, 'evaluator': ['e:1']} if listed else CLUSTER
+    task = read({'cluster': described, 'task': {'type': 'evaluator', 'index': 0}})
+    assert task.role == 'evaluator' and not task.is_chief
+
+
+def test_master_is_a_chief_by_its_old_name():
+    described = {'master': ['a:1'], 'ps': ['d:1']}
+    assert read({'cluster': described, 'task': {'type': 'master', 'index': 0}}).is_chief
+
+
+def test_workers_alone_have_worker_0_as_chief():
+    described = {'worker': ['b:1', 'c:1']}
+    assert read({'cluster': described, 'task': {'type': 'worker', 'index': 0}}).is_chief
+    assert not read({'cluster': described, 'task': {'type': 'worker', 'index': 1}}).is_chief
+
+
+def test_an_index_may_be_a_string_of_digits():
+    assert read({'cluster': CLUSTER, 'task': {'type': 'worker', 'index': '1'}}).index == 1
+
+
+REFUSED = {
+    'not json': ('{"cluster": ', 'is not JSON'),
+    'not an object': ('[1, 2]', 'expected a JSON object'),
+    'cluster is a list': ({'cluster': ['a:1']}, 'expected an object of address lists'),
+    'unknown role': (
+        {'cluster': {'cheif': ['a:1']}, 'task': {'type': 'chief', 'index': 0}},
+        "unknown role 'cheif' in \"cluster\"; did you mean 'chief'?",
+    ),
+    'unknown task role': (
+        {'cluster': CLUSTER, 'task': {'type': 'wroker', 'index': 0}},
+        "did you mean 'worker'?",
+    ),
+    'no chief': (
+        {'cluster': {'worker': ['b:1'], 'ps': ['d:1']}, 'task': {'type': 'worker', 'index': 0}},
+        'no chief',
+    ),
+    'two chiefs': (
+        {'cluster': {**CLUSTER, 'chief': ['a:1', 'z:1']}, 'task': {'type': 'chief', 'index': 0}},
+        '2 chiefs (a:1, z:1)',
+    ),
+    'chief and master': (
+        {'cluster': {**CLUSTER, 'master': ['z:1']}, 'task': {'type': 'chief', 'index': 0}},
+        '2 chiefs',
+    ),
+    'index out of range': (
+        {'cluster': CLUSTER, 'task': {'type': 'worker', 'index': 2}},
+        'this process is worker:2, but the cluster has 2 tasks of that role, 0 to 1',
+    ),
+    'negative index': (
+        {'cluster': CLUSTER, 'task': {'type': 'worker', 'index': -1}},
+        'the index of "task" is -1',
+    ),
+    'role without tasks': (
+        {'cluster': {'chief': ['a:1']}, 'task': {'type': 'worker', 'index': 0}},
+        "the cluster has no 'worker'",
+    ),
+    'one address twice': (
+        {
+            'cluster': {'chief': ['a:1'], 'worker': ['a:1']},
+            'task': {'type': 'chief', 'index': 0},
+        },
+        'chief:0 and worker:0 have the same address, a:1',
+    ),
+    'no task': ({'cluster': CLUSTER}, '"task" is null'),
+    'task without cluster': ({'task': {'type': 'worker', 'index': 0}}, 'but no cluster'),
+    'no port': (
+        {'cluster': {'chief': ['a']}, 'task': {'type': 'chief', 'index': 0}},
+        'is not "host:port"',
+    ),
+    'addresses not a list': (
+        {'cluster': {'chief': 'a:1'}, 'task': {'type': 'chief', 'index': 0}},
+        'expected a list of "host:port"',
+    ),
+}
+
+
+@pytest.mark.parametrize('case', sorted(REFUSED))
+def test_refused_with_the_value_and_what_was_expected(case):
+    config, expected = REFUSED[case]
+    with pytest.raises(errors.ClusterError) as caught:
+        read(config)
+    assert expected in str(caught.value)
+    assert str(caught.value).startswith('TF_CONFIG')

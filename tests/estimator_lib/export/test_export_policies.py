@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from estimator_lib import errors
+from estimator_lib.export import export_policies, exported_model, exporting
+from protos import export_pb2, pipeline_pb2
+from tests.estimator_lib import tiny_task
+
+
+class Writes:
+    """Stands for the writing of exports: makes empty ones, and remembers of what."""
+
+    def __init__(self):
+        self.checkpoints = []
+
+    def __call__(self, checkpoint, folder):
+        self.checkpoints.append(checkpoint)
+        path = os.path.join(folder, str(1000 + len(self.checkpoints)))
+        os.makedirs(path)
+        with open(os.path.join(path, 'saved_model.pb'), 'w'):
+            return path
+
+
+def feed(exporter, values, metric='accuracy'):
+    """Tells an exporter of evaluations; the steps at which it exported."""
+    return [
+        step
+        for step, value in enumerate(values)
+        if exporter.export(step, f'model.ckpt-{step}', {metric: value}, False)
+    ]
+
+
+@pytest.mark.parametrize(
+    ('higher', 'values', 'expected'),
+    [
+        (True, [0.5, 0.4, 0.6, 0.6, 0.7], [0, 2, 4]),
+        (False, [0.5, 0.4, 0.6, 0.4, 0.1], [0, 1, 4]),
+        (True, [float('nan'), float('inf'), 0.1, float('nan'), 0.2], [2, 4]),
+        (False, [float('-inf'), float('nan'), 0.1, np.float32(0.05)], [2, 3]),
+    ],
+)
+def test_only_what_is_better_is_exported(tmp_path, higher, values, expected):
+    write = Writes()
+    exporter = export_policies.BestExporter(str(tmp_path), write, 'accuracy', higher)
+    assert feed(exporter, values) == expected
+    assert write.checkpoints == [f'model.ckpt-{step}' for step in expected]
+
+
+def test_the_best_value_survives_a_restart(tmp_path):
+    def exporter(**changes):
+        arguments = {'metric': 'accuracy', 'higher_is_better': True, **changes}
+        return export_policies.BestExporter(str(tmp_path), write, **arguments)
+
+    write = Writes()
+    assert feed(exporter(), [0.5, 0.6]) == [0, 1]
+    state = json.loads((tmp_path / 'best.json').read_text())
+    assert (state['metric'], state['value'], state['step']) == ('accuracy', 0.6, 1)
+    assert exporter().best_value() == 0.6
+    assert feed(exporter(), [0.6, 0.55]) == []
+    # What was best by another measure says nothing.
+    assert exporter(metric='loss').best_value() is None
+    assert exporter(higher_is_better=False).best_value() is None
+
+
+@pytest.mark.parametrize('text', ['', '{"metric": "accuracy"', '[1]', '{"metric": "accuracy"}'])
+def test_a_damaged_state_is_started_anew(tmp_path, text):
+    (tmp_path / 'best.json').write_text(text)
+    exporter = export_policies.BestExporter(str(tmp_path), Writes(), 'accuracy')
+    assert feed(exporter, [0.1, 0.05]) == [0]
+
+
+def test_a_failed_export_is_not_best(tmp_path):
+    def fail(checkpoint, folder):
+        raise errors.UserError('the disk is full')
+
+    failing = export_policies.BestExporter(str(tmp_path), fail, 'accuracy')
+    with pytest.raises(errors.UserError):
+        feed(failing, [0.9])
+    assert feed(export_policies.BestExporter(str(tmp_path), Writes(), 'accuracy'), [0.1]) == [0]
+
+
+def test_an_evaluation_without_the_metric_exports_nothing(tmp_path, caplog):
+    exporter = export_policies.BestExporter(str(tmp_path), Writes(), 'accuracy')
+    assert feed(exporter, [0.5], metric='acuracy') == []
+    assert "has no 'accuracy'; did you mean 'acuracy'?" in caplog.text
+
+
+@pytest.mark.parametrize(('keep_max', 'left'), [(1, 1), (2, 2), (0, 4)])
+def test_old_exports_go(tmp_path, keep_max, left):
+    best = export_policies.BestExporter(
+        str(tmp_path / 'a'), Writes(), 'accuracy', keep_max=keep_max
+    )
+    feed(best, [0.1, 0.2, 0.3, 0.4])
+    latest = export_policies.LatestExporter(str(tmp_path / 'b'), Writes(), keep_max)
+    feed(latest, [0.4, 0.3, 0.2, 0.1])
+    for name in 'ab':
+        kept = exporting.exports_in(str(tmp_path / name))
+        expected = [1001, 1002, 1003, 1004][-left:]
+        assert [int(os.path.basename(path)) for path in kept] == expected
+
+
+def test_latest_exports_each_step_once(tmp_path):
+    exporter = export_policies.LatestExporter(str(tmp_path), Writes())
+    assert exporter.export(3, 'model.ckpt-3', {}, False)
+    assert exporter.export(3, 'model.ckpt-3', {}, True) is None
+
+
+def test_final_exports_at_the_end_only(tmp_path):
+    exporter = export_policies.FinalExporter(str(tmp_path), Writes())
+    assert exporter.export(3, 'model.ckpt-3', {}, False) is None
+    assert exporter.export(3, 'model.ckpt-3', {}, True)
+
+
+def test_the_exporters_that_a_config_asks_for(tmp_path):
+    def kinds(**fields):
+        made = export_policies.exporters_from_config(
+            export_pb2.ExportConfig(**fields), str(tmp_path), Writes()
+        )
+        return [type(one).__name__ for one in made]
+
+    assert kinds() == ['FinalExporter']
+    assert kinds(final={'enabled': False}) == []
+    assert kinds(best={'metric': 'accuracy'}, latest={}) == [
+        'BestExporter',
+        'LatestExporter',
+        'FinalExporter',
+    ]
+    assert kinds(best={'metric': 'loss', 'higher_is_better': False})[0] == 'BestExporter'
+
+
+@pytest.mark.parametrize(
+    ('best', 'expected'),
+    [
+        ({}, r'best\.metric is not set'),
+        ({'metric': 'loss'}, 'higher_is_better: false'),
+        ({'metric': 'Loss/total_loss'}, 'higher_is_better: false'),
+    ],
+)
+def test_a_best_export_that_is_not_clear_is_refused(tmp_path, best, expected):
+    config = export_pb2.ExportConfig(best=best)
+    with pytest.raises(errors.ConfigError, match=expected):
+        export_policies.exporters_from_config(config, str(tmp_path), Writes())
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    return tiny_task.save(tmp_path / 'model.ckpt-7', tiny_task.values())
+
+
+def test_exporters_of_a_run_write_models(tmp_path, checkpoint, monkeypatch):
+    built = []
+    task = tiny_task.TinyTask()
+    monkeypatch.setattr(
+        task, 'predict', lambda *args: built.append(1) or type(task).predict(task, *args)
+    )
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    config.export_config.best.metric = 'accuracy'
+    made = export_policies.create_exporters(task, config, str(tmp_path))
+    paths = [one.export(1, checkpoint, {'accuracy': 0.5}, True) for one in made]
+    images = np.zeros([3, 8, 8, 3], np.uint8)
+    for path, name in zip(paths, ('best', 'final')):
+        assert os.path.dirname(path) == str(tmp_path / 'export' / name)
+        assert exported_model.Predictor(path).predict(images)['logits'].shape == (3, 2)
+    assert len(built) == 1  # The second is a copy.
+
+
+def test_an_export_that_is_gone_is_not_copied(tmp_path, checkpoint):
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    config.export_config.best.metric = 'accuracy'
+    best, final = export_policies.create_exporters(tiny_task.TinyTask(), config, str(tmp_path))
+    shutil.rmtree(best.export(1, checkpoint, {'accuracy': 0.5}, True))
+    assert os.path.exists(final.export(1, checkpoint, {'accuracy': 0.5}, True))

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import collections
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_lib.export import freezing
+
+tf1 = tf.compat.v1
+
+IMAGES = np.random.RandomState(1).uniform(-1, 1, [2, 9, 8, 3]).astype(np.float32)
+
+
+def variable(name, shape):
+    random = np.random.RandomState(len(name) + sum(shape))
+    value = random.uniform(0.3, 1.5, shape).astype(np.float32)
+    return tf1.get_variable(name, initializer=value)
+
+
+def batch_norm(inputs, name, is_training=False, is_output_only=True):
+    channels = inputs.shape[-1]
+    with tf1.variable_scope(name):
+        return tf.raw_ops.FusedBatchNormV3(
+            x=inputs,
+            scale=variable('gamma', [channels]),
+            offset=variable('beta', [channels]),
+            mean=variable('moving_mean', [channels]),
+            variance=variable('moving_variance', [channels]),
+            epsilon=0.001,
+            is_training=is_training,
+        )
+
+
+def convolution(inputs, name, channels):
+    return tf.nn.conv2d(inputs, variable(name, [3, 3, inputs.shape[-1], channels]), 1, 'SAME')
+
+
+def plain(images):
+    return [tf.nn.relu(batch_norm(convolution(images, 'conv', 4), 'norm').y)]
+
+
+def depthwise(images):
+    filters = variable('depthwise', [3, 3, 3, 2])
+    return [batch_norm(tf.nn.depthwise_conv2d(images, filters, [1, 2, 2, 1], 'SAME'), 'norm').y]
+
+
+def two_layers(images):
+    hidden = batch_norm(convolution(images, 'conv', 4), 'norm').y
+    return [batch_norm(convolution(hidden, 'conv2', 2), 'norm2').y]
+
+
+def shared_filter(images):
+    filters = variable('conv', [3, 3, 3, 4])
+    layers = [tf.nn.conv2d(images * scale, filters, 1, 'SAME') for scale in (1.0, 2.0)]
+    return [batch_norm(layer, f'norm{index}').y for index, layer in enumerate(layers)]
+
+
+def convolution_is_used(images):
+    hidden = convolution(images, 'conv', 4)
+    return [batch_norm(hidden, 'norm').y + hidden]
+
+
+def convolution_is_output(images):
+    hidden = convolution(images, 'conv', 4)
+    return [batch_norm(hidden, 'norm').y, hidden]
+
+
+def no_convolution(images):
+    return [batch_norm(images, 'norm').y]
+
+
+def statistics_of_the_batch(images):
+    return [batch_norm(convolution(images, 'conv', 4), 'norm', is_training=True).y]
+
+
+def statistics_are_output(images):
+    norm = batch_norm(convolution(images, 'conv', 4), 'norm')
+    return [norm.y, norm.batch_mean + 0.0]
+
+
+def frozen_and_folded(build):
+    """What a network computes, its frozen graph and its folded one; and the names of outputs."""
+    with tf.Graph().as_default() as graph, tf1.Session() as session:
+        images = tf1.placeholder(tf.float32, [None, 9, 8, 3], 'images')
+        outputs = build(images)
+        session.run(tf1.global_variables_initializer())
+        expected = session.run(outputs, {images: IMAGES})
+        frozen = freezing.freeze(session, outputs)
+        folded = freezing.fold_batch_norms(frozen, outputs)
+        del graph
+        return expected, frozen, folded, [output.name for output in outputs]
+
+
+def run(graph_def, names):
+    with tf.Graph().as_default(), tf1.Session() as session:
+        tf1.import_graph_def(graph_def, name='')
+        return session.run(names, {'images:0': IMAGES})
+
+
+def count(graph_def):
+    return collections.Counter(node.op for node in graph_def.node)
+
+
+@pytest.mark.parametrize(
+    ('build', 'left'),
+    [
+        (plain, 0),
+        (depthwise, 0),
+        (two_layers, 0),
+        (shared_filter, 2),
+        (convolution_is_used, 1),
+        (convolution_is_output, 1),
+        (no_convolution, 1),
+        (statistics_of_the_batch, 1),
+        (statistics_are_output, 1),
+    ],
+)
+def test_folding_changes_no_value(build, left):
+    expected, frozen, folded, names = frozen_and_folded(build)
+    assert not any('Variable' in op or 'VarHandle' in op for op in count(frozen))
+    assert count(folded)['FusedBatchNormV3'] == left
+    # TensorFlow itself rewrites batch norm with constant statistics, so not even the frozen graph
+    # computes the same to the last bit.
+    for graph_def in (frozen, folded):
+        for value, reference in zip(run(graph_def, names), expected):
+            np.testing.assert_allclose(value, reference, rtol=1e-5, atol=3e-6)
+
+
+def test_a_folded_bias_by_hand():
+    # One pixel, one channel: y = gamma * (w * x - mean) / sqrt(variance + epsilon) + beta.
+    def build(images):
+        hidden = tf.nn.conv2d(
+            images[:, :1, :1, :1], tf1.get_variable('w', initializer=[[[[3.0]]]]), 1, 'SAME'
+        )
+        values = {'scale': 2.0, 'offset': 5.0, 'mean': 1.0, 'variance': 4.0}
+        parts = {
+            name: tf1.get_variable(name, initializer=[value]) for name, value in values.items()
+        }
+        return [tf.raw_ops.FusedBatchNormV3(x=hidden, epsilon=0.0, is_training=False, **parts).y]
+
+    _, _, folded, _ = frozen_and_folded(build)
+    constants = {
+        node.name.rpartition('/')[2]: tf.make_ndarray(node.attr['value'].tensor)
+        for node in folded.node
+        if node.op == 'Const'
+    }
+    assert constants['folded_weights'].item() == 3.0  # 3 * 2 / 2
+    assert constants['folded_bias'].item() == 4.0  # 5 - 1 * 2 / 2

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import glob
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_lib.hooks import summaries
+from estimator_lib.task import SOURCE_ID
+
+tf1 = tf.compat.v1
+
+
+def events(folder):
+    """(step, tag, value) of all events in a folder; images as uint8 arrays."""
+    found = []
+    for path in sorted(glob.glob(f'{folder}/*')):
+        for event in tf1.train.summary_iterator(path):
+            for value in event.summary.value:
+                content = value.simple_value
+                if value.HasField('image'):
+                    with tf.Graph().as_default(), tf1.Session() as session:
+                        encoded = value.image.encoded_image_string
+                        content = session.run(tf.io.decode_png(encoded))
+                found.append((event.step, value.tag, content))
+    return found
+
+
+def test_scalars_and_pictures_are_written(tmp_path):
+    picture = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
+    summaries.write(str(tmp_path), 7, {'accuracy': 0.5}, {'matrix': picture})
+    scalar, image = events(tmp_path)
+    assert scalar == (7, 'accuracy', 0.5)
+    assert image[:2] == (7, 'matrix')
+    np.testing.assert_array_equal(image[2], picture)
+
+
+def test_nothing_to_say_makes_no_file(tmp_path):
+    summaries.write(str(tmp_path), 7, {}, {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def written(folder):
+    """(tag, step, value) of each scalar and histogram that was written."""
+    found = []
+    for path in sorted(folder.glob('events.*')):
+        for event in tf1.train.summary_iterator(str(path)):
+            for value in event.summary.value:
+                number = value.simple_value if value.HasField('simple_value') else None
+                found.append((value.tag, event.step, number))
+    return found
+
+
+def train(folder, steps, every_n_steps, histogram=False):
+    """Trains something whose scalar is the step, plus 100."""
+    with tf.Graph().as_default():
+        step = tf1.train.get_or_create_global_step()
+        train_op = tf1.assign_add(step, 1)
+        if histogram:
+            summaries.histograms([tf1.get_variable('scope/a', [2])])
+        with tf.control_dependencies([train_op]):
+            scalar = tf.cast(step.read_value(), tf.float32) + 100.0
+        hooks = summaries.training_hooks({'Loss/total': scalar}, str(folder), every_n_steps)
+        with tf1.train.MonitoredSession(hooks=hooks) as session:
+            for _ in range(steps):
+                session.run(train_op)
+    return written(folder)
+
+
+def test_scalars_of_training_are_written_first_and_then_every_n_steps(tmp_path):
+    assert train(tmp_path, 9, 4) == [
+        ('Loss/total', step, pytest.approx(step + 100)) for step in (1, 4, 8)
+    ]
+
+
+def test_training_writes_histograms_when_there_are_any(tmp_path):
+    tags = [tag for tag, _, _ in train(tmp_path, 2, 10, histogram=True)]
+    assert tags == ['Loss/total', 'variables/scope/a']
+
+
+def test_training_writes_nothing_when_not_asked_to(tmp_path):
+    assert train(tmp_path, 2, 0) == []
+
+
+def test_the_first_copy_of_a_network_offers_what_steps_report():
+    with tf.Graph().as_default():
+        assert summaries.training_metrics() == {}
+        for value in ('first', 'second'):
+            summaries.offer_training_metrics({'miou': (value, None)})
+        assert summaries.training_metrics() == {'miou': ('first', None)}
+
+
+def draw(features, outputs, labels):
+    """A picture whose one pixel tells which example it is of; none of example 2."""
+    if outputs['class'] == 2:
+        return None
+    assert features[SOURCE_ID] == b'photos/%d.jpg' % outputs['class']
+    assert labels is None or labels['label'] == outputs['class']
+    return np.full([1, 1, 3], outputs['class'], np.uint8)
+
+
+@pytest.mark.parametrize(
+    ('with_labels', 'count', 'expected'),
+    [(True, 5, [0, 1, 3, 4]), (False, 1, [0]), (True, 100, [0, 1, 3, 4, 5, 6])],
+)
+def test_the_first_examples_of_an_evaluation_are_drawn(tmp_path, with_labels, count, expected):
+    def model_fn(features, labels, mode):
+        number = features['number']
+        summaries.offer_examples(
+            {SOURCE_ID: tf.strings.join(['photos/', tf.strings.as_string(number), '.jpg'])},
+            {'class': number},
+            {'label': number} if with_labels else None,
+        )
+        step = tf1.train.get_or_create_global_step()
+        return tf.estimator.EstimatorSpec(mode, loss=tf.reduce_sum(number), train_op=step)
+
+    def input_fn():
+        return tf.data.Dataset.range(7).batch(3).map(lambda number: {'number': number})
+
+    config = tf.estimator.RunConfig(str(tmp_path), log_step_count_steps=None)
+    estimator = tf.estimator.Estimator(model_fn, config=config)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        tf1.train.create_global_step()
+        session.run(tf1.global_variables_initializer())
+        tf1.train.Saver().save(session, str(tmp_path / 'model.ckpt-0'))
+    files = tmp_path / 'files'
+    hook = summaries.ExamplePictures(draw, str(tmp_path / 'pictures'), count, str(files))
+    estimator.evaluate(input_fn, hooks=[hook])
+    found = events(tmp_path / 'pictures')
+    assert [tag for _, tag, _ in found] == [f'examples/{place}' for place in range(len(expected))]
+    assert [picture[0, 0, 0] for _, _, picture in found] == expected
+    names = sorted(path.name for path in files.iterdir())
+    assert names == [f'{number + 1:03d}_{number}.png' for number in expected]

@@ -1,0 +1,308 @@
+"""The whole detector, held against what the published ones compute with the same weights."""
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from google.protobuf import text_format
+
+from estimator_lib import errors
+from model_fns.detection import fields
+from model_fns.detection.architectures import ssd
+from model_fns.detection.boxes import targets
+from protos import ssd_pb2
+from tests.model_fns.detection import recorded_detectors
+
+tf1 = tf.compat.v1
+
+HYPERPARAMS = 'regularizer { l2_regularizer {} } initializer { truncated_normal_initializer {} }'
+SMALL = """
+num_classes: %d
+image_resizer { fixed_shape_resizer { height: 96 width: 96 } }
+feature_extractor {
+  type: "ssd_mobilenet_v1" depth_multiplier: 0.25 min_depth: 8 conv_hyperparams { %s }
+}
+box_coder { faster_rcnn_box_coder {} }
+matcher { argmax_matcher { force_match_for_each_row: true } }
+similarity_calculator { iou_similarity {} }
+box_predictor { convolutional_box_predictor { use_dropout: false conv_hyperparams { %s } } }
+anchor_generator { ssd_anchor_generator { aspect_ratios: 1.0 aspect_ratios: 2.0 } }
+post_processing { score_converter: SIGMOID }
+loss {
+  localization_loss { weighted_smooth_l1 {} }
+  classification_loss { weighted_sigmoid {} }
+}
+"""
+
+
+def groundtruth_of(case):
+    """The groundtruth of a recorded case, padded to 5 boxes."""
+    count, classes = len(case.images), case.config.num_classes
+    boxes = np.zeros([count, 5, 4], np.float32)
+    labels = np.zeros([count, 5, classes], np.float32)
+    real = np.zeros([count, 5], bool)
+    for image, (of_image, of_classes) in enumerate(case.groundtruth()):
+        boxes[image, : len(of_image)] = of_image
+        labels[image, np.arange(len(of_image)), of_classes] = 1
+        real[image, : len(of_image)] = True
+    return targets.Groundtruth(*map(tf.constant, (boxes, labels, real.astype(np.float32), real)))
+
+
+@functools.cache
+def inferred(name):
+    """The detections of a recorded case's images."""
+    case = recorded_detectors.load(name)
+    model = ssd.build_ssd(case.config)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        images = model.preprocess(recorded_detectors.resized(case.config, case.images))
+        outputs = model.postprocess(model.predict(images, is_training=False), None)
+        recorded_detectors.set_weights(session)
+        return session.run(outputs)
+
+
+@functools.cache
+def trained(name):
+    """Losses, targets and gradient norms of a recorded case."""
+    case = recorded_detectors.load(name)
+    model = ssd.build_ssd(case.config)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        images = model.preprocess(recorded_detectors.resized(case.config, case.images))
+        predictions = model.predict(images, is_training=True)
+        groundtruth = groundtruth_of(case)
+        assigned = model.targets(predictions, groundtruth)
+        values = dict(model.losses(predictions, groundtruth))
+        values['regularization_loss'] = tf1.losses.get_regularization_loss()
+        values['total_loss'] = tf.add_n(list(values.values()))
+        by_name = {variable.op.name: variable for variable in tf1.trainable_variables()}
+        names = [str(variable) for variable in case.arrays['train/grad_norm_names']]
+        gradients = tf.gradients(values['total_loss'], [by_name[each] for each in names])
+        values['gradient_norms'] = [tf.norm(gradient) for gradient in gradients]
+        values['box_targets'] = assigned.box_targets
+        values['box_weights'] = assigned.box_weights
+        values['class_targets'] = assigned.class_targets
+        recorded_detectors.set_weights(session)
+        return session.run(values)
+
+
+@pytest.mark.parametrize('name', recorded_detectors.CASES)
+class TestRecordedCases:
+    def test_detections(self, name):
+        recorded = recorded_detectors.load(name).arrays
+        ours = inferred(name)
+        expected = {key[len('infer/det__') :]: value for key, value in recorded.items()}
+        np.testing.assert_array_equal(ours[fields.NUM_DETECTIONS], expected['num_detections'])
+        for image, count in enumerate(ours[fields.NUM_DETECTIONS].astype(int)):
+            self._compare(
+                {key: ours[key][image, :count] for key in expected if key in ours and key in PAIRS},
+                {key: expected[key][image, :count] for key in PAIRS},
+            )
+
+    def _compare(self, ours, expected):
+        """The same pairs of class and anchor, but for those whose scores tie with the last."""
+
+        def by_pair(found):
+            pairs = zip(found[fields.DETECTION_CLASSES], found[fields.DETECTION_ANCHOR_INDICES])
+            return {(int(label), int(anchor)): row for row, (label, anchor) in enumerate(pairs)}
+
+        np.testing.assert_allclose(
+            ours[fields.DETECTION_SCORES], expected[fields.DETECTION_SCORES], rtol=1e-4
+        )
+        rows, expected_rows = by_pair(ours), by_pair(expected)
+        last = expected[fields.DETECTION_SCORES][-1]
+        for pair in expected_rows.keys() - rows.keys():
+            assert expected[fields.DETECTION_SCORES][expected_rows[pair]] - last < 1e-6
+        both = sorted(expected_rows.keys() & rows.keys())
+        assert len(both) >= len(expected_rows) - 3
+        for key in PAIRS:
+            np.testing.assert_allclose(
+                ours[key][[rows[pair] for pair in both]],
+                expected[key][[expected_rows[pair] for pair in both]],
+                rtol=1e-4,
+                atol=1e-5,
+            )
+
+    def test_raw_detections(self, name):
+        case, ours = recorded_detectors.load(name), inferred(name)
+        case.check('infer/det__raw_detection_boxes', ours[fields.RAW_DETECTION_BOXES], 1e-4)
+        case.check('infer/det__raw_detection_scores', ours[fields.RAW_DETECTION_SCORES], 1e-4)
+
+    def test_targets(self, name):
+        recorded, ours = recorded_detectors.load(name).arrays, trained(name)
+        classes = ours['class_targets']
+        # A class target of zeros stands for background.
+        labels = np.where(classes.any(-1), classes.argmax(-1), 0)
+        np.testing.assert_array_equal(labels, recorded['train/targets__cls'])
+        np.testing.assert_array_equal(ours['box_weights'], recorded['train/targets__reg_weights'])
+        np.testing.assert_allclose(
+            ours['box_targets'], recorded['train/targets__reg'], rtol=1e-4, atol=1e-5
+        )
+
+    def test_losses(self, name):
+        recorded, ours = recorded_detectors.load(name).arrays, trained(name)
+        for key in (ssd.LOCALIZATION_LOSS, ssd.CLASSIFICATION_LOSS):
+            assert ours[key] == pytest.approx(recorded[f'train/loss__{key}'], rel=1e-4)
+        for key in ('regularization_loss', 'total_loss'):
+            assert ours[key] == pytest.approx(recorded[f'train/{key}'], rel=1e-4)
+
+    def test_gradients(self, name):
+        recorded = recorded_detectors.load(name).arrays
+        expected, ours = recorded['train/grad_norms'], np.array(trained(name)['gradient_norms'])
+        floor = 0.01 * np.median(expected)
+        errors_of_norms = np.abs(ours - expected) / np.maximum(expected, floor)
+        assert np.median(errors_of_norms) < 1e-3
+        assert errors_of_norms.max() < 0.05
+
+
+PAIRS = (
+    fields.DETECTION_BOXES,
+    fields.DETECTION_SCORES,
+    fields.DETECTION_CLASSES,
+    fields.DETECTION_ANCHOR_INDICES,
+    fields.DETECTION_MULTICLASS_SCORES,
+)
+
+
+def small_config(num_classes=3, text=''):
+    config = text_format.Parse(SMALL % (num_classes, HYPERPARAMS, HYPERPARAMS), ssd_pb2.Ssd())
+    return text_format.Merge(text, config)
+
+
+def losses_of_zeros(config):
+    """The losses where all predictions are 0: one image, one box of class 1 on an anchor."""
+    model = ssd.build_ssd(config)
+    boxes = np.array([[0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0], [0.5, 0.0, 1.0, 0.5]])
+    columns = config.num_classes + int(config.add_background_class)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        predictions = {
+            fields.ANCHORS: tf.constant(boxes, tf.float32),
+            fields.BOX_ENCODINGS: tf.zeros([1, 3, 4]),
+            fields.CLASS_LOGITS: tf.zeros([1, 3, columns]),
+        }
+        groundtruth = targets.Groundtruth(
+            boxes=tf.constant([[[0.05, 0.05, 0.55, 0.55]]]),
+            classes=tf.one_hot([[1]], config.num_classes),
+            weights=tf.constant([[0.5]]),
+            real=tf.constant([[True]]),
+        )
+        return session.run(model.losses(predictions, groundtruth))
+
+
+class TestLosses:
+    # The anchor's code is (0.1, 0.1) of its size times 10 with logarithms of 0: twice 1 / 2.
+    LOCALIZATION = 1.0
+
+    def test_by_hand(self):
+        values = losses_of_zeros(small_config())
+        # Weights of 0.5, 1 and 1; 4 columns of log 2 each. At least 1 matched weight is counted.
+        assert values[ssd.CLASSIFICATION_LOSS] == pytest.approx(2.5 * 4 * np.log(2), rel=1e-5)
+        assert values[ssd.LOCALIZATION_LOSS] == pytest.approx(0.5 * self.LOCALIZATION, rel=1e-5)
+
+    def test_weights_of_losses(self):
+        text = 'loss { classification_weight: 3 localization_weight: 5 }'
+        values = losses_of_zeros(small_config(text=text))
+        assert values[ssd.CLASSIFICATION_LOSS] == pytest.approx(30 * np.log(2), rel=1e-5)
+        assert values[ssd.LOCALIZATION_LOSS] == pytest.approx(2.5, rel=1e-5)
+
+    def test_normalization_by_code_size(self):
+        values = losses_of_zeros(small_config(text='normalize_loc_loss_by_codesize: true'))
+        assert values[ssd.LOCALIZATION_LOSS] == pytest.approx(0.125, rel=1e-5)
+
+    def test_negative_class_weight(self):
+        values = losses_of_zeros(small_config(text='negative_class_weight: 0.25'))
+        assert values[ssd.CLASSIFICATION_LOSS] == pytest.approx(4 * np.log(2), rel=1e-5)
+
+    def test_hard_examples(self):
+        text = 'loss { hard_example_miner { max_negatives_per_positive: 1 } }'
+        values = losses_of_zeros(small_config(text=text))
+        assert values[ssd.CLASSIFICATION_LOSS] == pytest.approx(1.5 * 4 * np.log(2), rel=1e-5)
+
+    @pytest.mark.parametrize(
+        ('kind', 'expected'),
+        [
+            ('weighted_iou', 1 - 0.2025 / (0.5 - 0.2025)),
+            ('weighted_giou', 1 - 0.2025 / 0.2975 + 0.005 / 0.3025),
+        ],
+    )
+    def test_losses_of_decoded_boxes(self, kind, expected):
+        config = small_config()
+        config.loss.localization_loss.Clear()
+        getattr(config.loss.localization_loss, kind).SetInParent()
+        values = losses_of_zeros(config)
+        assert values[ssd.LOCALIZATION_LOSS] == pytest.approx(0.5 * expected, rel=1e-4)
+
+
+def test_the_graph_does_not_grow():
+    def count(batch, num_classes):
+        model = ssd.build_ssd(small_config(num_classes))
+        with tf.Graph().as_default() as graph:
+            images = tf1.placeholder(tf.float32, [batch, 96, 96, 3])
+            predictions = model.predict(images, is_training=True)
+            groundtruth = targets.Groundtruth(
+                boxes=tf1.placeholder(tf.float32, [batch, 10, 4]),
+                classes=tf1.placeholder(tf.float32, [batch, 10, num_classes]),
+                weights=tf1.placeholder(tf.float32, [batch, 10]),
+                real=tf1.placeholder(tf.bool, [batch, 10]),
+            )
+            model.losses(predictions, groundtruth)
+            model.postprocess(predictions, None)
+        definition = graph.as_graph_def()
+        inner = sum(len(function.node_def) for function in definition.library.function)
+        return len(definition.node) + inner
+
+    assert count(2, 20) == count(5, 90)
+
+
+@pytest.mark.parametrize(
+    ('text', 'path'),
+    [
+        ('use_confidences_as_targets: true', 'model.ssd.use_confidences_as_targets'),
+        ('mask_head_config {}', 'model.ssd.mask_head_config'),
+        ('explicit_background_class: true', 'model.ssd.explicit_background_class'),
+        (
+            'box_coder { keypoint_box_coder { num_keypoints: 3 } }',
+            'model.ssd.box_coder.keypoint_box_coder',
+        ),
+        (
+            'feature_extractor { conv_hyperparams { group_norm {} } }',
+            'model.ssd.feature_extractor.conv_hyperparams.group_norm',
+        ),
+        (
+            'feature_extractor { conv_hyperparams { op: FC } }',
+            'model.ssd.feature_extractor.conv_hyperparams.op',
+        ),
+        (
+            'post_processing { batch_non_max_suppression { iou_threshold: 2 } }',
+            'model.ssd.post_processing.batch_non_max_suppression.iou_threshold',
+        ),
+        (
+            'loss { random_example_sampler { positive_sample_fraction: -1 } }',
+            'model.ssd.loss.random_example_sampler.positive_sample_fraction',
+        ),
+    ],
+)
+def test_what_is_not_honoured_is_refused(text, path):
+    with pytest.raises(errors.ConfigError, match=path):
+        ssd.build_ssd(small_config(text=text))
+
+
+def test_what_only_names_what_is_done_anyway_is_accepted():
+    ssd.build_ssd(small_config(text='return_raw_detections_during_predict: true'))
+
+
+def test_anchors_for_other_feature_maps_are_refused():
+    config = small_config()
+    config.anchor_generator.ssd_anchor_generator.num_layers = 2
+    model = ssd.build_ssd(config)
+    with tf.Graph().as_default():
+        images = tf1.placeholder(tf.float32, [1, 96, 96, 3])
+        with pytest.raises(errors.ConfigError, match=r'anchor_generator: anchors for 2 feature'):
+            model.predict(images, is_training=False)
+
+
+def test_an_input_of_unknown_size_is_refused():
+    model = ssd.build_ssd(small_config())
+    with tf.Graph().as_default():
+        images = tf1.placeholder(tf.float32, [None, None, None, 3])
+        with pytest.raises(errors.ConfigError, match='static input size'):
+            model.predict(images, is_training=False)

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from model_fns.detection.boxes import axis_aligned
+
+tf1 = tf.compat.v1
+
+FIRST = [[0.0, 0.0, 2.0, 2.0], [0.0, 0.0, 1.0, 4.0]]
+SECOND = [[1.0, 1.0, 3.0, 3.0], [0.0, 0.0, 2.0, 2.0], [5.0, 5.0, 5.0, 5.0]]
+
+
+def run(function, *arrays):
+    with tf.Graph().as_default(), tf1.Session() as session:
+        return session.run(function(*(tf.constant(array, tf.float32) for array in arrays)))
+
+
+def test_area():
+    np.testing.assert_array_equal(
+        run(axis_aligned.area, [[FIRST[0], [0, 0, 1, 3], [1, 1, 0, 2]]]), [[4, 3, -1]]
+    )
+
+
+def test_height_width():
+    height, width = run(axis_aligned.height_width, FIRST)
+    np.testing.assert_array_equal(height, [2, 1])
+    np.testing.assert_array_equal(width, [2, 4])
+
+
+def test_center_size_and_back():
+    found = run(axis_aligned.to_center_size, [[1.0, 2.0, 4.0, 10.0]])
+    assert [float(value[0]) for value in found] == [2.5, 6.0, 3.0, 8.0]
+    back = run(lambda box: axis_aligned.from_center_size(*axis_aligned.to_center_size(box)), SECOND)
+    np.testing.assert_allclose(back, SECOND)
+
+
+def test_pairwise_intersection():
+    np.testing.assert_array_equal(
+        run(axis_aligned.pairwise_intersection, FIRST, SECOND), [[1, 4, 0], [0, 2, 0]]
+    )
+
+
+def test_pairwise_iou():
+    np.testing.assert_allclose(
+        run(axis_aligned.pairwise_iou, FIRST, SECOND), [[1 / 7, 1, 0], [0, 2 / 6, 0]], rtol=1e-6
+    )
+
+
+def test_pairwise_ioa_is_a_share_of_the_second():
+    np.testing.assert_allclose(
+        run(axis_aligned.pairwise_ioa, FIRST, SECOND), [[1 / 4, 1, 0], [0, 1 / 2, 0]], rtol=1e-6
+    )
+
+
+def test_pairs_of_a_batch_and_anchors_for_all_of_it():
+    batched = run(axis_aligned.pairwise_iou, [FIRST, FIRST[::-1]], SECOND)
+    assert batched.shape == (2, 2, 3)
+    np.testing.assert_array_equal(batched[1], batched[0][::-1])
+    np.testing.assert_array_equal(
+        run(axis_aligned.pairwise_iou, [FIRST, FIRST[::-1]], [SECOND, SECOND]), batched
+    )
+
+
+def test_no_boxes():
+    assert run(axis_aligned.pairwise_iou, np.zeros([2, 0, 4]), SECOND).shape == (2, 0, 3)
+
+
+def test_two_boxes_without_area_do_not_overlap():
+    assert run(axis_aligned.pairwise_iou, [SECOND[2]], [SECOND[2]]).tolist() == [[0.0]]
+
+
+def test_elementwise_iou():
+    np.testing.assert_allclose(
+        run(axis_aligned.elementwise_iou, FIRST, SECOND[:2]), [1 / 7, 2 / 6], rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    ('first', 'second', 'expected'),
+    [
+        ([0, 0, 2, 2], [0, 0, 2, 2], 1.0),
+        ([0, 0, 2, 2], [1, 1, 3, 3], 1 / 7 - 2 / 9),
+        ([0, 0, 1, 1], [0, 3, 1, 4], 0 - 2 / 4),  # apart: half of what encloses both is of neither
+    ],
+)
+def test_elementwise_giou(first, second, expected):
+    assert run(axis_aligned.elementwise_giou, first, second) == pytest.approx(expected, abs=1e-6)
+
+
+def test_clip_to_window():
+    window = [0.0, 0.0, 1.0, 2.0]
+    clipped = run(axis_aligned.clip_to_window, [[-1, 1, 3, 3], [2, 0.5, 3, 1]], window)
+    np.testing.assert_array_equal(clipped, [[0, 1, 1, 2], [1, 0.5, 1, 1]])
+
+
+def test_a_window_for_each_image():
+    windows = [[[0, 0, 1, 1]], [[0, 0, 0.5, 0.5]]]
+    clipped = run(axis_aligned.clip_to_window, [[[0, 0, 2, 2]], [[0, 0, 2, 2]]], windows)
+    np.testing.assert_array_equal(clipped, [[[0, 0, 1, 1]], [[0, 0, 0.5, 0.5]]])
+
+
+def test_scale():
+    found = run(axis_aligned.scale, [[1, 2, 3, 4]], 10.0, 0.5)
+    np.testing.assert_array_equal(found, [[10, 1, 30, 2]])
+
+
+def test_change_frame():
+    found = run(axis_aligned.change_frame, [[2, 2, 4, 6], [0, 0, 2, 2]], [2, 2, 6, 4])
+    np.testing.assert_array_equal(found, [[0, 0, 0.5, 2], [-0.5, -1, 0, 0]])
+
+
+def test_overlaps_are_shares():
+    rng = np.random.RandomState(0)
+    corners = np.sort(rng.rand(2, 40, 2), axis=0)
+    array = np.concatenate(list(corners), axis=1)
+    iou, ioa = run(
+        lambda box: (axis_aligned.pairwise_iou(box, box), axis_aligned.pairwise_ioa(box, box)),
+        array,
+    )
+    assert (iou >= 0).all() and (iou <= 1 + 1e-5).all()
+    np.testing.assert_array_equal(iou, iou.T)
+    assert (ioa >= iou - 1e-5).all()

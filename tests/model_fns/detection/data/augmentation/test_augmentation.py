@@ -1,0 +1,169 @@
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from google.protobuf import text_format
+from hypothesis import given, settings
+
+from estimator_lib import errors
+from model_fns.detection import fields
+from model_fns.detection.data import augmentation, image_resizers, inputs
+from model_fns.detection.data.augmentation.steps import BUILDERS
+from protos import augmentation_pb2, pipeline_pb2
+from tests.model_fns.detection.data.augmentation.augmentation_cases import (
+    assert_boxes_cover_their_pixels,
+    assert_keypoints_are_corners,
+    assert_rows_belong_together,
+    build,
+    painted,
+    painted_examples,
+    plain,
+    run,
+    seeds,
+)
+
+tf1 = tf.compat.v1
+
+KINDS = [field.name for field in augmentation_pb2.PreprocessingStep.DESCRIPTOR.fields]
+# What a kind cannot do without.
+NEEDED = {
+    'normalize_image': 'original_maxval: 255',
+    'random_resize_method': 'target_height: 20 target_width: 30',
+    'resize_image': 'new_height: 20 new_width: 30',
+    'subtract_channel_mean': 'means: [1, 2, 3]',
+    'drop_label_probabilistically': 'label: 1',
+    'remap_labels': 'original_labels: 1 new_label: 2',
+    'random_horizontal_flip': 'keypoint_flip_permutation: [1, 0, 3, 2]',
+    'random_vertical_flip': 'keypoint_flip_permutation: [2, 3, 0, 1]',
+}
+TYPICAL = 'random_horizontal_flip {} + ssd_random_crop {}'
+MANY = ' + '.join(
+    [
+        'random_horizontal_flip { keypoint_flip_permutation: [1, 0, 3, 2] }',
+        'ssd_random_crop {}',
+        'random_rotation90 { keypoint_rot_permutation: [1, 3, 0, 2] }',
+        'random_pad_image { pad_color: [0, 0, 0] }',
+        'random_vertical_flip { keypoint_flip_permutation: [2, 3, 0, 1] }',
+        'random_crop_to_aspect_ratio {}',
+    ]
+)
+
+
+def _text(kind):
+    return f'{kind} {{ {NEEDED.get(kind, "")} }}'
+
+
+def test_every_kind_of_the_schema_is_there():
+    assert set(KINDS) == set(BUILDERS)
+
+
+@pytest.mark.parametrize('kind', KINDS)
+def test_every_kind_works_without_boxes_and_on_one_pixel(kind):
+    kept = painted(1, 1, [[0, 0, 1, 1]])
+    for example in (painted(7, 5, []), kept):
+        example = plain(example) if kind == 'autoaugment_image' else example
+        for number in range(3):
+            after = run(_text(kind), example, (0, number))
+            assert set(after) == set(example)
+            counts = {len(after[name]) for name in fields.PER_BOX if name in after}
+            assert len(counts) == 1
+            assert min(after[fields.IMAGE].shape) >= 1
+
+
+@pytest.mark.parametrize('kind', KINDS)
+def test_the_same_seed_gives_the_same_result(kind):
+    example = painted(24, 32, [[2, 3, 20, 30], [5, 5, 9, 9]])
+    example = plain(example) if kind == 'autoaugment_image' else example
+    first, second = (run(_text(kind), example, (5, 7)) for _ in range(2))
+    for name in first:
+        np.testing.assert_array_equal(first[name], second[name], name)
+
+
+def test_steps_of_one_kind_draw_on_their_own():
+    # Two flips of one and the same draw would always undo each other.
+    example = plain(painted(2, 4, [[0, 0, 2, 1]]))
+    flips = 'random_horizontal_flip {} + random_horizontal_flip {}'
+    flipped = [run(flips, example, (1, number))[fields.IMAGE][0, 0, 0] == 0 for number in range(60)]
+    assert 15 <= sum(flipped) <= 45
+
+
+@given(example=painted_examples(), seed=seeds())
+@settings(max_examples=40, deadline=None)
+def test_many_steps_keep_boxes_with_their_pixels(example, seed):
+    after = run(MANY, example, seed)
+    assert_rows_belong_together(example, after)
+    assert_boxes_cover_their_pixels(after)
+    assert_keypoints_are_corners(after)
+
+
+def test_no_steps_change_nothing():
+    example = painted(3, 4, [[0, 0, 1, 1]])
+    assert augmentation.build_augmentation([])(example, None) is example
+
+
+def test_an_empty_step_is_refused():
+    option = augmentation_pb2.PreprocessingStep()
+    with pytest.raises(
+        errors.ConfigError, match=r'options\[0\]: empty; expected one of adjust_gam'
+    ):
+        augmentation.build_augmentation([option])
+
+
+def test_the_graph_of_the_typical_steps_is_small_and_without_conditionals():
+    with tf.Graph().as_default() as graph:
+        example = plain(painted(3, 4, [[0, 0, 1, 1]]))
+        tensors = {
+            name: tf1.placeholder(value.dtype, [None] * (value.ndim - 1) + [value.shape[-1]])
+            for name, value in example.items()
+        }
+        seed = tf1.placeholder(tf.int64, [2])
+        before, start = len(graph.get_operations()), time.perf_counter()
+        after = build(TYPICAL)(tensors, seed)
+        seconds = time.perf_counter() - start
+        added = graph.get_operations()[before:]
+    assert len(added) < 160
+    assert not {each.type for each in added} & {'If', 'StatelessIf', 'Switch', 'While', 'Case'}
+    assert seconds < 2  # 0.03 in peace
+    assert after[fields.IMAGE].shape.as_list() == [None, None, 3]
+    assert after[fields.IMAGE].dtype == tf.uint8
+    assert after[fields.BOXES].shape.as_list() == [None, 4]
+
+
+def test_records_are_decoded_augmented_and_prepared():
+    record = tf.train.Example()
+    feature = record.features.feature
+    with tf.Graph().as_default(), tf1.Session() as session:
+        jpeg = session.run(tf.io.encode_jpeg(np.full([40, 50, 3], 90, np.uint8)))
+        feature['image/encoded'].bytes_list.value.append(jpeg)
+        for side, value in (('ymin', 0.1), ('xmin', 0.2), ('ymax', 0.9), ('xmax', 0.8)):
+            feature[f'image/object/bbox/{side}'].float_list.value.append(value)
+        feature['image/object/class/label'].int64_list.value.append(2)
+        reader = inputs.Reader(num_classes=3, max_boxes=4)
+        augment = build(TYPICAL)
+
+        def example(number):
+            decoded = reader.decode(tf.constant(record.SerializeToString()))
+            augmented = augment(decoded, tf.stack([tf.constant(3, tf.int64), number]))
+            resizer = image_resizers.FixedShapeResizer(30, 20)
+            return reader.prepare(augmented, resizer, tf.estimator.ModeKeys.TRAIN)
+
+        dataset = tf.data.Dataset.range(16).map(tf.autograph.experimental.do_not_convert(example))
+        batch = tf1.data.make_one_shot_iterator(dataset.batch(16)).get_next()
+        features, labels = session.run(batch)
+    assert features[fields.IMAGE].shape == (16, 30, 20, 3)
+    assert labels[fields.BOXES].shape == (16, 4, 4)
+    areas = np.prod(labels[fields.BOXES][:, 0, 2:] - labels[fields.BOXES][:, 0, :2], axis=1)
+    assert len(np.unique(areas.round(4))) > 5
+
+
+def test_published_configs_build(shared):
+    paths = sorted((shared / 'configs').glob('*/*.config'))
+    built = 0
+    for path in paths:
+        config = pipeline_pb2.TrainEvalPipelineConfig()
+        text_format.Parse(path.read_text(), config)
+        options = config.train_config.data_augmentation_options
+        augmentation.build_augmentation(options)
+        built += len(options)
+    assert built > 50

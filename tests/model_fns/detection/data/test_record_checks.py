@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import pytest
+
+from model_fns.detection.data import record_checks
+from model_fns.label_map import LabelMap
+from tests.model_fns.detection.records import record
+
+LABEL_MAP = LabelMap.from_names(['cat', 'dog'])
+BOX = [0.1, 0.2, 0.5, 0.6]
+NAN = float('nan')
+
+
+def problem(
+    *, num_classes=2, max_boxes=10, label_map=None, num_keypoints=0, png_masks=False, **parts
+):
+    return record_checks.problem_with(
+        record(**parts), num_classes, max_boxes, label_map, num_keypoints, png_masks
+    )
+
+
+@pytest.mark.parametrize(
+    'parts',
+    [
+        {},
+        {'boxes': []},
+        {'boxes': [BOX, [0.0, 0.0, 1.0, 1.00001]], 'labels': [1, 2]},
+        {'boxes': [BOX], 'labels': [], 'texts': ['dog'], 'label_map': LABEL_MAP},
+        {'boxes': [BOX], 'labels': [2], 'texts': ['dog'], 'label_map': LABEL_MAP},
+        {'boxes': [BOX], 'labels': [2], 'label_map': LABEL_MAP},
+        {'boxes': [BOX], 'labels': [1], 'difficult': [1], 'area': [20.0]},
+        {'boxes': [BOX], 'labels': [1], 'keypoints_y': [0.1] * 3, 'num_keypoints': 3},
+    ],
+)
+def test_records_that_are_fine(parts):
+    assert problem(**parts) is None
+
+
+@pytest.mark.parametrize(
+    ('parts', 'message'),
+    [
+        ({'encoded': b''}, 'no image/encoded'),
+        ({'encoded': None}, 'no image/encoded'),
+        (
+            {'boxes': [BOX, BOX], 'labels': [1, 1], 'ymax': [0.5]},
+            'image/object/bbox/* has 2 ymin, 2 xmin, 1 ymax, 2 xmax; expected as many of each',
+        ),
+        (
+            {'boxes': [BOX, BOX], 'labels': [1]},
+            '2 boxes, 1 image/object/class/label and 0 image/object/class/text; expected a label '
+            'for each box',
+        ),
+        (
+            {'boxes': [BOX], 'labels': []},
+            '1 boxes, 0 image/object/class/label and 0 image/object/class/text; expected a label '
+            'for each box',
+        ),
+        (
+            {'boxes': [BOX], 'labels': [1], 'texts': ['cat', 'dog'], 'label_map': LABEL_MAP},
+            '1 boxes, 1 image/object/class/label and 2 image/object/class/text; expected a label '
+            'or a text for each box',
+        ),
+        (
+            {'boxes': [BOX], 'labels': [1], 'is_crowd': [0, 1]},
+            '1 boxes and 2 image/object/is_crowd; expected none, or 1 for each box',
+        ),
+        (
+            {'boxes': [BOX], 'labels': [1], 'keypoints_y': [0.1] * 4, 'num_keypoints': 3},
+            '1 boxes and 4 image/object/keypoint/y; expected none, or 3 for each box',
+        ),
+        (
+            {'boxes': [BOX], 'labels': [1], 'png_masks': True},
+            '1 boxes and 0 image/object/mask; expected 1 for each box',
+        ),
+        (
+            {'boxes': [BOX, [NAN, 0, 1, 1]], 'labels': [1, 1]},
+            'box 2 of 2 (ymin nan, xmin 0, ymax 1, xmax 1) is not a number',
+        ),
+        (
+            {'boxes': [[0.1, 0.2, 0.5, 1.5]], 'labels': [1]},
+            'box 1 of 1 (ymin 0.1, xmin 0.2, ymax 0.5, xmax 1.5) reaches out of the image; '
+            'expected shares of its height and width, from 0 to 1',
+        ),
+        (
+            {'boxes': [[-0.01, 0.2, 0.5, 0.5]], 'labels': [1]},
+            'box 1 of 1 (ymin -0.01, xmin 0.2, ymax 0.5, xmax 0.5) reaches out of the image; '
+            'expected shares of its height and width, from 0 to 1',
+        ),
+        (
+            {'boxes': [[0.5, 0.2, 0.1, 0.6]], 'labels': [1]},
+            'box 1 of 1 (ymin 0.5, xmin 0.2, ymax 0.1, xmax 0.6) is inverted; expected ymin < ymax '
+            'and xmin < xmax',
+        ),
+        (
+            {'boxes': [[0.5, 0.25, 0.75, 0.25]], 'labels': [1]},
+            'box 1 of 1 (ymin 0.5, xmin 0.25, ymax 0.75, xmax 0.25) has no area; expected '
+            'ymin < ymax and xmin < xmax',
+        ),
+        (
+            {'boxes': [BOX] * 3, 'labels': [3, 0, 1]},
+            'image/object/class/label has 0, 3; expected 1 to 2',
+        ),
+        (
+            {'boxes': [BOX], 'labels': [1], 'texts': ['cow'], 'label_map': LABEL_MAP},
+            "classes that are not in the label map: 'cow'",
+        ),
+        (
+            {'boxes': [BOX] * 12, 'labels': [1] * 12},
+            '12 boxes; max_number_of_boxes is 10, so the last 2 would be left out',
+        ),
+    ],
+)
+def test_one_sentence(parts, message):
+    assert problem(**parts) == message
+
+
+def test_what_is_no_example():
+    assert record_checks.problem_with(b'\x00\xff', 2, 10) == 'not a tf.train.Example'

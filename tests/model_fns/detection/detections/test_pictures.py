@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from estimator_lib import errors
+from estimator_lib.drawing import colors
+from model_fns.detection import fields
+from model_fns.detection.detections import pictures
+from model_fns.label_map import LabelMap
+from protos import eval_pb2
+
+LABEL_MAP = LabelMap.from_names(['cat', 'dog'])
+GRAY = 100
+QUARTER = [0.25, 0.25, 0.75, 0.75]
+
+
+def drawer(label_map=LABEL_MAP, **options):
+    return pictures.build_drawer(eval_pb2.EvalConfig(**options), label_map)
+
+
+def raw_features(height=600, width=600):
+    return {fields.IMAGE: np.full([height, width, 3], GRAY, np.uint8)}
+
+
+def outputs(boxes=(QUARTER,), scores=(0.9,), classes=(1,), count=None, **more):
+    return {
+        fields.DETECTION_BOXES: np.array(boxes, np.float32),
+        fields.DETECTION_SCORES: np.array(scores, np.float32),
+        fields.DETECTION_CLASSES: np.array(classes, np.float32),
+        fields.NUM_DETECTIONS: np.float32(len(boxes) if count is None else count),
+        **more,
+    }
+
+
+def labels(boxes=(QUARTER,), classes=(0,), rows=4, **more):
+    padded = np.zeros([rows, 4], np.float32)
+    padded[: len(boxes)] = boxes
+    hot = np.zeros([rows, 2], np.float32)
+    hot[: len(boxes)] = np.eye(2)[list(classes)]
+    return {
+        fields.BOXES: padded,
+        fields.CLASSES: hot,
+        fields.NUM_BOXES: np.int32(len(boxes)),
+        **more,
+    }
+
+
+def where(picture, color):
+    """Rows and columns of the smallest window that holds all pixels of a colour; None without."""
+    rows, columns = np.nonzero((picture == color).all(axis=-1))
+    if not len(rows):
+        return None
+    return rows.min(), columns.min(), rows.max() + 1, columns.max() + 1
+
+
+def test_a_box_is_drawn_in_the_colour_of_its_class():
+    picture = drawer(skip_labels=True, skip_scores=True).draw(raw_features(), outputs(classes=[2]))
+    assert picture.shape == (600, 600, 3)
+    assert picture.dtype == np.uint8
+    assert where(picture, colors.of_class(2)) == (150, 150, 450, 450)
+    assert where(picture, colors.of_class(1)) is None
+    assert (picture[200:400, 200:400] == GRAY).all()
+
+
+def test_the_features_are_left_alone():
+    features = raw_features()
+    drawer().draw(features, outputs())
+    assert (features[fields.IMAGE] == GRAY).all()
+
+
+@pytest.mark.parametrize(
+    ('options', 'letters'),
+    [
+        ({}, len('cat 90%')),
+        ({'skip_scores': True}, len('cat')),
+        ({'skip_labels': True}, len('90%')),
+        ({'skip_labels': True, 'skip_scores': True}, 0),
+    ],
+)
+def test_texts(options, letters):
+    picture = drawer(**options).draw(raw_features(), outputs())
+    bar = picture[149] == colors.of_class(1)  # the last row above the box
+    scale = 2
+    width = (6 * letters - 1 + 4) * scale if letters else 0
+    assert bar.all(axis=-1).sum() == width
+
+
+def test_a_class_without_a_name_shows_its_id():
+    named = drawer(None).draw(raw_features(), outputs(classes=[1]))
+    assert (named[149] == colors.of_class(1)).all(axis=-1).sum() == (6 * len('1 90%') + 3) * 2
+
+
+def test_only_the_best_detections_above_the_threshold():
+    boxes = [[0.1 * row, 0.0, 0.1 * row + 0.05, 0.1] for row in range(5)]
+    scores = [0.5, 0.9, 0.49, 0.8, 0.99]
+    plain = {'skip_labels': True, 'skip_scores': True}
+
+    def drawn(count=None, **options):
+        picture = drawer(**plain, **options).draw(
+            raw_features(), outputs(boxes, scores, [1] * 5, count)
+        )
+        tops = [60 * row for row in range(5)]
+        return [row for row in range(5) if tuple(picture[tops[row], 0]) == colors.of_class(1)]
+
+    assert drawn() == [0, 1, 3, 4]
+    assert drawn(min_score_threshold=0.85) == [1, 4]
+    assert drawn(max_num_boxes_to_visualize=3) == [1, 3, 4]
+    assert drawn(count=2) == [0, 1]
+
+
+def test_groundtruth_is_on_the_right():
+    plain = drawer(skip_labels=True, skip_scores=True)
+    none = outputs(np.zeros([0, 4]), [], [])
+    picture = plain.draw(raw_features(), none, labels(classes=[1]))
+    assert picture.shape[1] == 600 + 8 + 600
+    assert picture.shape[0] > 600  # captions
+    assert where(picture, colors.of_class(2)) == (150, 608 + 150, 450, 608 + 450)
+
+
+def test_boxes_of_a_padded_input():
+    # The image is the upper left 150 x 300 of an input of 300 x 300, and was 400 x 800 before.
+    features = {
+        fields.IMAGE: np.full([300, 300, 3], float(GRAY), np.float32),
+        fields.TRUE_IMAGE_SHAPE: np.array([150, 300, 3], np.int32),
+        fields.ORIGINAL_SHAPE: np.array([400, 800], np.int32),
+    }
+    plain = drawer(skip_labels=True, skip_scores=True)
+    truth = labels([[0.125, 0.25, 0.375, 0.75]], [1])
+    picture = plain.draw(features, outputs(), truth)
+    assert where(picture, colors.of_class(1)) == (75, 150, 225, 450)
+    assert where(picture, colors.of_class(2)) == (75, 608 + 150, 225, 608 + 450)
+    assert tuple(picture[100, 300]) == (GRAY,) * 3
+
+
+def test_groundtruth_among_the_detections():
+    options = {'skip_labels': True, 'skip_scores': True}
+    over = drawer(
+        **options,
+        visualize_groundtruth_boxes=True,
+        groundtruth_box_visualization_color='Chartreuse',
+    )
+    truth = labels([[0.0, 0.0, 0.5, 0.5]])
+    picture = over.draw(raw_features(), outputs(), truth)
+    assert where(picture, colors.named('chartreuse')) == (0, 0, 300, 300)
+    assert where(drawer(**options).draw(raw_features(), outputs(), truth)[:600], (0, 0, 0)) is None
+
+
+def test_an_unknown_colour_names_the_nearest():
+    with pytest.raises(
+        errors.ConfigError, match=r"groundtruth_box_visualization_color.*'chartruse'.*chartreuse"
+    ):
+        drawer(
+            visualize_groundtruth_boxes=True,
+            groundtruth_box_visualization_color='chartruse',
+        )
+
+
+def test_flags_are_beside_the_name():
+    options = {'skip_scores': True}
+    none = outputs(np.zeros([0, 4]), [], [])
+    flags = {fields.IS_CROWD: np.array([True, False, False, False])}
+    picture = drawer(**options).draw(raw_features(), none, labels(**flags))
+    bar = (picture[149, 608:] == colors.of_class(1)).all(axis=-1)
+    assert bar.sum() == (6 * len('cat crowd') + 3) * 2
+
+
+@pytest.mark.parametrize('shape', [(32, 32), (1, 1), (20, 200), (1, 900)])
+def test_small_images_are_enlarged(shape):
+    picture = drawer().draw(raw_features(*shape), outputs())
+    assert max(picture.shape) >= 600
+    assert picture.shape[0] == max(1, round(shape[0] * picture.shape[1] / shape[1]))
+
+
+def test_large_images_stay():
+    assert drawer().draw(raw_features(700, 900), outputs()).shape == (700, 900, 3)
+
+
+def test_grayscale_inputs():
+    features = {fields.IMAGE: np.full([600, 600, 1], 300.0, np.float32)}
+    picture = drawer().draw(features, outputs(np.zeros([0, 4]), [], []))
+    assert (picture == 255).all()
+
+
+def test_masks_of_detections_are_placed_in_their_boxes():
+    mask = np.zeros([1, 2, 2], np.float32)
+    mask[0, 0, 1] = 0.9  # the upper right quarter of the box
+    more = {fields.DETECTION_MASKS: mask}
+    plain = drawer(skip_labels=True, skip_scores=True)
+    picture = plain.draw(raw_features(), outputs([[0.0, 0.0, 0.5, 0.5]], **more))
+    tinted = np.rint(0.6 * GRAY + 0.4 * np.array(colors.of_class(1)))
+    assert where(picture, tinted) == (2, 150, 150, 298)  # the box's line is over it
+
+
+def test_masks_of_groundtruth():
+    mask = np.zeros([4, 10, 10], np.uint8)
+    mask[0, 4:6, :] = 1
+    plain = drawer(skip_labels=True, skip_scores=True)
+    features = {**raw_features(), fields.TRUE_IMAGE_SHAPE: np.array([600, 600, 3])}
+    none = outputs(np.zeros([0, 4]), [], [])
+    picture = plain.draw(features, none, labels(**{fields.MASKS: mask}))
+    tinted = np.rint(0.6 * GRAY + 0.4 * np.array(colors.of_class(1)))
+    assert where(picture, tinted) == (240, 608, 360, 608 + 600)
+
+
+def test_keypoints_and_the_lines_between_them():
+    points = np.array([[[0.25, 0.1], [0.25, 0.9], [np.nan, np.nan]]], np.float32)
+    more = {fields.DETECTION_KEYPOINTS: points}
+    edges = [eval_pb2.KeypointEdge(start=0, end=1), eval_pb2.KeypointEdge(start=1, end=2)]
+    plain = {'skip_labels': True, 'skip_scores': True}
+    tiny = outputs([[0.9, 0.9, 0.9, 0.9]], **more)
+
+    def row(**options):
+        picture = drawer(**plain, **options).draw(raw_features(), tiny)
+        return (picture[150] == colors.of_class(1)).all(axis=-1)
+
+    assert row()[60] and row()[540] and not row()[300]
+    assert row(keypoint_edge=edges)[60:541].all()
+
+
+def test_boxes_that_reach_over_the_border():
+    plain = drawer(skip_scores=True)
+    picture = plain.draw(
+        raw_features(), outputs([[-0.5, -0.5, 1.5, 0.5], [0.9, 0.98, 1, 2]], [1, 1], [1, 2])
+    )
+    assert picture.shape == (600, 600, 3)
+    assert tuple(picture[300, 299]) == colors.of_class(1)
+    # The text of the first stays inside.
+    assert tuple(picture[0, 0]) == colors.of_class(1)

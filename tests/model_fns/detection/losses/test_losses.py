@@ -1,0 +1,214 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+from google.protobuf import text_format
+
+from estimator_lib import errors
+from model_fns.detection.losses import losses
+from protos import losses_pb2
+
+tf1 = tf.compat.v1
+log, exp = np.log, np.exp
+
+
+def run(loss, predictions, targets, weights):
+    arrays = [np.asarray(part, np.float32) for part in (predictions, targets, weights)]
+    with tf.Graph().as_default(), tf1.Session() as session:
+        return session.run(loss(*(tf.constant(array) for array in arrays)))
+
+
+def gradient(loss, predictions, targets, weights):
+    with tf.Graph().as_default(), tf1.Session() as session:
+        variable = tf.constant(np.asarray(predictions, np.float32))
+        value = loss(variable, *(tf.constant(part, tf.float32) for part in (targets, weights)))
+        return session.run(tf.gradients(value, variable)[0])
+
+
+class TestLocalization:
+    PREDICTIONS = np.array([[[1.0, 2.0, -3.0, 0.0], [0.5, 0.0, 0.0, 0.0]]])
+    TARGETS = np.array([[[0.0, 2.5, 0.0, 0.0], [0.0, 0.0, 0.0, 2.0]]])
+    WEIGHTS = np.array([[1.0, 0.5]])
+
+    def run(self, loss):
+        return run(loss, self.PREDICTIONS, self.TARGETS, self.WEIGHTS)
+
+    def test_l2_squares_the_weight_too(self):
+        # (1 + 0.25 + 9) / 2, and (0.25^2 + 1^2) / 2.
+        np.testing.assert_allclose(self.run(losses.l2), [[5.125, 0.53125]])
+
+    def test_smooth_l1(self):
+        # 0.5 + 0.125 + 2.5, and half of 0.125 + 1.5.
+        np.testing.assert_allclose(self.run(losses.smooth_l1()), [[3.125, 0.8125]])
+
+    def test_smooth_l1_turns_at_delta(self):
+        # delta (error - delta / 2) from delta = 0.5 on: 0.375 + 0.125 + 1.375, 0.125 + 0.875.
+        np.testing.assert_allclose(self.run(losses.smooth_l1(0.5)), [[1.875, 0.5]])
+
+    def test_smooth_l1_has_a_gradient_of_delta_at_most(self):
+        slope = gradient(losses.smooth_l1(2.0), [[[1.0, 5.0, -9.0, 0.0]]], [[[0.0] * 4]], [[3.0]])
+        np.testing.assert_allclose(slope, [[[3.0, 6.0, -6.0, 0.0]]])
+
+    def test_l1(self):
+        np.testing.assert_allclose(self.run(losses.l1), [[4.5, 1.25]])
+
+    BOXES = np.array([[[0, 0, 2, 2], [0, 0, 1, 1], [0, 0, 0, 0.0]]])
+    OTHERS = np.array([[[0, 1, 2, 3], [2, 2, 3, 3], [0, 0, 0, 0.0]]])
+
+    def test_iou(self):
+        # Half of each box is shared: 2 / 6. No weight: no loss.
+        values = run(losses.iou, self.BOXES, self.OTHERS, [[1.0, 0.5, 0.0]])
+        np.testing.assert_allclose(values, [[2 / 3, 0.5, 0.0]], rtol=1e-6)
+
+    def test_giou(self):
+        # Within their frame of 6 the first two leave nothing; the others leave 7 of 9.
+        values = run(losses.giou, self.BOXES, self.OTHERS, [[1.0, 0.5, 0.0]])
+        np.testing.assert_allclose(values, [[2 / 3, (1 + 7 / 9) / 2, 0.0]], rtol=1e-6)
+
+    @pytest.mark.parametrize('loss', [losses.iou, losses.giou])
+    def test_boxes_without_area_have_a_finite_gradient(self, loss):
+        slope = gradient(loss, self.BOXES, self.OTHERS, [[1.0, 1.0, 1.0]])
+        assert np.isfinite(slope).all()
+
+
+class TestClassification:
+    LOGITS = np.array([[[0.0, log(3.0)], [-log(3.0), 0.0]]])  # probabilities 1/2 3/4 and 1/4 1/2
+    TARGETS = np.array([[[0.0, 1.0], [1.0, 0.5]]])
+    WEIGHTS = np.array([[[1.0, 1.0], [2.0, 1.0]]])
+    ENTROPIES = np.array([[[log(2), log(4 / 3)], [log(4), log(2)]]])
+
+    def run(self, loss):
+        return run(loss, self.LOGITS, self.TARGETS, self.WEIGHTS)
+
+    def test_sigmoid(self):
+        values = self.run(losses.sigmoid)
+        np.testing.assert_allclose(values, self.ENTROPIES * self.WEIGHTS, rtol=1e-6)
+
+    def test_sigmoid_of_large_logits_is_finite(self):
+        values = run(losses.sigmoid, [[[100.0, -100.0]]], [[[0.0, 1.0]]], [[[1.0, 1.0]]])
+        np.testing.assert_allclose(values, [[[100.0, 100.0]]])
+
+    def test_focal(self):
+        # 1 - p_t is 1/2, 1/4, 3/4 and 1/2.
+        misses = np.array([[[1 / 2, 1 / 4], [3 / 4, 1 / 2]]])
+        for gamma in (0.0, 1.0, 2.0, 3.5):
+            expected = misses**gamma * self.ENTROPIES * self.WEIGHTS
+            values = self.run(losses.sigmoid_focal(gamma))
+            np.testing.assert_allclose(values, expected, rtol=1e-5)
+
+    def test_focal_with_alpha(self):
+        alphas = np.array([[[0.75, 0.25], [0.25, 0.5]]])
+        expected = alphas * self.run(losses.sigmoid_focal(2.0))
+        np.testing.assert_allclose(self.run(losses.sigmoid_focal(2.0, 0.25)), expected, rtol=1e-5)
+
+    def test_softmax(self):
+        # Probabilities 1/4 3/4 and 1/4 3/4; an anchor weighs the mean of its classes' weights.
+        expected = [[-log(3 / 4), 1.5 * (-log(1 / 4) - 0.5 * log(3 / 4))]]
+        np.testing.assert_allclose(self.run(losses.softmax()), expected, rtol=1e-6)
+
+    def test_softmax_with_a_scale(self):
+        values = run(losses.softmax(2.0), 2 * self.LOGITS, self.TARGETS, self.WEIGHTS)
+        np.testing.assert_allclose(values, self.run(losses.softmax()), rtol=1e-6)
+
+    def test_softmax_against_logits(self):
+        teacher = [[[0.0, 2 * log(4.0)], [0.0, 0.0]]]  # halved: 1/5 4/5 and 1/2 1/2
+        values = run(losses.softmax_against_logits(2.0), 2 * self.LOGITS, teacher, self.WEIGHTS)
+        expected = [
+            [
+                -0.2 * log(1 / 4) - 0.8 * log(3 / 4),
+                1.5 * -0.5 * (log(1 / 4) + log(3 / 4)),
+            ]
+        ]
+        np.testing.assert_allclose(values, expected, rtol=1e-6)
+
+    def test_bootstrapped_sigmoid(self):
+        # Targets 0.8 t + 0.2 p.
+        mixed = 0.8 * self.TARGETS + 0.2 * np.array([[[1 / 2, 3 / 4], [1 / 4, 1 / 2]]])
+        p = 1 / (1 + exp(-self.LOGITS))
+        expected = -(mixed * log(p) + (1 - mixed) * log(1 - p)) * self.WEIGHTS
+        values = self.run(losses.bootstrapped_sigmoid(0.8))
+        np.testing.assert_allclose(values, expected, rtol=1e-5)
+
+    def test_hard_bootstrapped_sigmoid(self):
+        mixed = 0.8 * self.TARGETS + 0.2 * np.array([[[0, 1], [0, 0]]])
+        p = 1 / (1 + exp(-self.LOGITS))
+        expected = -(mixed * log(p) + (1 - mixed) * log(1 - p)) * self.WEIGHTS
+        values = self.run(losses.bootstrapped_sigmoid(0.8, hard=True))
+        np.testing.assert_allclose(values, expected, rtol=1e-5)
+
+
+def build_classification(text):
+    config = text_format.Parse(text, losses_pb2.ClassificationLoss())
+    return losses.build_classification_loss(config)
+
+
+def build_localization(text):
+    config = text_format.Parse(text, losses_pb2.LocalizationLoss())
+    return losses.build_localization_loss(config)
+
+
+@pytest.mark.parametrize(
+    ('text', 'loss'),
+    [
+        ('weighted_l2 {}', losses.l2),
+        ('weighted_smooth_l1 { delta: 0.5 }', losses.smooth_l1(0.5)),
+        ('weighted_smooth_l1 {}', losses.smooth_l1(1.0)),
+        ('l1_localization_loss {}', losses.l1),
+        ('weighted_iou {}', losses.iou),
+        ('weighted_giou {}', losses.giou),
+    ],
+)
+def test_build_localization_loss(text, loss):
+    arguments = [[[0.0, 0.0, 2.0, 2.0]]], [[[0.0, 0.0, 1.0, 0.6]]], [[0.5]]
+    np.testing.assert_array_equal(run(build_localization(text), *arguments), run(loss, *arguments))
+
+
+def test_losses_of_decoded_boxes():
+    decoded = [build_localization(f'{kind} {{}}') for kind in ('weighted_iou', 'weighted_giou')]
+    assert all(loss in losses.ON_DECODED_BOXES for loss in decoded)
+    assert build_localization('weighted_l2 {}') not in losses.ON_DECODED_BOXES
+
+
+@pytest.mark.parametrize(
+    ('text', 'loss'),
+    [
+        ('weighted_sigmoid {}', losses.sigmoid),
+        ('weighted_sigmoid_focal {}', losses.sigmoid_focal(2.0)),
+        (
+            'weighted_sigmoid_focal { gamma: 1.5 alpha: 0.25 }',
+            losses.sigmoid_focal(1.5, 0.25),
+        ),
+        ('weighted_softmax { logit_scale: 3 }', losses.softmax(3.0)),
+        ('weighted_logits_softmax { logit_scale: 3 }', losses.softmax_against_logits(3.0)),
+        ('bootstrapped_sigmoid { alpha: 0.7 }', losses.bootstrapped_sigmoid(0.7)),
+        (
+            'bootstrapped_sigmoid { alpha: 0.7 hard_bootstrap: true }',
+            losses.bootstrapped_sigmoid(0.7, True),
+        ),
+    ],
+)
+def test_build_classification_loss(text, loss):
+    arguments = [[[0.5, -2.0, 1.0]]], [[[1.0, 0.0, 0.0]]], [[[0.5, 0.5, 0.5]]]
+    np.testing.assert_array_equal(
+        run(build_classification(text), *arguments), run(loss, *arguments)
+    )
+
+
+@pytest.mark.parametrize(
+    ('text', 'message'),
+    [
+        ('', 'empty'),
+        ('weighted_softmax { logit_scale: 0 }', 'weighted_softmax.logit_scale: 0'),
+        ('weighted_logits_softmax { logit_scale: -1 }', 'logit_scale: -1'),
+        ('penalty_reduced_logistic_focal_loss {}', 'penalty_reduced_logistic_focal_loss'),
+        ('weighted_dice_classification_loss {}', 'weighted_dice_classification_loss'),
+    ],
+)
+def test_what_is_no_classification_loss_of_anchors_is_refused(text, message):
+    with pytest.raises(errors.ConfigError) as error:
+        build_classification(text)
+    assert str(error.value).startswith('loss.classification_loss') and message in str(error.value)
+
+
+def test_an_empty_localization_loss_is_refused():
+    with pytest.raises(errors.ConfigError, match='localization_loss: empty'):
+        build_localization('')

@@ -1,0 +1,316 @@
+from __future__ import annotations
+
+import functools
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_lib import errors
+from model_fns import layers
+from model_fns.backbones import registry
+from model_fns.segmentation.networks import backbones
+from tests.model_fns.backbones import recorded_backbones
+
+tf1 = tf.compat.v1
+
+RESNETS = tuple(f'resnet_v1_{size}{end}' for size in (101, 18, 50) for end in ('', '_beta'))
+MOBILENETS = ('mobilenet_v2', 'mobilenet_v3_large_seg', 'mobilenet_v3_small_seg')
+XCEPTIONS = ('xception_41', 'xception_65', 'xception_71')
+
+# (channels of the features, of the decoder taps at output strides 4, 8 and 16).
+CHANNELS = {
+    'mobilenet_v2': (320, 144, 192, 576),
+    'mobilenet_v3_large_seg': (480, 72, 120, 672),
+    'mobilenet_v3_small_seg': (288, 16, 88, 144),
+    'resnet_v1_18': (512, 64, 128, 256),
+    'resnet_v1_50': (2048, 256, 512, 1024),
+    'xception_41': (2048, 256, 728, 1024),
+    'xception_71': (2048, 256, 728, 1024),
+}
+
+
+def _build(name, options=None, is_training=False, shape=(2, 129, 129, 3), bounded=False):
+    backbone = backbones.get_backbone(name)
+    graph = tf.Graph()
+    with graph.as_default():
+        images = tf1.placeholder(tf.float32, shape)
+        _, end_points = backbone.build(images, is_training, options, bounded)
+    return recorded_backbones.Built(graph, images, end_points)
+
+
+def test_knows_the_networks_of_the_published_models():
+    assert backbones.backbone_names() == (*MOBILENETS, *sorted(RESNETS), *XCEPTIONS)
+
+
+@pytest.mark.parametrize('name', CHANNELS)
+def test_features_and_decoder_taps(name):
+    backbone = backbones.get_backbone(name)
+    with tf.Graph().as_default() as graph:
+        options = registry.Options(output_stride=32)
+        features, end_points = backbone.build(tf.zeros([2, 129, 193, 3]), False, options)
+    channels, *tapped = CHANNELS[name]
+    assert features.shape == [2, 5, 7, channels]
+    taps = [end_points[backbone.decoder_tap(stride)] for stride in (4, 8, 16)]
+    assert [tap.shape.as_list() for tap in taps] == [
+        [2, 128 // stride + 1, 192 // stride + 1, depth]
+        for stride, depth in zip((4, 8, 16), tapped)
+    ]
+    scopes = {variable.split('/')[0] for variable in recorded_backbones.variables_of(graph)}
+    assert scopes == {backbone.scope}
+
+
+@pytest.mark.parametrize('name', ['mobilenet_v3_small_seg', 'resnet_v1_18_beta', 'xception_41'])
+def test_output_stride_and_sizes_that_are_not_known(name):
+    shape = (None, None, None, 3)
+    for stride, height in ((None, 5), (8, 9)):
+        built = _build(name, registry.Options(output_stride=stride), shape=shape)
+        with tf1.Session(graph=built.graph) as session:
+            recorded_backbones.set_weights(session)
+            last = built.end_points[backbones.get_backbone(name).last_end_point]
+            assert last.shape.as_list()[1:3] == [None, None]
+            assert last.shape[3] is not None
+            value = session.run(last, {built.images: np.zeros([1, 65, 33, 3])})
+        assert value.shape[1:3] == (height, height // 2 + 1)
+
+
+@pytest.mark.parametrize(
+    'case_name, options',
+    [
+        ('mobilenet_v2_aspp_decoder', registry.Options()),
+        ('resnet_v1_50_beta', registry.Options(multi_grid=(1, 2, 4))),
+    ],
+)
+def test_computes_what_the_published_models_do(shared, case_name, options):
+    with np.load(shared / 'golden' / 'segmentation' / f'{case_name}.npz') as case:
+        images = case['input_image_uint8'].astype(np.float32)
+        tall = case['input_image_uint8_161x129'].astype(np.float32)
+        names = [str(name) for name in case['infer/end_point_names']]
+        stats = case['infer/end_point_stats']
+        stride = case['infer_161x129/features__stride']
+        expected = case['infer_161x129/features__sub']
+    backbone = backbones.get_backbone(case_name.replace('_aspp_decoder', ''))
+    with tf.Graph().as_default(), tf1.Session() as session:
+        pixels = tf1.placeholder(tf.float32, [2, None, None, 3])
+        features, end_points = backbone.build(backbone.normalise(pixels), False, options)
+        recorded_backbones.set_weights(session)
+        values = session.run(end_points, {pixels: images})
+        actual = session.run(features, {pixels: tall})
+    assert sorted(values) == sorted(names)
+    for name, recorded in zip(names, stats):
+        value = values[name].astype(np.float64)
+        found = [value.mean(), value.std(), np.abs(value).max()]
+        recorded_backbones.assert_close(found, recorded, 1e-4, name)
+    recorded_backbones.assert_close(actual.ravel()[::stride], expected, 1e-4, 'features at 161x129')
+
+
+@pytest.mark.parametrize(
+    'case_name',
+    [
+        'mobilenet_v2',
+        'mobilenet_v2_os8',
+        'mobilenet_v2_aspp_decoder',
+        'resnet_v1_50_beta',
+        'xception_41',
+        'xception_65',
+    ],
+)
+def test_variables_are_those_of_the_published_models(shared, case_name):
+    path = shared / 'spec' / 'variables' / 'segmentation' / f'{case_name}.json'
+    published = json.loads(path.read_text())
+    asked = published['options']
+    options = registry.Options(
+        output_stride=asked['output_stride'],
+        multi_grid=tuple(asked['multi_grid'] or ()),
+        weight_decay=published['weight_decay'],
+    )
+    backbone = backbones.get_backbone(asked['model_variant'])
+    built = _build(asked['model_variant'], options, is_training=True)
+    own, heads = {}, {}
+    for name, shape, trainable in published['variables']:
+        (own if name.startswith(f'{backbone.scope}/') else heads)[name] = (tuple(shape), trainable)
+    assert recorded_backbones.variables_of(built.graph) == own
+    assert {name: value.shape.as_list() for name, value in built.end_points.items()} == dict(
+        published['end_points']
+    )
+    penalties = built.graph.get_collection(tf1.GraphKeys.REGULARIZATION_LOSSES)
+    head_weights = sum(name.endswith('/weights') for name in heads)
+    assert len(penalties) == published['n_regularization_losses'] - head_weights
+    updates = built.graph.get_collection(tf1.GraphKeys.UPDATE_OPS)
+    head_statistics = sum('/moving_' in name for name in heads)
+    assert len(updates) == published['n_update_ops'] - head_statistics
+    if 'decoder/feature_projection0/weights' in heads:
+        tap = built.end_points[backbone.decoder_tap(asked['decoder_output_stride'][0])]
+        assert heads['decoder/feature_projection0/weights'][0][2] == tap.shape[3]
+
+
+def test_frozen_batch_norm_has_no_updates():
+    built = _build('resnet_v1_18', is_training=False)
+    assert not built.graph.get_collection(tf1.GraphKeys.UPDATE_OPS)
+
+
+def test_depth_multiplier_rounds_as_published():
+    # Channels times the factor, rounded to whole numbers; multiples of 8 only at a factor of 1.
+    built = _build('mobilenet_v2', registry.Options(depth_multiplier=0.35))
+    depths = [built.end_points[f'layer_{i}'].shape[3] for i in (1, 2, 3, 5, 8, 12, 15, 18)]
+    assert depths == [11, 6, 8, 11, 22, 34, 56, 112]
+    built = _build('mobilenet_v2', registry.Options(depth_multiplier=0.1, min_depth=6))
+    assert [built.end_points[f'layer_{i}'].shape[3] for i in (1, 2, 8)] == [6, 6, 6]
+    built = _build('mobilenet_v3_small_seg', registry.Options(depth_multiplier=0.5))
+    assert built.end_points['layer_13'].shape[3] == 144
+
+
+@pytest.mark.parametrize(
+    'name, classifier, factor',
+    [
+        ('mobilenet_v2', 'mobilenet_v2_035', 0.35),
+        ('mobilenet_v2', 'mobilenet_v2_140', 1.4),
+        ('mobilenet_v2', 'mobilenet_v2', 1.0),
+    ],
+)
+def test_a_divisor_of_8_gives_the_variables_of_a_classifier(name, classifier, factor):
+    built = _build(name, registry.Options(depth_multiplier=factor, channel_divisor=8))
+    with tf.Graph().as_default() as graph:
+        network = registry.get_network(classifier)
+        options = registry.Options()
+        network.build(tf.zeros([1, 64, 64, 3]), 3, network.style(False, options), options)
+        of_classifier = _shapes(graph)
+    own = _shapes(built.graph)
+    assert own and own.items() <= of_classifier.items()
+    # What is left: the last layer and the logits.
+    left = {name.split('/')[1] for name in of_classifier.keys() - own.keys()}
+    assert left == {'Conv_1', 'Logits'}
+
+
+def test_any_other_divisor():
+    # Of 11.2, 5.6 and 22.4 channels: up where rounding would lose more than a tenth.
+    options = registry.Options(depth_multiplier=0.35, channel_divisor=5)
+    built = _build('mobilenet_v2', options)
+    assert [built.end_points[f'layer_{i}'].shape[3] for i in (1, 2, 8)] == [15, 10, 25]
+    options = registry.Options(depth_multiplier=0.1, channel_divisor=8, min_depth=16)
+    built = _build('mobilenet_v3_large_seg', options)
+    assert [built.end_points[f'layer_{i}'].shape[3] for i in (1, 2)] == [16, 16]
+
+
+def _shapes(graph):
+    variables = graph.get_collection(tf1.GraphKeys.MODEL_VARIABLES)
+    return {variable.op.name: tuple(variable.shape) for variable in variables}
+
+
+@pytest.mark.parametrize('name', backbones.backbone_names())
+def test_padding_is_the_middle_of_the_normalised_range(name):
+    backbone = backbones.get_backbone(name)
+    pixels = np.array([backbone.mean_pixel, [0.0] * 3, [255.0] * 3], np.float32)
+    with tf1.Session(graph=tf.Graph()) as session, session.graph.as_default():
+        mean, black, white = session.run(backbone.normalise(tf.constant(pixels)))
+    if name in ('resnet_v1_18', 'resnet_v1_50', 'resnet_v1_101'):
+        np.testing.assert_allclose(black, [-123.15, -115.90, -103.06], rtol=1e-6)
+        np.testing.assert_allclose(white - black, 255.0, rtol=1e-6)
+        assert backbone.weight_decay == 1e-4
+    else:
+        np.testing.assert_allclose([black, white], [[-1.0] * 3, [1.0] * 3], atol=1e-6)
+    if name == 'resnet_v1_18':
+        assert backbone.mean_pixel == (127.5, 127.5, 127.5)
+    else:
+        np.testing.assert_allclose(mean, 0.0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    'name, decay, epsilon',
+    [
+        ('mobilenet_v2', 0.997, 1e-3),
+        ('mobilenet_v3_large_seg', 0.997, 1e-3),
+        ('resnet_v1_50_beta', 0.95, 1e-5),
+        ('xception_65', 0.9997, 1e-3),
+    ],
+)
+def test_published_batch_norm_unless_the_config_says(monkeypatch, name, decay, epsilon):
+    seen = []
+    original = layers.batch_norm
+
+    def spy(inputs, settings, is_training, scope='BatchNorm'):
+        seen.append((settings.decay, settings.epsilon, settings.scale))
+        return original(inputs, settings, is_training, scope)
+
+    monkeypatch.setattr(layers, 'batch_norm', spy)
+    _build(name, shape=(1, 33, 33, 3))
+    assert set(seen) == {(decay, epsilon, True)}
+    seen.clear()
+    options = registry.Options(batch_norm_decay=0.5, batch_norm_epsilon=0.25)
+    _build(name, options, shape=(1, 33, 33, 3))
+    assert set(seen) == {(0.5, 0.25, True)}
+
+
+def test_weight_decay_unless_the_config_says():
+    def penalty(name, options=None):
+        built = _build(name, options, shape=(1, 33, 33, 3))
+        with tf1.Session(graph=built.graph) as session:
+            recorded_backbones.set_weights(session)
+            losses = built.graph.get_collection(tf1.GraphKeys.REGULARIZATION_LOSSES)
+            return sum(session.run(losses)) if losses else 0.0
+
+    for name, decay in (('mobilenet_v3_small_seg', 4e-5), ('resnet_v1_18', 1e-4)):
+        assert backbones.get_backbone(name).weight_decay == decay
+        tenfold = penalty(name, registry.Options(weight_decay=10.0 * decay))
+        np.testing.assert_allclose(penalty(name), tenfold / 10.0, rtol=1e-5)
+        assert penalty(name, registry.Options(weight_decay=0.0)) == 0.0
+
+
+@pytest.mark.parametrize('name', ['resnet_v1_18', 'resnet_v1_50_beta'])
+def test_bounded_activations_of_a_resnet(name):
+    images = np.random.RandomState(0).normal(0.0, 60.0, [1, 65, 65, 3])
+    largest = {}
+    for bounded in (False, True):
+        built = _build(name, shape=(1, 65, 65, 3), bounded=bounded)
+        with tf1.Session(graph=built.graph) as session:
+            recorded_backbones.set_weights(session)
+            # Sums of a unit, and all that has an activation of its own.
+            ends = ('/bottleneck_v1', '/lite_bottleneck_v1', '/shortcut', '/conv1', '_1', '_2')
+            active = [v for point, v in built.end_points.items() if point.endswith(ends)]
+            values = session.run(active, {built.images: images})
+        largest[bounded] = max(np.abs(value).max() for value in values)
+        kinds = {operation.type for operation in built.graph.get_operations()}
+        assert ('Relu' in kinds, 'Relu6' in kinds) == (not bounded, bounded)
+    assert largest[False] > 6.0 >= largest[True]
+
+
+@pytest.mark.parametrize(
+    'call, message',
+    [
+        (
+            functools.partial(backbones.get_backbone, 'xception_56'),
+            r"model.segmentation.backbone.name: unknown segmentation backbone 'xception_56'; "
+            r"did you mean 'xception_65'\?",
+        ),
+        (
+            lambda: backbones.get_backbone('xception_65').decoder_tap(2, 'decoder.output_strides'),
+            'decoder.output_strides: xception_65 has no features for a decoder at output stride 2; '
+            'expected 4, 8, 16',
+        ),
+        (
+            lambda: _build('mobilenet_v2', registry.Options(multi_grid=(1, 2, 4))),
+            r'model.segmentation.backbone.multi_grid: mobilenet_v2 has no such setting; got '
+            r'\(1, 2, 4\)',
+        ),
+        (
+            lambda: _build('xception_41', registry.Options(depth_multiplier=0.5)),
+            'backbone.depth_multiplier: xception_41 has no such setting; got 0.5',
+        ),
+        (
+            lambda: _build('resnet_v1_50', registry.Options(channel_divisor=8)),
+            'backbone.channel_divisor: resnet_v1_50 has no such setting; got 8',
+        ),
+        (
+            lambda: _build('resnet_v1_18', registry.Options(multi_grid=(1, 2, 4))),
+            r'multi_grid: got 3 rates \(1, 2, 4\); expected none, or 2',
+        ),
+        (
+            lambda: _build('mobilenet_v3_small_seg', registry.Options(output_stride=12)),
+            'output_stride: this network cannot have 12; it can have 1, 2, 4, 8, 16, 32',
+        ),
+    ],
+)
+def test_refuses(call, message):
+    with pytest.raises(errors.ConfigError, match=message):
+        call()
