@@ -9,6 +9,8 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+MOST_FLOORS = 9
+MOST_ROOT_MODULES = 8
 PACKAGES = ('run_train_eval', 'model_fns', 'estimator_lib', 'protos')
 TASKS = ('classification', 'detection', 'segmentation')
 
@@ -45,6 +47,82 @@ def test_imports_go_down_only(path):
         if level(root) is not None:
             assert level(root) >= level(package), f'{path.name} imports {module}'
         assert root not in ('tf_slim', 'keras', 'tf_keras', 'object_detection', 'nets')
+
+
+def rooms(folder):
+    """What each room of a folder imports of the others: {room: {room it imports, ...}}.
+
+    A room is a module of the folder or one of its sub-folders as a whole. The `__init__.py` of the
+    folder itself is no room.
+    """
+    package = '.'.join(folder.relative_to(ROOT).parts)
+    names = {path.stem for path in folder.glob('*.py')} - {'__init__'}
+    names |= {path.parent.name for path in folder.glob('*/__init__.py')}
+    graph = {name: set() for name in names}
+    for path in folder.rglob('*.py'):
+        room = path.relative_to(folder).parts[0].removesuffix('.py')
+        if room not in names:
+            continue
+        for module in imported_modules(path):
+            if module.startswith(f'{package}.'):
+                other = module[len(package) + 1 :].split('.')[0]
+                if other in names and other != room:
+                    graph[room].add(other)
+    return graph
+
+
+def floors(graph):
+    """The floor of each room, from 1: one above the highest that it imports.
+
+    Raises:
+        AssertionError: rooms import each other in a circle.
+    """
+    found = {}
+
+    def floor(room, path):
+        assert room not in path, f'a circle: {" -> ".join([*path[path.index(room) :], room])}'
+        if room not in found:
+            found[room] = 1 + max((floor(each, [*path, room]) for each in graph[room]), default=0)
+        return found[room]
+
+    for room in graph:
+        floor(room, [])
+    return found
+
+
+def packages():
+    """Every folder of modules, in both libraries."""
+    for package in PACKAGES[1:3]:
+        for path in sorted((ROOT / package).rglob('__init__.py')):
+            yield path.parent
+
+
+def test_floors_by_hand():
+    assert floors({'a': {'b', 'c'}, 'b': {'c'}, 'c': set()}) == {'a': 3, 'b': 2, 'c': 1}
+    with pytest.raises(AssertionError, match='a -> b -> a'):
+        floors({'a': {'b'}, 'b': {'a'}})
+
+
+@pytest.mark.parametrize('folder', list(packages()), ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_circle_of_rooms(folder):
+    floors(rooms(folder))
+
+
+def test_engine_is_no_tower():
+    by_floor = floors(rooms(ROOT / 'estimator_lib'))
+    assert max(by_floor.values()) <= MOST_FLOORS, by_floor
+
+
+def test_engine_root_holds_what_a_newcomer_reads_first():
+    modules = {path.stem for path in (ROOT / 'estimator_lib').glob('*.py')} - {'__init__'}
+    assert len(modules) <= MOST_ROOT_MODULES, modules
+    assert {'task', 'model_fn', 'training', 'errors', 'registry', 'launch_local'} <= modules
+
+
+@pytest.mark.parametrize('folder', list(packages()), ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_folder_is_a_crowd(folder):
+    modules = [path for path in folder.glob('*.py') if path.name != '__init__.py']
+    assert len(modules) <= 22, f'{len(modules)} modules side by side'
 
 
 def test_tasks_do_not_import_each_other():
