@@ -1,12 +1,14 @@
 """The rules of the house that can be read off the source."""
 
-import ast
 import pathlib
 import re
 import subprocess
 import sys
 
 import pytest
+
+from tools import architecture
+from tools.architecture import floors, imported_modules, rooms
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MOST_FLOORS = 9
@@ -23,18 +25,6 @@ def sources():
     yield ROOT / 'run_train_eval.py'
 
 
-def imported_modules(path):
-    """Every module that a file imports, anywhere in it."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield alias.name
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            for alias in node.names:
-                yield f'{node.module}.{alias.name}'
-
-
 def level(name):
     return PACKAGES.index(name) if name in PACKAGES else None
 
@@ -49,47 +39,6 @@ def test_imports_go_down_only(path):
         assert root not in ('tf_slim', 'keras', 'tf_keras', 'object_detection', 'nets')
 
 
-def rooms(folder):
-    """What each room of a folder imports of the others: {room: {room it imports, ...}}.
-
-    A room is a module of the folder or one of its sub-folders as a whole. The `__init__.py` of the
-    folder itself is no room.
-    """
-    package = '.'.join(folder.relative_to(ROOT).parts)
-    names = {path.stem for path in folder.glob('*.py')} - {'__init__'}
-    names |= {path.parent.name for path in folder.glob('*/__init__.py')}
-    graph = {name: set() for name in names}
-    for path in folder.rglob('*.py'):
-        room = path.relative_to(folder).parts[0].removesuffix('.py')
-        if room not in names:
-            continue
-        for module in imported_modules(path):
-            if module.startswith(f'{package}.'):
-                other = module[len(package) + 1 :].split('.')[0]
-                if other in names and other != room:
-                    graph[room].add(other)
-    return graph
-
-
-def floors(graph):
-    """The floor of each room, from 1: one above the highest that it imports.
-
-    Raises:
-        AssertionError: rooms import each other in a circle.
-    """
-    found = {}
-
-    def floor(room, path):
-        assert room not in path, f'a circle: {" -> ".join([*path[path.index(room) :], room])}'
-        if room not in found:
-            found[room] = 1 + max((floor(each, [*path, room]) for each in graph[room]), default=0)
-        return found[room]
-
-    for room in graph:
-        floor(room, [])
-    return found
-
-
 def packages():
     """Every folder of modules, in both libraries."""
     for package in PACKAGES[1:3]:
@@ -99,7 +48,7 @@ def packages():
 
 def test_floors_by_hand():
     assert floors({'a': {'b', 'c'}, 'b': {'c'}, 'c': set()}) == {'a': 3, 'b': 2, 'c': 1}
-    with pytest.raises(AssertionError, match='a -> b -> a'):
+    with pytest.raises(architecture.CircleError, match='a -> b -> a'):
         floors({'a': {'b'}, 'b': {'a'}})
 
 
@@ -123,6 +72,17 @@ def test_engine_root_holds_what_a_newcomer_reads_first():
 def test_no_folder_is_a_crowd(folder):
     modules = [path for path in folder.glob('*.py') if path.name != '__init__.py']
     assert len(modules) <= 22, f'{len(modules)} modules side by side'
+
+
+def test_drawing_is_of_the_code_as_it_is():
+    assert architecture.DRAWING.read_text() == architecture.draw(), 'python -m tools.architecture'
+
+
+def test_plan_as_built_names_every_room():
+    plan = (ROOT / 'docs' / 'architecture.md').read_text()
+    for package in architecture.DRAWN:
+        for room in rooms(ROOT / package):
+            assert re.search(rf'`{room}(/|\.py)?`', plan), f'{package}/{room}'
 
 
 def test_tasks_do_not_import_each_other():
