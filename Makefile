@@ -1,7 +1,8 @@
 # The two commands of the README, and what developers use beside them.
 #
 # make demo    creates .venv with a suitable Python, installs, trains the embedded demo
-# make test    creates .venv likewise, and runs the whole test suite
+# make test    creates .venv likewise, and runs the whole test suite on two processes;
+#              TESTS=tests/model_fns/detection runs a part, PROCESSES=0 in this process
 # make published    takes a training step of every published detection config
 # make comparisons  our metrics, suppression and bfloat16 beside those of others
 # make chaos   runs clusters on this machine and kills their tasks, see benchmarks/chaos.py
@@ -12,6 +13,7 @@ INSTALLED := $(VENV)/.installed
 INSTALLED_TEST := $(VENV)/.installed-test
 DEMO_DIR ?= /tmp/vision-model-fns-demo
 TESTS ?= tests
+PROCESSES ?= 2
 
 .PHONY: demo test lint format protos benchmark published comparisons chaos clean
 
@@ -19,7 +21,7 @@ demo: $(INSTALLED)
 	$(BIN)/python run_train_eval.py --model_dir=$(DEMO_DIR)
 
 test: $(INSTALLED_TEST)
-	$(BIN)/python -m pytest $(TESTS)
+	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal $(TESTS)
 
 lint: $(INSTALLED_TEST)
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

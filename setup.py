@@ -32,6 +32,7 @@ setup(
     extras_require={
         'test': [
             'pytest>=7',
+            'pytest-xdist>=3',
             'hypothesis>=6',
             'ruff>=0.4',
             'grpcio-tools==1.62.3',

@@ -95,6 +95,94 @@ def test_tasks_do_not_import_each_other():
             assert not re.match(rf'model_fns\.({"|".join(others)})\b', module), f'{path}: {module}'
 
 
+# Sources that still lack the test file that mirrors them.
+WITHOUT_TEST_FILE = """
+estimator_lib/cluster/cluster_session.py
+estimator_lib/cluster/job.py
+estimator_lib/cluster/parameter_server.py
+estimator_lib/cluster/rendezvous.py
+estimator_lib/cluster/running.py
+estimator_lib/commands/check.py
+estimator_lib/commands/predict.py
+estimator_lib/config/schema_walk.py
+estimator_lib/config/support_tables.py
+estimator_lib/config/support_tables_detection.py
+estimator_lib/data/image_decoding.py
+estimator_lib/distribution/run_configs.py
+estimator_lib/distribution/startup.py
+estimator_lib/drawing/bitmap_font.py
+estimator_lib/errors.py
+estimator_lib/evaluation/evaluating.py
+estimator_lib/export/exported_model.py
+estimator_lib/export/serving.py
+estimator_lib/logs.py
+estimator_lib/model_fn.py
+estimator_lib/optimization/exchange.py
+estimator_lib/optimization/partitioned.py
+estimator_lib/optimization/schedule_parts.py
+estimator_lib/slim_compat/supervised_run.py
+estimator_lib/task.py
+model_fns/__init__.py
+model_fns/backbones/registry.py
+model_fns/datasets/coco.py
+model_fns/datasets/demo_pipelines.py
+model_fns/datasets/folders.py
+model_fns/datasets/id_pngs.py
+model_fns/datasets/sources.py
+model_fns/datasets/textures.py
+model_fns/datasets/voc.py
+model_fns/detection/data/augmentation/frames.py
+model_fns/detection/data/augmentation/steps.py
+model_fns/detection/fields.py
+model_fns/detection/metrics/__init__.py
+model_fns/detection/metrics/coco_matching.py
+model_fns/detection/metrics/evaluator.py
+model_fns/detection/networks/feature_extractors/inception.py
+model_fns/detection/networks/feature_extractors/mobiledet.py
+model_fns/detection/networks/feature_extractors/mobilenet_v1.py
+model_fns/detection/networks/feature_extractors/mobilenet_v2.py
+model_fns/detection/networks/feature_extractors/mobilenet_v3.py
+model_fns/detection/networks/feature_extractors/resnet_v1.py
+model_fns/front_door.py
+model_fns/segmentation/data/distortions.py
+model_fns/segmentation/data/preset_tables.py
+model_fns/segmentation/data/record_walk.py
+model_fns/segmentation/data/resize_range.py
+model_fns/segmentation/fields.py
+model_fns/segmentation/networks/head_layers.py
+model_fns/segmentation/networks/heads.py
+model_fns/segmentation/networks/image_pyramid.py
+model_fns/segmentation/networks/inference.py
+model_fns/segmentation/networks/sizes.py
+model_fns/segmentation/serving.py
+protos/generate.py
+"""
+
+
+def defines_nothing(path):
+    """Whether a module only re-exports what others define, as most `__init__.py` do."""
+    return not any(
+        isinstance(node, (ast.FunctionDef, ast.ClassDef))
+        or (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) != '__all__')
+        for node in ast.parse(path.read_text()).body
+    )
+
+
+def mirror(path):
+    """The test file of a source file: `test_a.py` for `a.py`, and for `a/__init__.py` inside."""
+    name = path.parent.name if path.name == '__init__.py' else path.stem
+    return ROOT / 'tests' / path.relative_to(ROOT).parent / f'test_{name}.py'
+
+
+def test_a_test_file_mirrors_each_source_file():
+    missing = {
+        str(path.relative_to(ROOT))
+        for path in sources()
+        if not mirror(path).exists() and not (path.name == '__init__.py' and defines_nothing(path))
+    }
+    assert not missing - set(WITHOUT_TEST_FILE.split())
+
+
 def test_no_flag_is_read_in_library_code():
     for path in sources():
         if path.name != 'run_train_eval.py':

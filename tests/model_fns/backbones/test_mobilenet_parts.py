@@ -62,19 +62,20 @@ def _expected(images, weights, block, activate):
     return parts
 
 
-@pytest.mark.parametrize(
-    'block',
-    [
-        InvertedResidual(1, 16),
-        InvertedResidual(6, 8, activation=tf.nn.relu),
-        InvertedResidual(6, 8, residual=False),
-        InvertedResidual(2.5, 24, 5, stride=2, activation=mobilenet_parts.hard_swish),
-        InvertedResidual(4, 8, 5, activation=mobilenet_parts.hard_swish, squeeze_excite=True),
-        InvertedResidual(4, 16, 3, stride=2, fused=True),
-        InvertedResidual(8, 8, 3, fused=True),
-    ],
-    ids=str,
-)
+BLOCKS = {
+    'no_expansion': InvertedResidual(1, 16),
+    'relu': InvertedResidual(6, 8, activation=tf.nn.relu),
+    'not_residual': InvertedResidual(6, 8, residual=False),
+    'stride_2': InvertedResidual(2.5, 24, 5, stride=2, activation=mobilenet_parts.hard_swish),
+    'squeeze_excite': InvertedResidual(
+        4, 8, 5, activation=mobilenet_parts.hard_swish, squeeze_excite=True
+    ),
+    'fused_stride_2': InvertedResidual(4, 16, 3, stride=2, fused=True),
+    'fused': InvertedResidual(8, 8, 3, fused=True),
+}
+
+
+@pytest.mark.parametrize('block', BLOCKS.values(), ids=BLOCKS)  # a function's text has its address
 @pytest.mark.parametrize('padding', ['SAME', 'FIXED'])
 def test_inverted_residual(block, padding):
     images = np.random.RandomState(0).normal(size=[2, 7, 9, 8]).astype(np.float32)
