@@ -1,5 +1,6 @@
 """The rules of the house that can be read off the source."""
 
+import ast
 import pathlib
 import re
 import subprocess
@@ -111,7 +112,6 @@ estimator_lib/data/image_decoding.py
 estimator_lib/distribution/run_configs.py
 estimator_lib/distribution/startup.py
 estimator_lib/drawing/bitmap_font.py
-estimator_lib/errors.py
 estimator_lib/evaluation/evaluating.py
 estimator_lib/export/exported_model.py
 estimator_lib/export/serving.py

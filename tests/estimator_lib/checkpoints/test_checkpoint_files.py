@@ -254,6 +254,33 @@ def test_a_failed_write_keeps_the_old_text(tmp_path, monkeypatch):
     assert path.read_text() == 'old'
 
 
+def test_reading_json(tmp_path):
+    path = tmp_path / 'state.json'
+    assert checkpoint_files.read_json(str(path)) is None
+    checkpoint_files.write_atomically(str(path), '{"step": 7, "name": "Größe"}')
+    assert checkpoint_files.read_json(str(path)) == {'step': 7, 'name': 'Größe'}
+
+
+@pytest.mark.parametrize(
+    'content, problem',
+    [
+        (b'', 'is not JSON: Expecting value'),
+        (b'{"step": 7', "is not JSON: Expecting ',' delimiter"),
+        (b'\xff\xfe\xfd', 'is not JSON: '),
+        (b'[' * 100_000, 'is not JSON: maximum recursion depth'),
+        (b'[1]', 'has a JSON list; expected an object.'),
+        (b'null', 'has a JSON NoneType; expected an object.'),
+    ],
+    ids=['empty', 'truncated', 'binary', 'deep', 'list', 'null'],
+)
+def test_json_that_is_no_object_is_an_error_that_names_the_file(tmp_path, content, problem):
+    path = tmp_path / 'state.json'
+    path.write_bytes(content)
+    with pytest.raises(errors.DataError) as caught:
+        checkpoint_files.read_json(str(path))
+    assert str(caught.value).startswith(f'{path} {problem}')
+
+
 def full_disk(text='model.ckpt-9.data; No space left on device [[{{node save/SaveV2}}]]'):
     return tf.errors.ResourceExhaustedError(None, None, text)
 
