@@ -107,7 +107,7 @@ def open_checkpoint(prefix: str) -> tf.train.CheckpointReader:
     """A reader of a checkpoint.
 
     Raises:
-        errors.CheckpointError: it is not one, or it is damaged.
+        errors.CheckpointError: it is not one, or it is corrupt.
     """
     try:
         return tf.train.load_checkpoint(prefix)

@@ -1,23 +1,24 @@
-"""Records that cannot be used: left out and counted, or found and named."""
+"""Corrupt frames and invalid records: left out and counted, or found and named."""
 
 from __future__ import annotations
 
 import logging
 import re
-from typing import Any, Callable, Iterable, NamedTuple, Optional, Set, Tuple
+from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional, Set, Tuple
 
 import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.data import record_streams, records
 from estimator_lib.data.record_sources import Source
-from estimator_lib.data.record_streams import DAMAGED, INDEX_SPAN, unconverted
+from estimator_lib.data.record_streams import CORRUPT_FRAME, INDEX_SPAN, unconverted
 from estimator_lib.task import Features, Labels, Task
 
 tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
 
 MAX_NAMED = 20  # corrupt records that the log names; the others are only counted
+_AT_ONCE = 32
 
 
 class RecordProblem(NamedTuple):
@@ -75,7 +76,43 @@ def attempt(function: Callable[[tf.Tensor], Any], record: tf.Tensor) -> Tuple[tf
     return tried.ignore_errors().concatenate(blank).take(1).get_single_element()
 
 
-def skip_failing(
+def attempt_all(
+    source: Source,
+    function: Callable[[tf.Tensor], Any],
+    choose: Callable[..., Any],
+    limit: int = -1,
+    limit_each: int = -1,
+) -> Iterator[Any]:
+    """Runs a function on the records of files, one after the other.
+
+    Args:
+        source: whose files.
+        function: see `attempt`.
+        choose: from record id, record, whether the function worked (False for a corrupt frame) and
+            what it returned, to the tuple of tensors that is wanted of them.
+        limit: so many records in all; -1: all.
+        limit_each: so many of each file; -1: all.
+
+    Yields:
+        Batches of what `choose` returns, as arrays, in the order of files and records.
+    """
+
+    def read(*file: tf.Tensor) -> tf.data.Dataset:
+        return record_streams.read_file(*file, skip_corrupt=True).take(limit_each)
+
+    def try_one(record_id: tf.Tensor, record: tf.Tensor) -> Any:
+        worked, returned = attempt(function, record)
+        worked = tf.logical_and(worked, tf.not_equal(record, CORRUPT_FRAME))
+        return choose(record_id, record, worked, returned)
+
+    with tf.Graph().as_default():
+        dataset = record_streams.file_tensors(source.files).flat_map(unconverted(read)).take(limit)
+        calls = record_streams.parallel_calls()
+        dataset = dataset.map(unconverted(try_one), calls, deterministic=True)
+        yield from record_streams.elements(dataset.batch(_AT_ONCE).prefetch(1))
+
+
+def skip_invalid(
     stream: tf.data.Dataset,
     function: Callable[[tf.Tensor, tf.Tensor], Any],
     report: Callable[..., bool],
@@ -85,30 +122,32 @@ def skip_failing(
 
     Args:
         stream: from `record_streams.create_stream`.
-        function: from tag and record to tensors of static shape.
-        report: called with ordinal, tag, origin and record of each that failed, in order; returns
-            False.
+        function: from position and record to tensors of static shape.
+        report: called with number, position, record id and record of each that failed, in order;
+            returns False.
         num_parallel_calls: see `tf.data.Dataset.map`.
 
     Returns:
-        Elements (tag, ordinal, what the function returned).
+        Elements (number, position, what the function returned).
     """
 
-    def try_one(ordinal: tf.Tensor, rest: Any) -> Any:
-        tag, (origin, record) = rest
-        worked, mapped = attempt(lambda record: function(tag, record), record)
+    def try_one(number: tf.Tensor, rest: Any) -> Any:
+        position, (record_id, record) = rest
+        worked, mapped = attempt(lambda record: function(position, record), record)
         failed = tf.where(worked, b'', record)  # only what failed is looked at again
-        return worked, ordinal, tag, origin, failed, mapped
+        return worked, (number, position, record_id, failed), mapped
 
-    def keep(worked: tf.Tensor, *rest: Any) -> tf.Tensor:
+    def keep(worked: tf.Tensor, place: Any, mapped: Any) -> tf.Tensor:
+        del mapped
+
         def tell() -> tf.Tensor:
-            return tf.ensure_shape(tf.numpy_function(report, rest[:4], tf.bool), [])
+            return tf.ensure_shape(tf.numpy_function(report, place, tf.bool), [])
 
         return tf.cond(worked, lambda: tf.constant(True), tell)
 
-    def strip(worked: Any, ordinal: Any, tag: Any, origin: Any, failed: Any, mapped: Any) -> Any:
-        del worked, origin, failed
-        return tag, ordinal, mapped
+    def strip(worked: Any, place: Any, mapped: Any) -> Any:
+        del worked
+        return (*place[:2], mapped)
 
     tried = stream.map(unconverted(try_one), num_parallel_calls, deterministic=True)
     return tried.filter(unconverted(keep)).map(unconverted(strip))
@@ -118,44 +157,33 @@ class SkippedLog:
     """Names the first corrupt records in the log, each once.
 
     Args:
-        source: that they are from.
         tester: finds out what is wrong with them.
     """
 
-    def __init__(self, source: Source, tester: RecordTester):
-        self._source = source
+    def __init__(self, tester: RecordTester):
         self._tester = tester
         self._named: Set[int] = set()
-        self._last_ordinal = -2  # which no first ordinal follows
-        self._run_start = 0  # tag of the first of the failures that followed on one another
+        self._last_number = -2  # which no first number follows
+        self._run_start = 0  # position of the first of the failures that followed on one another
 
-    def __call__(self, ordinal: int, tag: int, origin: int, record: bytes) -> bool:
+    def __call__(self, number: int, position: int, record_id: int, record: bytes) -> bool:
         """Takes note of a record that failed; False.
 
         Raises:
             ValueError: no record of a whole epoch could be used.
         """
-        problem = None
-        if origin not in self._named and len(self._named) < MAX_NAMED:
-            self._named.add(int(origin))
-            problem = self._describe(tag, origin, record)
-            log.warning('skipped %s', problem)
+        if record_id not in self._named and len(self._named) < MAX_NAMED:
+            self._named.add(int(record_id))
+            log.warning('skipped %s', self._tester.problem(record_id, record, position))
             if len(self._named) == MAX_NAMED:
                 log.warning('further corrupt records are skipped without a message')
-        if ordinal != self._last_ordinal + 1:
-            self._run_start = tag
-        self._last_ordinal = ordinal
+        if number != self._last_number + 1:
+            self._run_start = position
+        self._last_number = number
         first_whole_epoch = -(-self._run_start // INDEX_SPAN)
-        if tag // INDEX_SPAN > first_whole_epoch:
+        if position // INDEX_SPAN > first_whole_epoch:
             raise ValueError('no record of a whole epoch could be used')
         return False
-
-    def _describe(self, tag: int, origin: int, record: bytes) -> RecordProblem:
-        path, index = record_streams.locate(self._source, origin)
-        if record == DAMAGED:
-            file = self._source.files[origin // record_streams.ORIGIN_SPAN]
-            return describe_damage(file, index)
-        return RecordProblem(path, index, self._tester.failure(record, tag) or 'cannot be decoded')
 
 
 class RecordTester:
@@ -164,51 +192,68 @@ class RecordTester:
     Args:
         task: knows how.
         mode: a `tf.estimator.ModeKeys`.
-        stream_seed: the first half of the seed of augmentation; a record's tag is the other.
+        source: that the records are from.
+        stream_seed: the first half of the seed of augmentation; a record's position is the other.
     """
 
-    def __init__(self, task: Task, mode: str, stream_seed: int = 0):
+    def __init__(self, task: Task, mode: str, source: Source, stream_seed: int = 0):
         self._task = task
         self._mode = mode
+        self._source = source
         self._stream_seed = stream_seed
         self._session: Optional[tf1.Session] = None
 
-    def _open(self) -> tf1.Session:
-        with tf.Graph().as_default() as graph:
-            self._record = tf1.placeholder(tf.string, [])
-            self._tag = tf1.placeholder(tf.int64, [])
-            # In a function, as it runs in a dataset: a lookup table initialises itself there.
-            one = tf.data.Dataset.from_tensors((self._record, self._tag))
-            one = one.map(unconverted(self._decode)).get_single_element()
-            self._decoded = tf.nest.flatten(one)
-        return record_streams.open_session(graph)
+    def problem(
+        self, record_id: int, record: bytes, position: int = 0, decode: bool = True
+    ) -> Optional[RecordProblem]:
+        """What is wrong with a record; None when nothing is.
 
-    def _decode(self, record: tf.Tensor, tag: tf.Tensor) -> Tuple[Features, Labels]:
-        seed = tf.stack([tf.constant(self._stream_seed, tf.int64), tag])
-        return decode(self._task, self._mode, record, seed)
-
-    def failure(self, record: bytes, tag: int = 0) -> Optional[str]:
-        """Why a record does not decode; None when it does."""
-        if self._session is None:
-            self._session = self._open()
-        try:
-            self._session.run(self._decoded, {self._record: record, self._tag: tag})
-        except tf.errors.OpError as error:
-            return self.complaint(record) or plain_message(error)
-        return None
-
-    def complaint(self, record: bytes) -> Optional[str]:
-        """What is wrong with the keys and values of a record; None when nothing is."""
-        try:
-            tf.train.Example.FromString(record)
-        except Exception:  # protobuf's DecodeError, of which there is one a runtime
-            return 'not a tf.train.Example'
-        return self._task.check_example(record)
+        Args:
+            record_id: see `record_streams.INDEX_SPAN`.
+            record: its bytes, or `CORRUPT_FRAME`.
+            position: with which it failed.
+            decode: False for one that decodes: only its keys and values are looked at.
+        """
+        file, index = record_streams.locate(self._source, record_id)
+        if record == CORRUPT_FRAME:
+            return describe_corrupt_frame(file, index)
+        text = self._failure(record, position) if decode else self._complaint(record)
+        return None if text is None else RecordProblem(file.path, index, text)
 
     def close(self) -> None:
         """Ends its session, if it needed one."""
         if self._session is not None:
             self._session.close()
+
+    def _open(self) -> tf1.Session:
+        with tf.Graph().as_default() as graph:
+            self._record = tf1.placeholder(tf.string, [])
+            self._position = tf1.placeholder(tf.int64, [])
+            # In a function, as it runs in a dataset: a lookup table initialises itself there.
+            one = tf.data.Dataset.from_tensors((self._record, self._position))
+            one = one.map(unconverted(self._decode)).get_single_element()
+            self._decoded = tf.nest.flatten(one)
+        return record_streams.open_session(graph)
+
+    def _decode(self, record: tf.Tensor, position: tf.Tensor) -> Tuple[Features, Labels]:
+        seed = tf.stack([tf.constant(self._stream_seed, tf.int64), position])
+        return decode(self._task, self._mode, record, seed)
+
+    def _failure(self, record: bytes, position: int) -> Optional[str]:
+        if self._session is None:
+            self._session = self._open()
+        try:
+            self._session.run(self._decoded, {self._record: record, self._position: position})
+        except tf.errors.OpError as error:
+            return self._complaint(record) or plain_message(error)
+        return None
+
+    def _complaint(self, record: bytes) -> Optional[str]:
+        try:
+            tf.train.Example.FromString(record)
+        except Exception:  # protobuf's DecodeError, of which there is one a runtime
+            return 'not a tf.train.Example'
+        return self._task.check_example(record)
 
 
 def plain_message(error: tf.errors.OpError) -> str:
@@ -232,20 +277,17 @@ def _before_node(lines: Iterable[str]) -> str:
     return last
 
 
-def describe_damage(file: records.RecordFile, index: int) -> RecordProblem:
+def describe_corrupt_frame(file: records.RecordFile, index: int) -> RecordProblem:
     """What is wrong with a frame that cannot be read."""
-    count = 0
-    try:
-        count = sum(1 for _ in records.walk_frames(file))
-    except records.FrameError as error:
-        if index >= error.index:
-            lost = f'{error.problem}; what may follow in this file cannot be read'
-            return RecordProblem(file.path, error.index, lost)
-    rest = f'; the {count - index - 1} that follow cannot be read' if file.compression else ''
+    frames, error = records.list_frames(file)
+    if error is not None and index >= error.index:
+        lost = f'{error.problem}; what may follow in this file cannot be read'
+        return RecordProblem(file.path, error.index, lost)
+    rest = f'; the {len(frames) - index - 1} that follow cannot be read' if file.compression else ''
     return RecordProblem(file.path, index, f"the CRC of the record's bytes is wrong{rest}")
 
 
-def find_damage(
+def find_corrupt_frame(
     files: Iterable[records.RecordFile], error: tf.errors.DataLossError
 ) -> Optional[RecordProblem]:
     """The record that TensorFlow's reader failed at.
@@ -254,28 +296,24 @@ def find_damage(
     read.
     """
     found = re.search(r'record at (\d+)', error.message)
-    offset = int(found[1]) if found else None
     for file in files:
-        index = _damaged_index(file, offset)
+        index = _corrupt_index(file, int(found[1]) if found else None)
         if index is not None:
-            return describe_damage(file, index)
+            return describe_corrupt_frame(file, index)
     return None
 
 
-def _damaged_index(file: records.RecordFile, offset: Optional[int]) -> Optional[int]:
-    frames = []
-    try:
-        for frame in records.walk_frames(file):
-            frames.append(frame)
-            # The message has the place of the header, or that of the payload behind it.
-            places = (frame.offset, frame.offset + records.HEADER_BYTES)
-            at_offset = offset in places and not file.compression
-            if at_offset and not records.payload_is_sound(file, frame):
-                return frame.index
-    except records.FrameError as error:
-        return error.index
+def _corrupt_index(file: records.RecordFile, offset: Optional[int]) -> Optional[int]:
+    frames, error = records.list_frames(file)
     if offset is not None and not file.compression:
-        return None
+        # The message has the place of the header, or that of the payload behind it.
+        places = (offset, offset - records.HEADER_BYTES)
+        for frame in frames:
+            if frame.offset in places and not records.payload_is_sound(file, frame):
+                return frame.index
+        return None if error is None else error.index
+    if error is not None:
+        return error.index
     readable = record_streams.count_readable(file)
     return readable if readable < len(frames) else None
 

@@ -16,7 +16,7 @@ def decode_image(encoded: tf.Tensor, channels: int = 3) -> tf.Tensor:
 
     Returns:
         uint8 [height, width, channels]. Running it fails with `tf.errors.InvalidArgumentError` and
-        the reason where the bytes are empty, of another format, or damaged.
+        the reason where the bytes are empty, of another format, or corrupt.
     """
     if channels not in (1, 3):
         raise ValueError(f'channels must be 1 or 3, got {channels}.')

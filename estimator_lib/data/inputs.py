@@ -31,7 +31,6 @@ from estimator_lib.task import Task
 from protos import input_reader_pb2
 
 __all__ = [
-    'READER',
     'READER_SCOPE',
     'ReaderState',
     'RecordInput',
@@ -54,52 +53,11 @@ def create_input_fn(
     batch_size: int,
     seed: int,
     *,
-    num_epochs: Optional[int] = None,
-    sample_1_of_n: Optional[int] = None,
-    max_examples: Optional[int] = None,
     shard: Optional[Tuple[int, int]] = None,
-    batch_parts: int = 1,
-    share_batches: bool = False,
+    **options: Any,
 ) -> RecordInput:
-    """The `input_fn` of a reader.
-
-    Args:
-        task: decodes, augments and prepares.
-        reader: files, order, sources, policy.
-        mode: TRAIN shuffles, augments and repeats as the reader says; the other modes read all
-            files once, in order (shuffled only where `shuffle` is set), without augmentation.
-        batch_size: examples in a batch.
-        seed: decides the order, the mixture and the augmentation.
-        num_epochs: in place of the reader's; 0: for ever. Training only.
-        sample_1_of_n: in place of the reader's.
-        max_examples: end after so many; not for training.
-        shard: (index, count): of the processes that share the records, which this one is. Left
-            out: the chief and the workers of the Estimator's cluster share them in training.
-        batch_parts: give batches in so many equal parts, one after the other.
-        share_batches: processes share out the records of each batch, so that one batch is what all
-            of them take at a time; else they share out the files (or, where there are not enough,
-            the records of each), and each makes batches of its own.
-
-    Returns:
-        An `input_fn`, see `RecordInput`.
-
-    Raises:
-        errors.ConfigError: the reader's fields do not fit each other.
-        errors.DataError: no files, or no records.
-    """
-    reading = plan_reading(
-        task,
-        reader,
-        mode,
-        batch_size,
-        seed,
-        num_epochs=num_epochs,
-        sample_1_of_n=sample_1_of_n,
-        max_examples=max_examples,
-        batch_parts=batch_parts,
-        share_batches=share_batches,
-    )
-    return RecordInput(reading, shard)
+    """The `input_fn` of a reader; for the arguments see `reading.plan_reading`, `RecordInput`."""
+    return RecordInput(plan_reading(task, reader, mode, batch_size, seed, **options), shard)
 
 
 class RecordInput:
@@ -111,7 +69,8 @@ class RecordInput:
 
     Args:
         reading: what is read and how.
-        shard: see `create_input_fn`.
+        shard: (index, count): of the processes that share the records, which this one is. Left
+            out: the chief and the workers of the Estimator's cluster share them in training.
     """
 
     def __init__(self, reading: Reading, shard: Optional[Tuple[int, int]] = None):
@@ -138,11 +97,11 @@ class RecordInput:
         self._recent.clear()
         if not tf.distribute.has_strategy():
             return self._tensors(reading, names, own)
-        start = np.zeros([reading.rows + 1, reader_state.COLUMNS], np.int64)
+        start = np.zeros([reading.num_sources + 1, reader_state.COLUMNS], np.int64)
         if reading.mode == ModeKeys.TRAIN:
             reader_state.remember_names(names, own)
             model_dir = config.model_dir if config is not None else None
-            start = reader_state.read_position(model_dir, names[own], reading.rows)
+            start = reader_state.read_position(model_dir, names[own], reading.num_sources)
         return create_batches(reading, start, self._watch)
 
     def failure(self, error: tf.errors.OpError) -> Optional[errors.DataError]:
@@ -162,9 +121,9 @@ class RecordInput:
 
     def _tensors(self, reading: Reading, names: Sequence[str], own: int) -> Tuple[Any, Any]:
         with tf1.name_scope(f'{reading.scope}/'):
-            start = tf.zeros([reading.rows + 1, reader_state.COLUMNS], tf.int64)
+            start = tf.zeros([reading.num_sources + 1, reader_state.COLUMNS], tf.int64)
             if reading.mode == ModeKeys.TRAIN:
-                start = reader_state.create_position_variables(names, own, reading.rows)
+                start = reader_state.create_position_variables(names, own, reading.num_sources)
             dataset = create_batches(reading, start, self._watch)
             iterator = tf1.data.make_initializable_iterator(dataset)
             # Run with the tables: after variables are restored, and again in each new session.
@@ -191,9 +150,9 @@ class RecordInput:
             names = [f'worker_{index}' for index in range(count)]
         return names, own
 
-    def _watch(self, tags: np.ndarray) -> None:
+    def _watch(self, positions: np.ndarray) -> None:
         with self._lock:
-            self._recent.append(tags)
+            self._recent.append(positions)
 
 
 def _trainers(config: tf.estimator.RunConfig) -> Tuple[List[str], int]:

@@ -1,21 +1,20 @@
 """The reader's position: part of the checkpoint, so that a resumed run goes on where it was.
 
-A position is an int64 tensor [rows + 1, 3]. A row for each source has the epoch, the index in it
-of the next record, and the fingerprint of the files; the last row has how many examples were drawn
-and how many records were skipped. Each process that reads has a variable of its own, which the
-train op sets and the Saver saves; when an iterator is initialised (after variables are restored,
-and again in each new session) it starts from that variable.
+It is an int64 tensor [num_sources + 1, 3]. A row for each source has the epoch, the index in it of
+the next record, and the fingerprint of the files; the last row has how many examples were drawn and
+how many records were skipped. Each process that reads has a variable of its own, which the train op
+sets and the Saver saves; when an iterator is initialised (after variables are restored, and again
+in each new session) it starts from that variable.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib.data.record_sources import Source
 from estimator_lib.data.record_streams import INDEX_SPAN, unconverted
 
 tf1 = tf.compat.v1
@@ -30,7 +29,7 @@ class ReaderState(NamedTuple):
     """What the reader says with each batch.
 
     Attributes:
-        position: int64 [rows + 1, 3], behind this batch.
+        position: int64 [num_sources + 1, 3], behind this batch.
         skipped: int64 scalar: how many corrupt records were left out, ever.
         wait_seconds: float32 scalar: how long this step waited for its batch; None when that is
             not measured (a dataset of a distribution strategy).
@@ -52,17 +51,26 @@ def pop_reader_state(features: Dict[str, Any]) -> Tuple[Dict[str, Any], Optional
     return features, None if state is None else ReaderState(**state)
 
 
-def position_variable(reader_name: str, rows: int, **options: Any) -> tf.Variable:
-    """The variable that holds a reader's position: zeros at first.
+def variable_name(reader_name: str) -> str:
+    """The variable that holds a reader's position.
 
     Args:
         reader_name: of the process that reads: `chief_0`, `worker_1`.
-        rows: how many sources there are.
+    """
+    return f'{READER_SCOPE}/{reader_name}/position'
+
+
+def position_variable(reader_name: str, num_sources: int, **options: Any) -> tf.Variable:
+    """The variable that holds a reader's position: zeros at first.
+
+    Args:
+        reader_name: see `variable_name`.
+        num_sources: how many sources the reader has.
         options: of `tf.compat.v1.get_variable`.
     """
     return tf1.get_variable(
-        f'{READER_SCOPE}/{reader_name}/position',
-        [rows + 1, COLUMNS],
+        variable_name(reader_name),
+        [num_sources + 1, COLUMNS],
         tf.int64,
         tf1.zeros_initializer(),
         trainable=False,
@@ -71,22 +79,23 @@ def position_variable(reader_name: str, rows: int, **options: Any) -> tf.Variabl
     )
 
 
-def create_position_variables(reader_names: Sequence[str], own: int, rows: int) -> tf.Variable:
+def create_position_variables(
+    reader_names: Sequence[str], own: int, num_sources: int
+) -> tf.Variable:
     """This reader's variable; and those of the others, for the chief to initialise and save.
 
     Args:
         reader_names: of all processes that read.
         own: which one this is.
-        rows: how many sources there are.
+        num_sources: how many sources each reader has.
     """
     remember_names(reader_names, own)
-    return [position_variable(name, rows) for name in reader_names][own]
+    return [position_variable(name, num_sources) for name in reader_names][own]
 
 
 def remember_names(reader_names: Sequence[str], own: int) -> None:
     """Notes in the graph, for `advance_position`, who reads; the first name is this reader's."""
-    names = [reader_names[own], *reader_names]
-    tf1.get_collection_ref(_NAMES_COLLECTION)[:] = names
+    tf1.get_collection_ref(_NAMES_COLLECTION)[:] = [reader_names[own], *reader_names]
 
 
 def advance_position(state: ReaderState) -> tf.Operation:
@@ -97,8 +106,8 @@ def advance_position(state: ReaderState) -> tf.Operation:
     """
     own, *names = tf1.get_collection(_NAMES_COLLECTION)
     if not tf.distribute.has_strategy():
-        name = f'{READER_SCOPE}/{own}/position'
-        (variable,) = (each for each in tf1.global_variables() if each.op.name == name)
+        own_name = variable_name(own)
+        (variable,) = (each for each in tf1.global_variables() if each.op.name == own_name)
         return variable.assign(state.position, read_value=False)
     context = tf.distribute.get_replica_context()
     replicas_each = max(1, context.num_replicas_in_sync // len(names))
@@ -108,9 +117,7 @@ def advance_position(state: ReaderState) -> tf.Operation:
     for index, name in enumerate(names):
         counts = tf.logical_and(tf.equal(replica // replicas_each, index), is_last)
         variable = position_variable(
-            name,
-            state.position.shape[0] - 1,
-            aggregation=tf.VariableAggregation.SUM,
+            name, state.position.shape[0] - 1, aggregation=tf.VariableAggregation.SUM
         )
         updates.append(
             variable.assign(tf.where(counts, state.position, tf.zeros_like(state.position)))
@@ -118,93 +125,94 @@ def advance_position(state: ReaderState) -> tf.Operation:
     return tf.group(updates)
 
 
-def read_position(model_dir: Optional[str], reader_name: str, rows: int) -> np.ndarray:
+def read_position(model_dir: Optional[str], reader_name: str, num_sources: int) -> np.ndarray:
     """The position in the latest checkpoint of a folder; zeros when there is none that fits.
 
     Args:
         model_dir: the folder.
-        reader_name: see `position_variable`.
-        rows: how many sources there are.
+        reader_name: see `variable_name`.
+        num_sources: how many sources the reader has.
     """
-    zeros = np.zeros([rows + 1, COLUMNS], np.int64)
+    zeros = np.zeros([num_sources + 1, COLUMNS], np.int64)
     checkpoint = tf.train.latest_checkpoint(model_dir) if model_dir else None
     if checkpoint is None:
         return zeros
-    reader = tf.train.load_checkpoint(checkpoint)
-    name = f'{READER_SCOPE}/{reader_name}/position'
+    reader, name = tf.train.load_checkpoint(checkpoint), variable_name(reader_name)
     if reader.get_variable_to_shape_map().get(name) != list(zeros.shape):
         return zeros
     return reader.get_tensor(name)
 
 
-def valid_start(position: tf.Tensor, sources: Sequence[Source], rows: int) -> tf.Tensor:
+def valid_start(position: tf.Tensor, fingerprints: np.ndarray) -> tf.Tensor:
     """The position to start from.
 
     Where the files of a source are not those that the position was counted in, its epoch starts
     anew, with a warning on standard error.
 
     Args:
-        position: int64 [rows + 1, 3], as saved.
-        sources: what is read now.
-        rows: how many sources there are.
+        position: int64 [num_sources + 1, 3], as saved.
+        fingerprints: int64 [num_sources]: of the files that are read now.
     """
-    prints = tf.constant(_fingerprints(sources, rows))
-    saved = position[:-1, 2]
-    changed = tf.logical_and(tf.not_equal(saved, prints), tf.not_equal(saved, 0))
+    epochs, indices, saved = tf.unstack(position[:-1], axis=1)
+    changed = tf.logical_and(tf.not_equal(saved, fingerprints), tf.not_equal(saved, 0))
 
     def warn() -> tf.Operation:
         return tf.print(
             'warning: the input files are not those of the checkpoint; epoch',
-            tf.boolean_mask(position[:-1, 0], changed),
+            tf.boolean_mask(epochs, changed),
             'starts anew.',
             output_stream=sys.stderr,
         )
 
     with tf.control_dependencies([tf.cond(tf.reduce_any(changed), warn, tf.no_op)]):
-        indices = tf.where(changed, tf.zeros_like(saved), position[:-1, 1])
-    rows_now = tf.stack([position[:-1, 0], indices, prints], axis=1)
-    return tf.concat([rows_now, position[-1:]], axis=0)
+        indices = tf.where(changed, tf.zeros_like(saved), indices)
+    return tf.concat([tf.stack([epochs, indices, fingerprints], axis=1), position[-1:]], axis=0)
 
 
 def with_state(
     batches: tf.data.Dataset,
-    sources: Sequence[Source],
-    rows: int,
+    fingerprints: np.ndarray,
     start: tf.Tensor,
     watch: Optional[Callable[[np.ndarray], Any]] = None,
 ) -> tf.data.Dataset:
     """Adds the reader's state to the features of each batch.
 
     Args:
-        batches: elements ((row, tag, ordinal), features, labels); the first three int64 [batch]:
-            the source's row, and see `record_streams.create_stream`.
-        sources: what is read.
-        rows: how many sources there are.
-        start: int64 [rows + 1, 3]: where the stream began.
-        watch: called with the tags that each batch starts from: int64 [rows].
+        batches: elements ((source index, position, number), features, labels); the first three
+            int64 [batch], see `record_streams.create_stream`.
+        fingerprints: int64 [num_sources]: of the files of each source.
+        start: int64 [num_sources + 1, 3]: where the streams began.
+        watch: called with the positions that each batch starts from: int64 [num_sources].
 
     Returns:
         Elements (features, labels), the features with `READER`.
     """
-    prints = tf.constant(_fingerprints(sources, rows))
-    first_tags = start[:-1, 0] * INDEX_SPAN + start[:-1, 1]
-    state = (first_tags, tf.zeros([rows], tf.int64), tf.zeros([], tf.int64))
+    num_sources = len(fingerprints)
+    positions = start[:-1, 0] * INDEX_SPAN + start[:-1, 1]
+    state = (positions, tf.zeros([num_sources], tf.int64), tf.zeros([], tf.int64))
 
     def advance(state: Tuple[tf.Tensor, ...], batch: Any) -> Any:
-        (row, tag, ordinal), features, labels = batch
-        tags, ordinals, drawn = state
+        (source_index, position, number), features, labels = batch
+        positions, counts, drawn = state
         if watch is not None:
-            tags = _shown(tags, watch)
-        # Both only grow, so a source that the batch has nothing of keeps its own.
-        tags = tf.maximum(tags, tf.math.unsorted_segment_max(tag + 1, row, rows))
-        ordinals = tf.maximum(ordinals, tf.math.unsorted_segment_max(ordinal + 1, row, rows))
-        drawn += tf.size(row, out_type=tf.int64)
-        skipped = start[-1, 1] + tf.reduce_sum(ordinals) - drawn
+            positions = _shown(positions, watch)
+
+        def latest(before: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+            # Values only grow, so a source that the batch has nothing of keeps its own.
+            return tf.maximum(
+                before, tf.math.unsorted_segment_max(values + 1, source_index, num_sources)
+            )
+
+        positions, counts = latest(positions, position), latest(counts, number)
+        drawn += tf.size(source_index, out_type=tf.int64)
+        skipped = start[-1, 1] + tf.reduce_sum(counts) - drawn
+        rows = tf.stack([positions // INDEX_SPAN, positions % INDEX_SPAN, fingerprints], axis=1)
         totals = tf.stack([start[-1, 0] + drawn, skipped, 0])
-        position = tf.stack([tags // INDEX_SPAN, tags % INDEX_SPAN, prints], axis=1)
-        position = tf.concat([position, totals[tf.newaxis]], axis=0)
-        reader = {'position': position, 'skipped': skipped}
-        return (tags, ordinals, drawn), ({**features, READER: reader}, labels)
+        reader = {
+            'position': tf.concat([rows, totals[tf.newaxis]], axis=0),
+            'skipped': skipped,
+        }
+        return (positions, counts, drawn), ({**features, READER: reader}, labels)
 
     return batches.scan(state, unconverted(advance))
 
@@ -215,10 +223,3 @@ def _shown(value: tf.Tensor, watch: Callable[[np.ndarray], Any]) -> tf.Tensor:
         return value
 
     return tf.ensure_shape(tf.numpy_function(show, [value], value.dtype), value.shape)
-
-
-def _fingerprints(sources: Sequence[Source], rows: int) -> List[int]:
-    prints = np.zeros([rows], np.int64)
-    for source in sources:
-        prints[source.row] = source.fingerprint
-    return prints

@@ -34,7 +34,7 @@ class Reading:
         mode: a `tf.estimator.ModeKeys`.
         batch_size: examples in a batch, or in one of its parts.
         sources: what is read.
-        rows: of the position, see `reader_state`.
+        num_sources: with those that nothing is taken of.
         order: of the records.
         num_parallel_calls: examples that are decoded at a time.
         num_prefetch_batches: batches that are ready ahead; negative: as many as seem useful.
@@ -47,7 +47,7 @@ class Reading:
     mode: str
     batch_size: int
     sources: Tuple[Source, ...]
-    rows: int
+    num_sources: int
     order: Order
     num_parallel_calls: int = 1
     num_prefetch_batches: int = 2
@@ -70,13 +70,21 @@ class Reading:
             return f'{self.scope}/' in text
         return 'Iterator' in text
 
+    @property
+    def fingerprints(self) -> np.ndarray:
+        """int64 [num_sources]: of the files of each source; 0 where nothing is taken of one."""
+        prints = np.zeros([self.num_sources], np.int64)
+        for source in self.sources:
+            prints[source.index] = source.fingerprint
+        return prints
+
     def order_of(self, source: Source) -> Order:
         """The order of one source: it has its share of the readers."""
         num_readers = math.ceil(self.order.num_readers * source.weight)
         return dataclasses.replace(self.order, num_readers=num_readers)
 
     def seed_of(self, source: Source) -> int:
-        """With a record's tag, the seed of its augmentation."""
+        """With a record's position, the seed of its augmentation."""
         return record_streams.stream_seed(self.order, source)
 
     def sharded(self, shard: Tuple[int, int]) -> Reading:
@@ -111,7 +119,27 @@ def plan_reading(
     batch_parts: int = 1,
     share_batches: bool = False,
 ) -> Reading:
-    """What the fields of a reader mean in a mode; see `inputs.create_input_fn`."""
+    """What the fields of a reader mean in a mode.
+
+    Args:
+        task: decodes, augments and prepares.
+        reader: files, order, sources, policy.
+        mode: TRAIN shuffles, augments and repeats as the reader says; the other modes read all
+            files once, in order (shuffled only where `shuffle` is set), without augmentation.
+        batch_size: examples in a batch.
+        seed: decides the order, the mixture and the augmentation.
+        num_epochs: in place of the reader's; 0: for ever. Training only.
+        sample_1_of_n: in place of the reader's.
+        max_examples: end after so many; not for training.
+        batch_parts: give batches in so many equal parts, one after the other.
+        share_batches: processes share out the records of each batch, so that one batch is what all
+            of them take at a time; else they share out the files (or, where there are not enough,
+            the records of each), and each makes batches of its own.
+
+    Raises:
+        errors.ConfigError: the reader's fields do not fit each other.
+        errors.DataError: no files, or no records.
+    """
     if batch_size % batch_parts:
         raise ValueError(f'A batch of {batch_size} has no {batch_parts} equal parts.')
     training = mode == ModeKeys.TRAIN
@@ -119,7 +147,7 @@ def plan_reading(
         raise ValueError('max_examples is for evaluation; training ends by num_epochs or steps.')
     if not training and reader.num_epochs > 1:
         log.warning('num_epochs: %d: an evaluation reads its examples once', reader.num_epochs)
-    sources, rows = create_sources(reader, mode, batch_size)
+    sources, num_sources = create_sources(reader, mode, batch_size)
     shuffle = reader.shuffle and (training or reader.HasField('shuffle'))
     order = Order(
         seed=seed % 2**32,
@@ -130,7 +158,7 @@ def plan_reading(
         sample_1_of_n=sample_1_of_n or reader.sample_1_of_n_examples,
         num_epochs=(reader.num_epochs if num_epochs is None else num_epochs) if training else 1,
         cache=reader.cache and training,
-        skip_damaged=reader.corrupt_record_policy == input_reader_pb2.SKIP,
+        skip_corrupt=reader.corrupt_record_policy == input_reader_pb2.SKIP,
         shares_batches=share_batches,
     )
     return Reading(
@@ -138,7 +166,7 @@ def plan_reading(
         mode=mode,
         batch_size=batch_size // batch_parts,
         sources=tuple(sources),
-        rows=rows,
+        num_sources=num_sources,
         order=order,
         num_parallel_calls=_num_parallel_calls(reader, batch_size),
         num_prefetch_batches=reader.num_prefetch_batches,
@@ -157,19 +185,19 @@ def create_batches(
 
     Args:
         reading: what is read and how.
-        start: int64 [rows + 1, 3], see `reader_state`.
-        watch: called with the tags, int64 [rows], that each batch starts from when it is made.
+        start: int64 [num_sources + 1, 3], see `reader_state`.
+        watch: called with the positions, int64 [num_sources], that each batch starts from.
 
     Returns:
         Elements (features, labels); the features have `READER`: `position`, `skipped`.
     """
     start = tf.convert_to_tensor(start, tf.int64)
     if reading.mode == ModeKeys.TRAIN:
-        start = reader_state.valid_start(start, reading.sources, reading.rows)
+        start = reader_state.valid_start(start, reading.fingerprints)
     examples = [_create_examples(reading, source, start) for source in reading.sources]
     dataset = record_streams.mix(examples, reading.sources, reading.order.seed, start[-1, 0])
     dataset = dataset.batch(reading.batch_size, drop_remainder=reading.drop_remainder)
-    dataset = reader_state.with_state(dataset, reading.sources, reading.rows, start, watch)
+    dataset = reader_state.with_state(dataset, reading.fingerprints, start, watch)
     if reading.num_prefetch_batches:
         prefetched = reading.num_prefetch_batches
         dataset = dataset.prefetch(tf.data.AUTOTUNE if prefetched < 0 else prefetched)
@@ -177,31 +205,35 @@ def create_batches(
 
 
 def _create_examples(reading: Reading, source: Source, start: tf.Tensor) -> tf.data.Dataset:
-    """Elements ((row, tag, ordinal), features, labels) of one source."""
+    """Elements ((source index, position, number), features, labels) of one source."""
     order = reading.order_of(source)
-    stream = record_streams.create_stream(source, order, start[source.row, :2])
+    stream = record_streams.create_stream(source, order, start[source.index, :2])
     if reading.max_examples is not None:
         stream = stream.take(reading.max_examples)
     stream_seed = tf.constant(reading.seed_of(source), tf.int64)
-    row = tf.constant(source.row, tf.int64)
+    source_index = tf.constant(source.index, tf.int64)
 
-    def decode(tag: tf.Tensor, record: tf.Tensor) -> Any:
-        seed = tf.stack([stream_seed, tag])
+    def decode(position: tf.Tensor, record: tf.Tensor) -> Any:
+        seed = tf.stack([stream_seed, position])
         return corrupt_records.decode(reading.task, reading.mode, record, seed)
 
-    def decode_stamped(ordinal: tf.Tensor, rest: Any) -> Any:
-        tag, (_, record) = rest
-        return ((row, tag, ordinal), *decode(tag, record))
+    def decode_next(number: tf.Tensor, rest: Any) -> Any:
+        position, (_, record) = rest
+        return number, position, decode(position, record)
 
-    def stamp(tag: tf.Tensor, ordinal: tf.Tensor, example: Any) -> Any:
-        return ((row, tag, ordinal), *example)
+    def with_place(number: tf.Tensor, position: tf.Tensor, example: Any) -> Any:
+        return ((source_index, position, number), *example)
 
     calls = reading.num_parallel_calls
-    if not order.skip_damaged:
-        return stream.map(unconverted(decode_stamped), calls, deterministic=True)
-    tester = corrupt_records.RecordTester(reading.task, reading.mode, reading.seed_of(source))
-    report = corrupt_records.SkippedLog(source, tester)
-    return corrupt_records.skip_failing(stream, decode, report, calls).map(unconverted(stamp))
+    if order.skip_corrupt:
+        seed = reading.seed_of(source)
+        tester = corrupt_records.RecordTester(reading.task, reading.mode, source, seed)
+        report = corrupt_records.SkippedLog(tester)
+        examples = corrupt_records.skip_invalid(stream, decode, report, calls)
+        return examples.map(unconverted(with_place))
+    return stream.map(
+        unconverted(lambda *record: with_place(*decode_next(*record))), calls, deterministic=True
+    )
 
 
 def _num_parallel_calls(reader: input_reader_pb2.InputReader, batch_size: int) -> int:

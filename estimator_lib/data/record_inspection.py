@@ -12,15 +12,12 @@ from estimator_lib.data import corrupt_records, record_streams, records
 from estimator_lib.data.corrupt_records import RecordProblem, RecordTester
 from estimator_lib.data.reading import Reading
 from estimator_lib.data.record_sources import Source, input_files
-from estimator_lib.data.record_streams import DAMAGED, unconverted
 from estimator_lib.task import Task
 from protos import input_reader_pb2
 
-tf1 = tf.compat.v1
 ModeKeys = tf.estimator.ModeKeys
 
 SAMPLE = 64  # records of each file that are looked at unless all are
-_BATCH = 32
 
 
 def inspect_records(
@@ -51,17 +48,26 @@ def inspect_records(
         errors.UserError: there are no files to look at.
     """
     source = Source(0, tuple(input_files(reader)))
+    limit = -1 if check_all else sample
     problems, total = [], 0
     for file in source.files:
-        count, broken = _walk(file)
-        if broken is not None and not check_all and count > sample:
-            problems.append(broken)  # else it is met on the way
+        frames, error = records.list_frames(file)
+        count = len(frames) + (error is not None)
+        if error is not None and 0 <= limit < count:  # else it is met on the way
+            problems.append(RecordProblem(file.path, error.index, error.problem))
         total += count if check_all else min(count, sample)
-    tester = RecordTester(task, ModeKeys.EVAL)
-    done = 0
-    for batch in _attempts(task, source, -1 if check_all else sample):
-        for worked, origin, record in zip(*batch):
-            problem = _problem(tester, source, bool(worked), int(origin), record)
+
+    def decode(record: tf.Tensor) -> Any:
+        return corrupt_records.decode(task, ModeKeys.EVAL, record, tf.zeros([2], tf.int64))
+
+    def choose(record_id: Any, record: Any, worked: Any, decoded: Any) -> Any:
+        del decoded
+        return record_id, record, worked
+
+    tester, done = RecordTester(task, ModeKeys.EVAL, source), 0
+    for batch in corrupt_records.attempt_all(source, decode, choose, limit_each=limit):
+        for record_id, record, worked in zip(*batch):
+            problem = tester.problem(record_id, record, decode=not worked)
             if problem is not None:
                 problems.append(problem)
         done += len(batch[0])
@@ -81,8 +87,8 @@ def find_failure(
     Args:
         reading: what was read and how.
         error: of the session.
-        recent: tags, int64 [rows], that the last batches which were made started from, oldest
-            first; empty when none was, or it is not known.
+        recent: int64 [num_sources] each: the positions that the last batches which were made
+            started from, oldest first; empty when none was, or it is not known.
 
     Returns:
         The first record that fails; None when none does, or the error came from elsewhere.
@@ -91,29 +97,30 @@ def find_failure(
         return None
     if isinstance(error, tf.errors.DataLossError):
         files = [file for source in reading.sources for file in source.files]
-        return corrupt_records.find_damage(files, error)
+        return corrupt_records.find_corrupt_frame(files, error)
     if recent:
         # The failed batch is none of them; a few that follow it may be.
         limit = (len(recent) + 2) * reading.batch_size
         problem = _first_failure(reading, recent[0], limit)
         if problem is not None:
             return problem
-    return _first_failure(reading, np.zeros([reading.rows], np.int64), limit=None)
+    return _first_failure(reading, np.zeros([reading.num_sources], np.int64), limit=None)
 
 
 def _first_failure(
-    reading: Reading, tags: np.ndarray, limit: Optional[int]
+    reading: Reading, positions: np.ndarray, limit: Optional[int]
 ) -> Optional[RecordProblem]:
     """The first record that fails, of so many from each source, or of one epoch."""
     for source in reading.sources:
-        tester = RecordTester(reading.task, reading.mode, reading.seed_of(source))
+        start = divmod(int(positions[source.index]), record_streams.INDEX_SPAN)
+        tester = RecordTester(reading.task, reading.mode, source, reading.seed_of(source))
         try:
-            for tag, origin, record in _records_from(reading, source, int(tags[source.row]), limit):
-                problem = tester.failure(record, tag)
+            for position, record_id, record in _records_from(reading, source, start, limit):
+                problem = tester.problem(record_id, record, position)
                 if problem is not None:
-                    return RecordProblem(*record_streams.locate(source, origin), problem)
-        except tf.errors.DataLossError as damage:
-            return corrupt_records.find_damage(source.files, damage)
+                    return problem
+        except tf.errors.DataLossError as corrupt:
+            return corrupt_records.find_corrupt_frame(source.files, corrupt)
         except tf.errors.OpError:  # a file that is gone, say: not about one record
             return None
         finally:
@@ -122,71 +129,14 @@ def _first_failure(
 
 
 def _records_from(
-    reading: Reading, source: Source, first_tag: int, limit: Optional[int]
+    reading: Reading, source: Source, start: Tuple[int, int], limit: Optional[int]
 ) -> Iterator[Tuple[int, int, bytes]]:
-    """(tag, origin, record) in order; without a limit, of one epoch."""
+    """(position, record id, record) in order; without a limit, of one epoch."""
     order = reading.order_of(source)
-    start = divmod(first_tag, record_streams.INDEX_SPAN)
     if limit is None:
         order = dataclasses.replace(order, num_epochs=start[0] + 1)
     with tf.Graph().as_default():
         stream = record_streams.create_stream(source, order, tf.constant(start, tf.int64))
         stream = stream.take(-1 if limit is None else limit)
-        for _, (tag, (origin, record)) in _run_through(stream):
-            yield tag, origin, record
-
-
-def _attempts(task: Task, source: Source, sample: int) -> Iterator[Any]:
-    """Batches of (whether it could be decoded, origin, record), in order."""
-
-    def read(*file: tf.Tensor) -> tf.data.Dataset:
-        return record_streams.read_file(*file, skip_damaged=True).take(sample)
-
-    def try_one(origin: tf.Tensor, record: tf.Tensor) -> Tuple[tf.Tensor, ...]:
-        def decode(record: tf.Tensor) -> Any:
-            return corrupt_records.decode(task, ModeKeys.EVAL, record, tf.zeros([2], tf.int64))
-
-        return corrupt_records.attempt(decode, record)[0], origin, record
-
-    with tf.Graph().as_default():
-        dataset = record_streams.file_tensors(source.files).flat_map(unconverted(read))
-        dataset = dataset.map(
-            unconverted(try_one), record_streams.parallel_calls(), deterministic=True
-        )
-        yield from _run_through(dataset.batch(_BATCH).prefetch(1))
-
-
-def _run_through(dataset: tf.data.Dataset) -> Iterator[Any]:
-    """The elements of a dataset of the current graph."""
-    iterator = tf1.data.make_initializable_iterator(record_streams.steady(dataset))
-    element = iterator.get_next()
-    with record_streams.open_session() as session:
-        session.run([iterator.initializer, tf1.tables_initializer()])
-        while True:
-            try:
-                yield session.run(element)
-            except tf.errors.OutOfRangeError:
-                return
-
-
-def _problem(
-    tester: RecordTester, source: Source, worked: bool, origin: int, record: bytes
-) -> Optional[RecordProblem]:
-    path, index = record_streams.locate(source, origin)
-    if record == DAMAGED:
-        return corrupt_records.describe_damage(
-            source.files[origin // record_streams.ORIGIN_SPAN], index
-        )
-    problem = tester.complaint(record) if worked else tester.failure(record)
-    return None if problem is None else RecordProblem(path, index, problem)
-
-
-def _walk(file: records.RecordFile) -> Tuple[int, Optional[RecordProblem]]:
-    """How many frames a file has, and where its chain of frames breaks."""
-    count = 0
-    try:
-        for _ in records.walk_frames(file):
-            count += 1
-    except records.FrameError as error:
-        return count + 1, RecordProblem(file.path, error.index, error.problem)
-    return count, None
+        for _, (position, (record_id, record)) in record_streams.elements(stream):
+            yield position, record_id, record

@@ -22,14 +22,13 @@ class Source:
     """Files that are read as one stream of records.
 
     Attributes:
-        row: of this source in the reader's position: the index of its `input_path` when sources
-            are mixed, else 0.
+        index: of its `input_path` when sources are mixed, else 0.
         files: in order.
         weight: its share of the examples, of 1.
         per_batch: how many examples of each batch come from it; None: as `weight` has it.
     """
 
-    row: int
+    index: int
     files: Tuple[records.RecordFile, ...]
     weight: float = 1.0
     per_batch: Optional[int] = None
@@ -54,7 +53,7 @@ def input_files(reader: input_reader_pb2.InputReader) -> List[records.RecordFile
 def create_sources(
     reader: input_reader_pb2.InputReader, mode: str, batch_size: int
 ) -> Tuple[List[Source], int]:
-    """The sources that are read, in the order of their rows.
+    """The sources that are read, in the order of their index.
 
     Training mixes the paths as `sample_from_datasets_weights` or `examples_per_batch` say. An
     evaluation takes each example of them once, so it reads them one after the other, without those
@@ -66,7 +65,7 @@ def create_sources(
         batch_size: what `examples_per_batch` must add up to.
 
     Returns:
-        The sources, and how many rows the reader's position has.
+        The sources, and how many there are with those of weight or count 0.
 
     Raises:
         errors.ConfigError: weights or counts do not fit the paths or the batch.
@@ -78,18 +77,18 @@ def create_sources(
     )
     if shares is None:
         return [Source(0, tuple(records.find_files(patterns, field)))], 1
-    taken = [row for row, share in enumerate(shares) if share > 0]
+    taken = [index for index, share in enumerate(shares) if share > 0]
     if mode != tf.estimator.ModeKeys.TRAIN:
-        files = records.find_files([patterns[row] for row in taken], field)
+        files = records.find_files([patterns[index] for index in taken], field)
         return [Source(0, tuple(files))], 1
     sources = [
         Source(
-            row,
-            tuple(records.find_files([patterns[row]], field)),
-            weight=shares[row] / sum(shares),
-            per_batch=reader.examples_per_batch[row] if reader.examples_per_batch else None,
+            index,
+            tuple(records.find_files([patterns[index]], field)),
+            weight=shares[index] / sum(shares),
+            per_batch=reader.examples_per_batch[index] if reader.examples_per_batch else None,
         )
-        for row in taken
+        for index in taken
     ]
     return sources, len(patterns)
 

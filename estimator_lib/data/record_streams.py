@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from typing import Callable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Iterator, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -20,13 +20,13 @@ from estimator_lib.data.record_sources import Source
 
 tf1 = tf.compat.v1
 
-# Two numbers in one int64: (epoch, index of the record in the epoch), and (number of the file,
-# index of the record in the file). Tags of a stream only ever grow.
+# Two numbers in one int64. The position of a record in a stream: epoch * INDEX_SPAN + index in the
+# epoch; positions only ever grow. The id of a record: number of its file * FILE_SPAN + index in it.
 INDEX_SPAN = 2**32
-ORIGIN_SPAN = 2**36
+FILE_SPAN = 2**36
 
-# Stands in the stream where a record's frame is damaged. No `tf.train.Example`: a tag cut short.
-DAMAGED = b'\xff'
+# Stands in the stream for a corrupt frame. No `tf.train.Example`: a field's tag cut short.
+CORRUPT_FRAME = b'\xff'
 
 _MAX = np.iinfo(np.int64).max
 _SEED_SPAN = 2**32
@@ -49,7 +49,7 @@ class Order:
         num_epochs: how often all is read; 0: for ever.
         shard: (index, count): which part of the records is read, of how many.
         cache: keep the records in memory.
-        skip_damaged: where a frame is damaged, go on behind it, with `DAMAGED` in its place.
+        skip_corrupt: go on behind a corrupt frame, with `CORRUPT_FRAME` in its place.
         shares_batches: each process reads all files in the same order, and of `count` records that
             follow one another keeps the one at its `index`. So what all of them read in a step is
             what one process would. Else they share out the files, which is less to read.
@@ -64,7 +64,7 @@ class Order:
     num_epochs: int = 0
     shard: Tuple[int, int] = (0, 1)
     cache: bool = False
-    skip_damaged: bool = False
+    skip_corrupt: bool = False
     shares_batches: bool = False
 
 
@@ -109,9 +109,8 @@ def create_stream(source: Source, order: Order, start: tf.Tensor) -> tf.data.Dat
         start: int64 [2]: epoch, and index of the first record in it.
 
     Returns:
-        Elements (ordinal, (tag, (origin, record))): int64 and string scalars. The ordinal
-        counts the elements from 0; the tag is epoch * `INDEX_SPAN` + index; the origin is number
-        of the file in `source.files` * `ORIGIN_SPAN` + index in the file.
+        Elements (number, (position, (record id, record))): int64 and string scalars. The number
+        counts the elements from 0; for the others see `INDEX_SPAN`.
     """
     cached = _read_files(source, order, _epoch_seeds(order, source, 0)[0]) if order.cache else None
     if cached is not None:
@@ -124,8 +123,8 @@ def create_stream(source: Source, order: Order, start: tf.Tensor) -> tf.data.Dat
         if order.sample_1_of_n > 1:
             dataset = dataset.shard(order.sample_1_of_n, 0)
         index = tf.where(tf.equal(epoch, start[0]), start[1], np.int64(0))
-        tags = tf.data.Dataset.range(epoch * INDEX_SPAN + index, _MAX)
-        return tf.data.Dataset.zip((tags, dataset.skip(index)))
+        positions = tf.data.Dataset.range(epoch * INDEX_SPAN + index, _MAX)
+        return tf.data.Dataset.zip((positions, dataset.skip(index)))
 
     epochs = tf.data.Dataset.range(start[0], order.num_epochs or _MAX)
     stream = epochs.flat_map(unconverted(read_epoch))
@@ -174,23 +173,23 @@ def mix(
 
 
 def read_file(
-    path: tf.Tensor, compression: tf.Tensor, number: tf.Tensor, skip_damaged: bool
+    path: tf.Tensor, compression: tf.Tensor, file_number: tf.Tensor, skip_corrupt: bool
 ) -> tf.data.Dataset:
-    """(origin, record) of each record of a file.
+    """(record id, record) of each record of a file.
 
     Args:
         path: string scalar.
         compression: string scalar, see `records.RecordFile`.
-        number: int64 scalar, of the file.
-        skip_damaged: see `Order`.
+        file_number: int64 scalar.
+        skip_corrupt: see `Order`.
     """
-    origins = tf.data.Dataset.range(number * ORIGIN_SPAN, _MAX)
-    read = _read_past_damage if skip_damaged else tf.data.TFRecordDataset
-    return tf.data.Dataset.zip((origins, read(path, compression)))
+    record_ids = tf.data.Dataset.range(file_number * FILE_SPAN, _MAX)
+    read = _read_past_corrupt if skip_corrupt else tf.data.TFRecordDataset
+    return tf.data.Dataset.zip((record_ids, read(path, compression)))
 
 
 def file_tensors(files: Sequence[records.RecordFile]) -> tf.data.Dataset:
-    """Elements (path, compression, number), the first arguments of `read_file`."""
+    """Elements (path, compression, file number), the first arguments of `read_file`."""
     return tf.data.Dataset.from_tensor_slices(
         (
             [file.path for file in files],
@@ -200,15 +199,28 @@ def file_tensors(files: Sequence[records.RecordFile]) -> tf.data.Dataset:
     )
 
 
-def locate(source: Source, origin: int) -> Tuple[str, int]:
-    """The path and the index in that file of a record of a source."""
-    number, index = divmod(int(origin), ORIGIN_SPAN)
-    return source.files[number].path, index
+def locate(source: Source, record_id: int) -> Tuple[records.RecordFile, int]:
+    """The file of a record of a source, and its index in it."""
+    file_number, index = divmod(int(record_id), FILE_SPAN)
+    return source.files[file_number], index
+
+
+def elements(dataset: tf.data.Dataset) -> Iterator[Any]:
+    """The elements of a dataset of the current graph, one after the other."""
+    iterator = tf1.data.make_initializable_iterator(steady(dataset))
+    element = iterator.get_next()
+    with open_session() as session:
+        session.run([iterator.initializer, tf1.tables_initializer()])
+        while True:
+            try:
+                yield session.run(element)
+            except tf.errors.OutOfRangeError:
+                return
 
 
 def stream_seed(order: Order, source: Source) -> int:
-    """With a record's tag, the seed of its augmentation."""
-    return order.seed + _SEED_SPAN * source.row
+    """With a record's position, the seed of its augmentation."""
+    return order.seed + _SEED_SPAN * source.index
 
 
 def _epoch_seeds(order: Order, source: Source, epoch: tf.Tensor) -> tf.Tensor:
@@ -219,7 +231,7 @@ def _epoch_seeds(order: Order, source: Source, epoch: tf.Tensor) -> tf.Tensor:
 
 
 def _read_files(source: Source, order: Order, seed: tf.Tensor) -> tf.data.Dataset:
-    """(origin, record) of this shard's records, in the order of one epoch's files."""
+    """(record id, record) of this shard's records, in the order of one epoch's files."""
     index, count = (0, 1) if order.shares_batches else order.shard
     by_files = len(source.files) >= count
     dataset = _shuffle(file_tensors(source.files), order.files_buffer_size, seed)
@@ -228,7 +240,7 @@ def _read_files(source: Source, order: Order, seed: tf.Tensor) -> tf.data.Datase
     files_here = -(-len(source.files) // count) if by_files else len(source.files)
     num_readers = max(1, min(order.num_readers, files_here))
     dataset = dataset.interleave(
-        unconverted(lambda *file: read_file(*file, skip_damaged=order.skip_damaged)),
+        unconverted(lambda *file: read_file(*file, skip_corrupt=order.skip_corrupt)),
         cycle_length=num_readers,
         block_length=max(1, order.block_length),
         num_parallel_calls=min(num_readers, _MAX_PARALLEL_READS),
@@ -249,27 +261,23 @@ def _shuffle(dataset: tf.data.Dataset, buffer_size: int, seed: tf.Tensor) -> tf.
         graph.seed = graph_seed
 
 
-def _find_damage(path: bytes, compression: bytes) -> np.ndarray:
-    """int64 offsets of the first damaged frame of a file and of all that follow it.
+def _offsets_behind(path: bytes, compression: bytes) -> np.ndarray:
+    """int64 offsets of the first corrupt frame of a file and of all that follow it.
 
-    TensorFlow's reader gives up a file at its first damaged frame without telling which that was.
+    TensorFlow's reader gives up a file at its first corrupt frame without telling which that was.
     This is asked when it has ended.
     """
     stat = tf.io.gfile.stat(path.decode())
     file = records.RecordFile(path.decode(), compression.decode(), stat.length)
-    return np.array(_offsets_from_damage(file, stat.mtime_nsec), np.int64)
+    return np.array(_offsets_of(file, stat.mtime_nsec), np.int64)
 
 
 @functools.cache  # a file is looked at again only when it has been written since
-def _offsets_from_damage(file: records.RecordFile, written: int) -> Tuple[int, ...]:
+def _offsets_of(file: records.RecordFile, written: int) -> Tuple[int, ...]:
     del written
-    readable = count_readable(file)
-    offsets: List[int] = []
-    try:
-        offsets.extend(frame.offset for frame in records.walk_frames(file))
-    except records.FrameError as error:
-        offsets.append(error.offset)
-    offsets = offsets[readable:]
+    frames, error = records.list_frames(file)
+    offsets = [frame.offset for frame in frames] + ([error.offset] if error else [])
+    offsets = offsets[count_readable(file) :]
     # There is no way to the middle of a compressed file; an offset of -1 cannot be read.
     return (-1,) if offsets and file.compression else tuple(offsets)
 
@@ -283,11 +291,11 @@ def count_readable(file: records.RecordFile) -> int:
             return int(session.run(count))
 
 
-def _read_past_damage(path: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
-    """The records of a file, with `DAMAGED` where a frame is.
+def _read_past_corrupt(path: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
+    """The records of a file, with `CORRUPT_FRAME` where a frame is corrupt.
 
-    Behind the first damaged frame each record is read by its own offset. When the chain of frames
-    itself is broken, one `DAMAGED` stands for all that would follow.
+    Behind the first corrupt frame each record is read by its own offset. When the chain of frames
+    itself ends, one `CORRUPT_FRAME` stands for all that would follow.
     """
 
     def read_at(offset: tf.Tensor) -> tf.data.Dataset:
@@ -298,11 +306,11 @@ def _read_past_damage(path: tf.Tensor, compression: tf.Tensor) -> tf.data.Datase
             byte_offsets=[offset],
         )
         record = tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string))
-        damaged = tf.data.Dataset.from_tensors(DAMAGED)
-        return record.take(1).ignore_errors().concatenate(damaged).take(1)
+        corrupt = tf.data.Dataset.from_tensors(CORRUPT_FRAME)
+        return record.take(1).ignore_errors().concatenate(corrupt).take(1)
 
     def read_rest(path: tf.Tensor) -> tf.data.Dataset:
-        offsets = tf.numpy_function(_find_damage, [path, compression], tf.int64)
+        offsets = tf.numpy_function(_offsets_behind, [path, compression], tf.int64)
         offsets = tf.data.Dataset.from_tensor_slices(tf.ensure_shape(offsets, [None]))
         return offsets.flat_map(unconverted(read_at))
 

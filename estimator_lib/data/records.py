@@ -14,7 +14,7 @@ import logging
 import os
 import struct
 import zlib
-from typing import BinaryIO, Iterable, Iterator, List, NamedTuple, Sequence
+from typing import BinaryIO, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -103,7 +103,7 @@ def count_records(files: Sequence[RecordFile]) -> int:
     """How many records the files hold, without reading the payloads (of GZIP files: with).
 
     Raises:
-        errors.DataError: a file is damaged; the message has the file and the record.
+        errors.DataError: a file is corrupt; the message has the file and the record.
     """
     with concurrent.futures.ThreadPoolExecutor(_OPENING_THREADS) as pool:
         return sum(pool.map(_count, files))
@@ -137,6 +137,16 @@ def walk_frames(file: RecordFile) -> Iterator[Frame]:
             yield Frame(index, offset, length)
             offset = following
             index += 1
+
+
+def list_frames(file: RecordFile) -> Tuple[List[Frame], Optional[FrameError]]:
+    """The frames of a file, and the error that their chain ends with, if it does."""
+    frames: List[Frame] = []
+    try:
+        frames.extend(walk_frames(file))
+    except FrameError as error:
+        return frames, error
+    return frames, None
 
 
 def payload_is_sound(file: RecordFile, frame: Frame) -> bool:
@@ -191,7 +201,7 @@ def _read(stream: BinaryIO, size: int, index: int, offset: int) -> bytes:
             data += more
         return data
     except (EOFError, OSError, zlib.error) as error:
-        raise FrameError(index, offset, f'the GZIP stream is damaged: {error}') from error
+        raise FrameError(index, offset, f'the GZIP stream is corrupt: {error}') from error
 
 
 def _step_over(stream: BinaryIO, file: RecordFile, length: int, index: int, offset: int) -> None:
@@ -216,10 +226,10 @@ def _open(file: RecordFile) -> BinaryIO:
 
 
 def _count(file: RecordFile) -> int:
-    try:
-        return sum(1 for _ in walk_frames(file))
-    except FrameError as error:
-        raise errors.DataError(f'{file.path}, record {error.index}: {error.problem}.') from None
+    frames, error = list_frames(file)
+    if error is not None:
+        raise errors.DataError(f'{file.path}, record {error.index}: {error.problem}.')
+    return len(frames)
 
 
 def _inspect_file(path: str) -> RecordFile:
@@ -245,7 +255,7 @@ def _is_empty(file: RecordFile) -> bool:
         try:
             return not stream.read(1)
         except (EOFError, OSError, zlib.error):
-            return False  # damaged, which reading it will say
+            return False  # corrupt, which reading it will say
 
 
 def _match(pattern: str, field: str) -> List[str]:

@@ -8,12 +8,7 @@ import tensorflow as tf
 import tqdm
 
 from estimator_lib.data import corrupt_records, record_sources, record_streams, records
-from estimator_lib.data.record_streams import DAMAGED, unconverted
 from protos import input_reader_pb2
-
-tf1 = tf.compat.v1
-
-_AT_ONCE = 32
 
 
 class Place(NamedTuple):
@@ -53,48 +48,21 @@ def walk(
     files = tuple(record_sources.input_files(reader))
     source = record_sources.Source(0, files)
     total = records.count_records(files)
-    with (
-        tf.Graph().as_default(),
-        tqdm.tqdm(
-            total=min(limit, total) if limit else total, desc=doing, unit='record', disable=None
-        ) as bar,
-    ):
-        for batch in _run_through(_outcomes(source, function, limit)):
-            for row, (worked, origin) in enumerate(zip(*batch[:2])):
+    total = min(limit, total) if limit else total
+    outcomes = corrupt_records.attempt_all(source, function, _outcome, limit or -1)
+    with tqdm.tqdm(total=total, desc=doing, unit='record', disable=None) as bar:
+        for record_ids, worked, returned in outcomes:
+            for place in range(len(worked)):
                 bar.update()
-                if worked:
-                    outcome = tf.nest.map_structure(lambda values: values[row], batch[2])  # noqa: B023
-                    yield Place(*record_streams.locate(source, origin)), outcome
+                if worked[place]:
+                    file, index = record_streams.locate(source, record_ids[place])
+                    outcome = tf.nest.map_structure(lambda values: values[place], returned)  # noqa: B023
+                    yield Place(file.path, index), outcome
 
 
-def _outcomes(
-    source: record_sources.Source, function: Callable[[tf.Tensor], Any], limit: int
-) -> tf.data.Dataset:
-    """Batches of (whether it worked, origin, what the function returned)."""
-
-    def read(*file: tf.Tensor) -> tf.data.Dataset:
-        return record_streams.read_file(*file, skip_damaged=True)
-
-    def try_one(origin: tf.Tensor, record: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor, Any]:
-        worked, outcome = corrupt_records.attempt(function, record)
-        return tf.logical_and(worked, tf.not_equal(record, DAMAGED)), origin, outcome
-
-    dataset = record_streams.file_tensors(source.files).flat_map(unconverted(read))
-    dataset = dataset.take(limit or -1)
-    dataset = dataset.map(unconverted(try_one), record_streams.parallel_calls(), deterministic=True)
-    return dataset.batch(_AT_ONCE).prefetch(1)
-
-
-def _run_through(dataset: tf.data.Dataset) -> Iterator[Any]:
-    iterator = tf1.data.make_initializable_iterator(record_streams.steady(dataset))
-    element = iterator.get_next()
-    with record_streams.open_session() as session:
-        session.run(iterator.initializer)
-        while True:
-            try:
-                yield session.run(element)
-            except tf.errors.OutOfRangeError:
-                return
+def _outcome(record_id: tf.Tensor, record: tf.Tensor, worked: tf.Tensor, returned: Any) -> Any:
+    del record
+    return record_id, worked, returned
 
 
 def text_feature(record: tf.Tensor, key: str, default: Optional[str] = None) -> tf.Tensor:

@@ -24,7 +24,7 @@ BAD_LABEL = 999
 
 
 class IdTask(Task):
-    """Examples that are a number; the number `BAD_LABEL` is out of range, and image 'x' broken."""
+    """Examples that are a number; the number `BAD_LABEL` is out of range, and image 'x' is none."""
 
     name = 'ids'
 
@@ -32,12 +32,12 @@ class IdTask(Task):
         parsed = tf.io.parse_single_example(serialized, _KEYS)
         label = parsed['id']
         in_range = tf.Assert(label < BAD_LABEL, ['id is', label, 'expected less than', BAD_LABEL])
-        sound = tf.cond(
+        picture = tf.cond(
             tf.equal(parsed['image'], ''),
             lambda: tf.zeros([], tf.uint8),
             lambda: tf.io.decode_png(parsed['image'])[0, 0, 0],
         )
-        with tf.control_dependencies([in_range, sound]):
+        with tf.control_dependencies([in_range, picture]):
             return {'id': tf.identity(label), SOURCE_ID: tf.strings.as_string(label)}
 
     def augment(self, example, seed):
@@ -184,7 +184,7 @@ class Stream:
             stream = record_streams.create_stream(source, order, self._start).take(self._count)
             iterator = tf1.data.make_initializable_iterator(record_streams.steady(stream))
             self._initialize = iterator.initializer
-            _, (self._tag, (_, self._record)) = iterator.get_next()
+            _, (self._position, (_, self._record)) = iterator.get_next()
         self._session = record_streams.open_session(graph)
 
     def epochs(self, start=(0, 0), count: int = -1) -> Dict[int, List[int]]:
@@ -193,12 +193,12 @@ class Stream:
         found = collections.defaultdict(list)
         while True:
             try:
-                tag, serialized = self._session.run((self._tag, self._record))
+                position, serialized = self._session.run((self._position, self._record))
             except tf.errors.OutOfRangeError:
                 return found
             message = tf.train.Example.FromString(serialized)
             number = message.features.feature['id'].int64_list.value[0]
-            found[tag // record_streams.INDEX_SPAN].append(number)
+            found[position // record_streams.INDEX_SPAN].append(number)
 
     def ids(self, start=(0, 0), count: int = -1) -> List[int]:
         """The numbers in order."""

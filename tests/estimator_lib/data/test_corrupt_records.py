@@ -13,8 +13,8 @@ FRAME_16 = 16
 
 
 @pytest.fixture
-def damaged(tmp_path):
-    """Two files of 6 examples: 4 has a bad label, 8 a broken image, 10 is no Example."""
+def invalid(tmp_path):
+    """Two files of 6 examples: 4 has a bad label, 8 a bad image, 10 is no Example."""
     numbers = [cases.example(number) for number in range(12)]
     numbers[4] = cases.example(cases.BAD_LABEL)
     numbers[8] = cases.example(8, image=b'not a picture')
@@ -26,33 +26,33 @@ def damaged(tmp_path):
     return str(tmp_path / '*.tfrecord'), paths
 
 
-SOUND = [0, 1, 2, 3, 5, 6, 7, 9, 11]
+VALID = [0, 1, 2, 3, 5, 6, 7, 9, 11]
 
 
-def test_failing_records_are_left_out_counted_and_named(damaged, caplog):
-    pattern, (first, second) = damaged
+def test_invalid_records_are_left_out_counted_and_named(invalid, caplog):
+    pattern, (first, second) = invalid
     reader = cases.reader_of(pattern, corrupt_record_policy=SKIP)
     found = cases.run(reader, cases.EVAL, batch_size=3)
-    assert found.all_ids == SOUND
+    assert found.all_ids == VALID
     assert found.skipped == [0, 1, 3]
     assert f'skipped {first}, record 4: id is 999 expected less than 999' in caplog.text
     assert f'skipped {second}, record 2: ' in caplog.text
     assert f'skipped {second}, record 4: not a tf.train.Example' in caplog.text
 
 
-def test_each_is_named_once_and_counted_in_every_epoch(damaged, caplog):
-    pattern, _ = damaged
+def test_each_is_named_once_and_counted_in_every_epoch(invalid, caplog):
+    pattern, _ = invalid
     reader = cases.reader_of(pattern, corrupt_record_policy=SKIP, num_epochs=4)
     found = cases.run(reader, batch_size=9)
     assert len(found.ids) == 4
-    assert all(sorted(batch) == SOUND for batch in found.ids)
+    assert all(sorted(batch) == VALID for batch in found.ids)
     assert caplog.text.count('skipped ') == 3
     # What is left out behind the last good record of an epoch counts with the next one.
     assert 9 <= found.skipped[-1] <= 12
 
 
-def test_a_resumed_run_skips_and_counts_the_same(damaged):
-    pattern, _ = damaged
+def test_a_resumed_run_skips_and_counts_the_same(invalid):
+    pattern, _ = invalid
     reader = cases.reader_of(pattern, corrupt_record_policy=SKIP)
     one = cases.Input(reader, batch_size=2)
     whole = one.read(15)
@@ -63,8 +63,8 @@ def test_a_resumed_run_skips_and_counts_the_same(damaged):
         assert rest.skipped == whole.skipped[stop:]
 
 
-def test_fixed_counts_hold_though_records_are_skipped(damaged, tmp_path):
-    pattern, _ = damaged
+def test_fixed_counts_hold_though_records_are_skipped(invalid, tmp_path):
+    pattern, _ = invalid
     other = cases.write_shards(tmp_path, [10], 'other', first=100)
     reader = cases.reader_of(
         pattern.replace('*', '[ab]'), other, examples_per_batch=[2, 1], corrupt_record_policy=SKIP
@@ -74,7 +74,7 @@ def test_fixed_counts_hold_though_records_are_skipped(damaged, tmp_path):
     assert found.skipped[-1] > 3
 
 
-def test_damaged_frames_are_skipped_one_by_one(tmp_path, caplog):
+def test_corrupt_frames_are_skipped_one_by_one(tmp_path, caplog):
     paths = [cases.write_ids(tmp_path / name, range(10)) for name in 'ab']
     frame = len(cases.example(1)) + FRAME_16
     cases.change_byte(paths[0], 3 * frame + 15)
@@ -116,7 +116,7 @@ def _fail(one, batches=None, start=None):
     return one.input_fn.failure(caught.value)
 
 
-def test_a_failing_record_is_named_when_training_stops(tmp_path):
+def test_an_invalid_record_is_named_when_training_stops(tmp_path):
     numbers = list(range(60))
     numbers[37] = cases.BAD_LABEL
     paths = [cases.write_ids(tmp_path / f'{k}', numbers[20 * k : 20 * k + 20]) for k in range(3)]
@@ -149,7 +149,7 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, record, said):
 
 
 @pytest.mark.parametrize(
-    'damage, said',
+    'part, said',
     [
         ('payload', "record 3: the CRC of the record's bytes is wrong"),
         ('length', "record 3: the CRC of the record's length is wrong"),
@@ -157,15 +157,15 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, record, said):
         ('text', 'record 0: not a TFRecord file'),
     ],
 )
-def test_a_damaged_file_is_named(tmp_path, damage, said):
+def test_a_corrupt_file_is_named(tmp_path, part, said):
     cases.write_ids(tmp_path / 'a', range(10))
     path = cases.write_ids(tmp_path / 'b', range(10))
     frame = len(cases.example(1)) + FRAME_16
-    if damage == 'payload':
+    if part == 'payload':
         cases.change_byte(path, 3 * frame + 14)
-    elif damage == 'length':
+    elif part == 'length':
         cases.change_byte(path, 3 * frame + 1)
-    elif damage == 'text':
+    elif part == 'text':
         with open(path, 'w') as file:
             file.write('something else altogether')
     else:
@@ -175,17 +175,17 @@ def test_a_damaged_file_is_named(tmp_path, damage, said):
     assert f'{path}, {said}' in str(explained)
 
 
-def test_a_damaged_gzip_file_is_named(tmp_path):
+def test_a_corrupt_gzip_file_is_named(tmp_path):
     path = cases.write_ids(tmp_path / 'a.gz', range(100))
     with open(path, 'r+b') as file:
         file.truncate(300)
     explained = _fail(cases.Input(cases.reader_of(path), cases.EVAL))
     assert f'{path}, record ' in str(explained)
-    assert 'GZIP stream is damaged' in str(explained)
+    assert 'GZIP stream is corrupt' in str(explained)
 
 
-def test_an_error_from_elsewhere_is_not_explained(damaged, tmp_path):
-    one = cases.Input(cases.reader_of(damaged[0]))
+def test_an_error_from_elsewhere_is_not_explained(invalid, tmp_path):
+    one = cases.Input(cases.reader_of(invalid[0]))
     other = cases.Input(
         cases.reader_of(cases.write_ids(tmp_path / 'other', [1, cases.BAD_LABEL, 2])), cases.EVAL
     )
@@ -200,8 +200,8 @@ def test_an_error_from_elsewhere_is_not_explained(damaged, tmp_path):
     assert one.input_fn.failure(caught.value) is None
 
 
-def test_all_records_are_looked_through_when_no_batch_was_made(damaged):
-    pattern, (first, _) = damaged
+def test_all_records_are_looked_through_when_no_batch_was_made(invalid):
+    pattern, (first, _) = invalid
     failed, fresh = (cases.Input(cases.reader_of(pattern), cases.EVAL) for _ in range(2))
     with pytest.raises(tf.errors.InvalidArgumentError) as caught:
         failed.read()
@@ -213,8 +213,8 @@ def test_a_sound_input_explains_nothing(tmp_path):
     input_fn = inputs.create_input_fn(cases.IdTask(), cases.reader_of(path), cases.EVAL, 4, 1)
     error = tf.errors.InvalidArgumentError(None, None, 'at [[{{node IteratorGetNext}}]]')
     assert input_fn.failure(error) is None
-    damage = tf.errors.DataLossError(None, None, 'corrupted record at 0 [[{{node Iterator}}]]')
-    assert input_fn.failure(damage) is None
+    error = tf.errors.DataLossError(None, None, 'corrupted record at 0 [[{{node Iterator}}]]')
+    assert input_fn.failure(error) is None
 
 
 def test_a_file_that_is_gone_is_not_a_corrupt_record(tmp_path):
@@ -226,8 +226,8 @@ def test_a_file_that_is_gone_is_not_a_corrupt_record(tmp_path):
     assert one.input_fn.failure(caught.value) is None
 
 
-def test_damage_is_described_by_what_is_lost(tmp_path):
+def test_a_corrupt_frame_is_described_by_what_is_lost(tmp_path):
     path = cases.write_ids(tmp_path / 'a.gz', range(5))
     (file,) = records.find_files([path], 'field')
-    problem = corrupt_records.describe_damage(file, 1)
+    problem = corrupt_records.describe_corrupt_frame(file, 1)
     assert problem.problem.endswith('; the 3 that follow cannot be read')

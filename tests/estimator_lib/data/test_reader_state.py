@@ -70,7 +70,7 @@ def test_an_estimator_that_is_killed_and_restarted_sees_the_same_examples(patter
     assert second == whole[3:6]
     third = _train(tmp_path / 'parts', reader, steps=10)
     assert third == whole[6:]
-    saved = reader_state.read_position(str(tmp_path / 'parts'), 'chief_0', rows=1)
+    saved = reader_state.read_position(str(tmp_path / 'parts'), 'chief_0', num_sources=1)
     assert saved[0, :2].tolist() == [1, 19]
     assert saved[1].tolist() == [40, 0, 0]
 
@@ -118,7 +118,7 @@ def test_replicas_of_a_strategy_share_a_reader_and_resume(pattern, tmp_path):
     first = _train_mirrored(tmp_path, reader, steps=2)
     second = _train_mirrored(tmp_path, reader, steps=4)
     assert [ids for step in first + second for ids in step] == whole.ids
-    saved = reader_state.read_position(str(tmp_path), 'chief_0', rows=1)
+    saved = reader_state.read_position(str(tmp_path), 'chief_0', num_sources=1)
     np.testing.assert_array_equal(saved, whole.positions[-1])
 
 

@@ -38,7 +38,7 @@ def test_training_takes_the_order_from_the_reader(pattern):
         sample_1_of_n=15,
         num_epochs=16,
         cache=True,
-        skip_damaged=True,
+        skip_corrupt=True,
     )
     assert plan.num_prefetch_batches == 17
     assert plan.drop_remainder

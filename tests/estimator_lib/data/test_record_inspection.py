@@ -50,7 +50,7 @@ def test_a_sample_is_the_first_of_each_file_and_all_frames(tmp_path):
     assert problems[1].problem.startswith('truncated')
 
 
-def test_a_broken_chain_is_told_once(tmp_path):
+def test_a_chain_of_frames_that_ends_early_is_told_once(tmp_path):
     path = cases.write_ids(tmp_path / 'a', range(5))
     with open(path, 'r+b') as file:
         file.truncate(tmp_path.joinpath('a').stat().st_size - 1)

@@ -9,10 +9,10 @@ from tests.estimator_lib.data import record_cases as cases
 def test_paths_are_one_source_unless_they_are_mixed(tmp_path):
     first = cases.write_shards(tmp_path, [2, 2], 'a')
     second = cases.write_shards(tmp_path, [2], 'b')
-    sources, rows = record_sources.create_sources(
+    sources, num_sources = record_sources.create_sources(
         cases.reader_of(second, first), cases.TRAIN, batch_size=4
     )
-    assert rows == 1
+    assert num_sources == 1
     assert [file.path[-13:] for file in sources[0].files] == [
         f'{name}.tfrecord' for name in ('a-00', 'a-01', 'b-00')
     ]
@@ -21,16 +21,16 @@ def test_paths_are_one_source_unless_they_are_mixed(tmp_path):
 def test_weights_make_sources_without_those_of_weight_zero(tmp_path):
     paths = [cases.write_shards(tmp_path, [2], name) for name in 'abc']
     reader = cases.reader_of(*paths, sample_from_datasets_weights=[3, 0, 1])
-    sources, rows = record_sources.create_sources(reader, cases.TRAIN, batch_size=4)
-    assert rows == 3
-    assert [(source.row, source.weight) for source in sources] == [(0, 0.75), (2, 0.25)]
+    sources, num_sources = record_sources.create_sources(reader, cases.TRAIN, batch_size=4)
+    assert num_sources == 3
+    assert [(source.index, source.weight) for source in sources] == [(0, 0.75), (2, 0.25)]
 
 
 def test_an_evaluation_reads_mixed_sources_one_after_the_other(tmp_path):
     paths = [cases.write_shards(tmp_path, [2], name) for name in 'abc']
     reader = cases.reader_of(*paths, examples_per_batch=[3, 0, 1])
-    sources, rows = record_sources.create_sources(reader, cases.EVAL, batch_size=9)
-    assert rows == len(sources) == 1
+    sources, num_sources = record_sources.create_sources(reader, cases.EVAL, batch_size=9)
+    assert num_sources == len(sources) == 1
     assert len(sources[0].files) == 2
 
 

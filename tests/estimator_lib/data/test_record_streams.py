@@ -50,9 +50,9 @@ def test_the_order_does_not_depend_on_the_seed_of_the_graph(source):
         with tf.Graph().as_default() as graph:
             graph.seed = graph_seed
             stream = record_streams.create_stream(source, _order(), tf.constant([0, 0], tf.int64))
-            _, (_, (origin, _)) = tf1.data.make_one_shot_iterator(stream).get_next()
+            _, (_, (record_id, _)) = tf1.data.make_one_shot_iterator(stream).get_next()
             with record_streams.open_session() as session:
-                orders.append([session.run(origin) for _ in range(TOTAL)])
+                orders.append([session.run(record_id) for _ in range(TOTAL)])
     assert orders[0] == orders[1]
 
 
@@ -103,41 +103,41 @@ def test_more_readers_than_files_are_not_needed(source):
 
 def _mixed(weights, counts, draws, seed=1, start=0, sizes=(50, 50, 50)):
     sources = [
-        Source(row, (), weight=weight, per_batch=count)
-        for row, (weight, count) in enumerate(zip(weights, counts))
+        Source(index, (), weight=weight, per_batch=count)
+        for index, (weight, count) in enumerate(zip(weights, counts))
     ]
     with tf.Graph().as_default():
         datasets = [
-            tf.data.Dataset.from_tensors(row).repeat(size if size else None)
-            for row, size in zip(range(len(sources)), sizes)
+            tf.data.Dataset.from_tensors(index).repeat(size if size else None)
+            for index, size in zip(range(len(sources)), sizes)
         ]
         mixture = record_streams.mix(datasets, sources, seed, tf.constant(start, tf.int64))
         element = tf1.data.make_one_shot_iterator(mixture.take(draws)).get_next()
-        rows = []
+        drawn = []
         with record_streams.open_session() as session:
             while True:
                 try:
-                    rows.append(session.run(element))
+                    drawn.append(session.run(element))
                 except tf.errors.OutOfRangeError:
-                    return rows
+                    return drawn
 
 
 def test_weights_are_the_proportions_of_the_mixture():
-    rows = _mixed([0.5, 0.2, 0.3], [None] * 3, 1000, sizes=(0, 0, 0))
-    shares = np.bincount(rows) / 1000
+    drawn = _mixed([0.5, 0.2, 0.3], [None] * 3, 1000, sizes=(0, 0, 0))
+    shares = np.bincount(drawn) / 1000
     # Five standard deviations of a share of 0.5 in 1000 draws are 0.079.
     np.testing.assert_allclose(shares, [0.5, 0.2, 0.3], atol=0.079)
 
 
 def test_the_mixture_is_a_function_of_seed_and_draw():
-    rows = _mixed([0.5, 0.5], [None] * 2, 60, sizes=(0, 0))
-    assert _mixed([0.5, 0.5], [None] * 2, 40, start=20, sizes=(0, 0)) == rows[20:]
-    assert _mixed([0.5, 0.5], [None] * 2, 60, seed=2, sizes=(0, 0)) != rows
+    drawn = _mixed([0.5, 0.5], [None] * 2, 60, sizes=(0, 0))
+    assert _mixed([0.5, 0.5], [None] * 2, 40, start=20, sizes=(0, 0)) == drawn[20:]
+    assert _mixed([0.5, 0.5], [None] * 2, 60, seed=2, sizes=(0, 0)) != drawn
 
 
 def test_counts_are_kept_in_every_batch_in_the_order_of_sources():
-    rows = _mixed([0.5, 0.25, 0.25], [2, 1, 1], 12)
-    assert rows == [0, 0, 1, 2] * 3
+    drawn = _mixed([0.5, 0.25, 0.25], [2, 1, 1], 12)
+    assert drawn == [0, 0, 1, 2] * 3
 
 
 def test_the_mixture_ends_with_the_first_source_that_does():
@@ -145,8 +145,8 @@ def test_the_mixture_ends_with_the_first_source_that_does():
 
 
 def test_the_place_of_a_record(source):
-    origin = 2 * record_streams.ORIGIN_SPAN + 4
-    assert record_streams.locate(source, origin) == (source.files[2].path, 4)
+    record_id = 2 * record_streams.FILE_SPAN + 4
+    assert record_streams.locate(source, record_id) == (source.files[2], 4)
 
 
 def _read(path, compression=''):
@@ -164,14 +164,14 @@ def _read(path, compression=''):
                     return found
 
 
-BAD = record_streams.DAMAGED
+BAD = record_streams.CORRUPT_FRAME
 
 
 def _letters(tmp_path, suffix=''):
     return cases.write(tmp_path / f'f{suffix}', [b'aaaa', b'bbbb', b'cccc', b'dddd', b'eeee'])
 
 
-def test_reading_goes_on_behind_a_damaged_payload(tmp_path):
+def test_reading_goes_on_behind_a_corrupt_payload(tmp_path):
     path = _letters(tmp_path)
     cases.change_byte(path, 20 + 13)
     cases.change_byte(path, 3 * 20 + 13)

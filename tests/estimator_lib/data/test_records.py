@@ -74,7 +74,7 @@ def test_a_truncated_file_is_named(tmp_path, end, index, problem):
     assert str(caught.value) == f'{path}, record {index}: {problem}.'
 
 
-def test_a_damaged_length_is_named(tmp_path):
+def test_a_corrupt_length_is_named(tmp_path):
     path = cases.write(tmp_path / 'a', [b'abcd'] * 3)
     cases.change_byte(path, 20)
     with pytest.raises(errors.DataError, match="record 1: the CRC of the record's length is wrong"):
@@ -87,13 +87,13 @@ def test_another_kind_of_file_is_named(tmp_path):
         records.count_records([_file(tmp_path / 'a')])
 
 
-def test_a_damaged_gzip_file_is_named(tmp_path):
+def test_a_corrupt_gzip_file_is_named(tmp_path):
     path = cases.write(tmp_path / 'a.gz', [bytes([i] * 3000) for i in range(9)])
     with open(path, 'rb') as stream:
         content = stream.read()
     with open(path, 'wb') as stream:
         stream.write(content[: len(content) // 2])
-    with pytest.raises(errors.DataError, match='the GZIP stream is damaged'):
+    with pytest.raises(errors.DataError, match='the GZIP stream is corrupt'):
         records.count_records([_file(path)])
 
 
