@@ -27,6 +27,7 @@ setup(
         'absl-py>=1.4',
         'numpy>=1.23,<2',
         'tqdm>=4.62',
+        'Pillow>=10.1',  # pictures, PNG, headers, EXIF; 10.1: its own font in any size
         'faster-coco-eval>=1.6',  # reads the masks of COCO files
     ],
     extras_require={

@@ -1,70 +1,81 @@
 """PNG files whose pixels are ids: of a class (semantic labels) or of an instance.
 
 A grey PNG of 1, 2, 4, 8 or 16 bits holds ids as they are. A palette holds them too, but decoders
-put colours in their place; `without_palette` makes such a file a grey one.
+put colours in their place: in records there are grey ones.
 """
 
 from __future__ import annotations
 
-import struct
-import zlib
-from typing import NamedTuple, Optional
+import io
+from typing import Optional
 
 import numpy as np
 import tensorflow as tf
+from PIL import Image, PngImagePlugin
 
-from model_fns import images
+from estimator_lib import errors
+from estimator_lib.data import image_decoding
 
 # Where in a PNG file the bits of a channel and the kind of colour are (ISO/IEC 15948, 11.2.2).
 _DEPTH_AT = 24
 _KIND_AT = 25
-_HEADER_START, _HEADER_END = 12, 29  # what the header's CRC is of: its name and 13 bytes
-_CHUNK_EXTRA = 12  # length, name and CRC of a chunk
-_GREY, _PALETTE, _GREY_ALPHA = 0, 3, 4
-_KINDS = {
-    _GREY: 'grey',
-    2: 'colour',
-    _PALETTE: 'palette',
-    _GREY_ALPHA: 'grey and alpha',
-    6: 'colour and alpha',
-}
+_HEADER_END = 29
+_GREY, _GREY_ALPHA = 0, 4
+# Pillow's modes of what is grey, and words for the others.
+_GREY_MODES = ('1', 'L', 'LA', 'I', 'I;16', 'I;16B')
+_WORDS = {'P': 'a palette', 'RGB': 'colours', 'RGBA': 'colours and alpha'}
 
 # By the bits of a pixel: what the decoder multiplies an id by to fill 16 bits.
 _FILLED = np.array([65535 // (2**bits - 1) if bits else 1 for bits in range(17)], np.int32)
 
 
-class PngKind(NamedTuple):
-    """What the header of a PNG file says of its pixels.
-
-    Attributes:
-        bits: of a channel.
-        color: `grey`, `colour`, `palette`, `grey and alpha`, `colour and alpha`, or the number of
-            another kind.
-    """
-
-    bits: int
-    color: str
-
-
-def png_kind(encoded: bytes) -> Optional[PngKind]:
-    """The kind of a PNG file; None for any other file."""
-    if not encoded.startswith(images.PNG_SIGNATURE) or len(encoded) < _HEADER_END:
-        return None
-    kind = encoded[_KIND_AT]
-    return PngKind(encoded[_DEPTH_AT], _KINDS.get(kind, f'kind {kind}'))
-
-
 def problem_with(encoded: bytes) -> Optional[str]:
     """Why the pixels of a file are not ids, by its header alone; None when they may be."""
-    kind = png_kind(encoded)
-    if kind is None:
-        return 'not a PNG file'
-    if kind.color in (_KINDS[_GREY], _KINDS[_GREY_ALPHA]):
+    try:
+        mode = _open(encoded).mode
+    except errors.DataError as error:
+        return str(error)
+    if mode in _GREY_MODES:
         return None
     return (
-        f'a PNG of {kind.color}, {kind.bits} bits; expected a grey one, whose values are ids: '
+        f'a PNG of {_WORDS.get(mode, mode)}; expected a grey one, whose values are ids: '
         'model_fns.datasets.convert makes these, of files with a palette too'
     )
+
+
+def read(encoded: bytes) -> np.ndarray:
+    """The ids of a PNG, outside of a graph: grey values, or indices into the palette.
+
+    Returns:
+        int32 [height, width].
+
+    Raises:
+        errors.DataError: it is no PNG, one of colours, or corrupt; the message names no file.
+    """
+    image = _open(encoded)
+    bits = encoded[_DEPTH_AT]
+    if image.mode not in (*_GREY_MODES, 'P') or (image.mode == 'LA' and bits == 16):
+        raise errors.DataError(
+            f'a PNG of {_WORDS.get(image.mode, image.mode)}, {bits} bits; expected a grey one or '
+            'one with a palette, whose values are ids'
+        )
+    try:
+        pixels = np.array(image, np.int32)
+    except Exception as error:  # of many kinds, one for each way in which bytes can be wrong
+        raise errors.DataError(f'corrupt: {error}') from error
+    if image.mode == 'LA':
+        pixels = pixels[:, :, 0]
+    # Pillow spreads grey values of 2 and 4 bits over 8, as it should where they are brightness.
+    return pixels // (255 // (2**bits - 1)) if image.mode == 'L' and bits < 8 else pixels
+
+
+def _open(encoded: bytes) -> Image.Image:
+    if image_decoding.format_of(encoded) != 'PNG':
+        raise errors.DataError('not a PNG file')
+    try:
+        return PngImagePlugin.PngImageFile(io.BytesIO(encoded))
+    except Exception as error:
+        raise errors.DataError('a PNG file with a corrupt header') from error
 
 
 def decode(encoded: tf.Tensor, name: str) -> tf.Tensor:
@@ -76,13 +87,13 @@ def decode(encoded: tf.Tensor, name: str) -> tf.Tensor:
 
     Returns:
         int32 [height, width]. Running it fails with `tf.errors.InvalidArgumentError` where the file
-        is damaged, no PNG, or one of colours or of a palette: what would be decoded are no ids.
+        is corrupt, no PNG, or one of colours or of a palette: what would be decoded are no ids.
     """
     filler = bytes(_HEADER_END)  # for a file that ends before
     start = tf.strings.join([tf.strings.substr(encoded, 0, _HEADER_END), filler])
     header = tf.io.decode_raw(start, tf.uint8)
     kind = tf.cast(header[_KIND_AT], tf.int32)
-    signature = np.frombuffer(images.PNG_SIGNATURE, np.uint8)
+    signature = np.frombuffer(image_decoding.SIGNATURES['PNG'], np.uint8)
     is_png = tf.reduce_all(tf.equal(header[: len(signature)], signature))
     # Without the guard of `tf.debugging.Assert`, a conditional, which is slow to build.
     check = tf.raw_ops.Assert(
@@ -93,25 +104,3 @@ def decode(encoded: tf.Tensor, name: str) -> tf.Tensor:
         pixels = tf.io.decode_png(encoded, channels=1, dtype=tf.uint16)
     bits = tf.minimum(tf.cast(header[_DEPTH_AT], tf.int32), 16)
     return tf.cast(pixels[:, :, 0], tf.int32) // tf.gather(_FILLED, bits)
-
-
-def without_palette(encoded: bytes) -> bytes:
-    """A PNG with a palette as the grey one whose values are the indices; any other as it is.
-
-    The pixels of both are stored alike: only the header, and chunks that belong to a palette,
-    differ.
-    """
-    kind = png_kind(encoded)
-    if kind is None or kind.color != _KINDS[_PALETTE]:
-        return encoded
-    header = encoded[_HEADER_START:_KIND_AT] + bytes([_GREY]) + encoded[_KIND_AT + 1 : _HEADER_END]
-    crc = struct.pack('>I', zlib.crc32(header))
-    parts = [encoded[:_HEADER_START], header, crc]
-    position = _HEADER_END + len(crc)
-    while position + _CHUNK_EXTRA <= len(encoded):
-        (length,) = struct.unpack_from('>I', encoded, position)
-        end = position + _CHUNK_EXTRA + length
-        if encoded[position + 4 : position + 8] in (b'IDAT', b'IEND'):
-            parts.append(encoded[position:end])
-        position = end
-    return b''.join(parts)

@@ -7,12 +7,14 @@ kernels are called directly here.
 
 from __future__ import annotations
 
-import struct
-from typing import NamedTuple, Optional, Tuple
+import io
+from typing import NamedTuple, Optional
 
 import tensorflow as tf
+from PIL import BmpImagePlugin, GifImagePlugin, JpegImagePlugin, PngImagePlugin
 
 from estimator_lib import errors
+from estimator_lib.data import image_decoding
 from estimator_lib.data.image_decoding import decode_image as decode_image
 
 _RESIZE_KERNELS = {
@@ -23,11 +25,14 @@ _RESIZE_KERNELS = {
 }
 RESIZE_METHODS = tuple(_RESIZE_KERNELS)
 
-PNG_SIGNATURE = b'\x89PNG\r\n\x1a\n'
-# A JPEG segment of one of these types starts with the precision, the height and the width; the
-# three types left out of the range are tables (ITU-T T.81, table B.1).
-_JPEG_FRAME_TYPES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-_JPEG_TYPES_WITHOUT_LENGTH = frozenset(range(0xD0, 0xDA)) | {0x01}
+# What reads the header of each format. `Image.open` would, but refuses images that it takes for
+# too large.
+_READERS = {
+    'JPEG': JpegImagePlugin.JpegImageFile,
+    'PNG': PngImagePlugin.PngImageFile,
+    'GIF': GifImagePlugin.GifImageFile,
+    'BMP': BmpImagePlugin.BmpImageFile,
+}
 
 
 class ImageHeader(NamedTuple):
@@ -168,67 +173,22 @@ def image_header(encoded: bytes) -> ImageHeader:
     """Reads the size off an encoded image without decoding it.
 
     Args:
-        encoded: the bytes of a JPEG, PNG, GIF or BMP file, or enough of its beginning.
+        encoded: the bytes of a JPEG, PNG, GIF or BMP file.
 
     Returns:
         Its format and size.
 
     Raises:
-        errors.DataError: it is of no such format, or ends before its size is known. The message
-            does not name a file: the caller knows it.
+        errors.DataError: it is of no such format, or its header is damaged. The message does not
+            name a file: the caller knows it.
     """
+    name = image_decoding.format_of(encoded)
+    if name is None:
+        raise errors.DataError(f'the image {image_decoding.decoding_problem(encoded)}.')
     try:
-        name, (height, width) = _format_and_size(encoded)
-    except (struct.error, IndexError) as error:
+        width, height = _READERS[name](io.BytesIO(encoded)).size
+    except Exception as error:  # of many kinds, one for each way in which bytes can be wrong
         raise errors.DataError(
-            f'the image ends within its header, after {len(encoded)} bytes.'
+            f'the image has a corrupt {name} header, or ends within it, after {len(encoded)} bytes.'
         ) from error
-    if height <= 0 or width <= 0:
-        raise errors.DataError(f'the {name} image has the size {height}x{width} (height, width).')
-    return ImageHeader(name, height, width)
-
-
-def _format_and_size(encoded: bytes) -> Tuple[str, Tuple[int, int]]:
-    if encoded.startswith(b'\xff\xd8'):
-        return 'jpeg', _jpeg_size(encoded)
-    if encoded.startswith(PNG_SIGNATURE):
-        width, height = struct.unpack_from('>II', encoded, 16)
-        return 'png', (height, width)
-    if encoded.startswith((b'GIF87a', b'GIF89a')):
-        width, height = struct.unpack_from('<HH', encoded, 6)
-        return 'gif', (height, width)
-    if encoded.startswith(b'BM'):
-        return 'bmp', _bmp_size(encoded)
-    if not encoded:
-        raise errors.DataError('the image is empty (0 bytes).')
-    raise errors.DataError(
-        f'the image starts with {encoded[:8]!r}, which is not JPEG, PNG, GIF or BMP.'
-    )
-
-
-def _jpeg_size(encoded: bytes) -> Tuple[int, int]:
-    """Walks over the segments up to the frame header."""
-    position = 2
-    while True:
-        if encoded[position] != 0xFF:
-            raise errors.DataError(
-                f'the jpeg image is damaged: byte {position} of its header is '
-                f'{encoded[position]:#04x}, expected 0xff.'
-            )
-        kind = encoded[position + 1]
-        if kind in _JPEG_FRAME_TYPES:
-            return struct.unpack_from('>HH', encoded, position + 5)
-        if kind == 0xFF:  # a fill byte
-            position += 1
-        elif kind in _JPEG_TYPES_WITHOUT_LENGTH:
-            position += 2
-        else:
-            position += 2 + struct.unpack_from('>H', encoded, position + 2)[0]
-
-
-def _bmp_size(encoded: bytes) -> Tuple[int, int]:
-    if struct.unpack_from('<I', encoded, 14)[0] == 12:  # the header of OS/2 has short fields
-        width, height = struct.unpack_from('<HH', encoded, 18)
-        return height, width
-    width, height = struct.unpack_from('<ii', encoded, 18)
-    return abs(height), width  # a negative height means that the top row comes first
+    return ImageHeader(name.lower(), height, width)

@@ -1,8 +1,8 @@
 """Class names and ids: label maps, and the one place where ids become indices.
 
 Ids are what people see: in label maps, in `image/object/class/label`, in exported detections. They
-start at 1, 0 is the background. Indices are what networks compute with: positions of logits, from
-0.
+start at 1, 0 is the background; in some sets for classification they start at 0. Indices are what
+networks compute with: positions of logits, from 0.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import collections
 import dataclasses
 import logging
 import os
-from typing import Dict, Iterable, Mapping, Optional, Tuple, TypeVar
+import re
+from typing import Dict, Iterable, List, Mapping, Optional, Tuple, TypeVar
 
 import tensorflow as tf
 from google.protobuf import text_format
@@ -23,6 +24,9 @@ log = logging.getLogger(__name__)
 
 FIRST_ID = 1
 UNKNOWN_ID = -1
+
+_BYTE_ORDER_MARK = '\ufeff'
+_LINE = re.compile(r'(\d+):\s*(\S.*)')
 
 Number = TypeVar('Number')  # an int, a NumPy array or an integer tensor
 
@@ -42,7 +46,7 @@ class LabelMapItem:
     """One class.
 
     Args:
-        id: from 1.
+        id: from 1, or from 0; see `LabelMap`.
         name: what records call it (`image/object/class/text`).
         display_name: what people call it; the name when the label map has none.
         keypoints: (id, label) of each keypoint.
@@ -75,14 +79,16 @@ class LabelMap:
     Args:
         items: the classes.
         path: the file they came from, for messages.
+        first_id: the least id that a class may have: 1, or 0 where there is no background.
 
     Raises:
-        errors.DataError: no items; an id below 1; an id or a name that two items have; an item
-            without a name.
+        errors.DataError: no items; an id below the first; an id or a name that two items have; an
+            item without a name.
     """
 
     items: Tuple[LabelMapItem, ...]
     path: str = dataclasses.field(default='', compare=False)
+    first_id: int = dataclasses.field(default=FIRST_ID, compare=False)
     _by_id: Mapping[int, LabelMapItem] = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self):
@@ -103,12 +109,15 @@ class LabelMap:
         return cls(tuple(LabelMapItem(i, name, name) for i, name in enumerate(names, FIRST_ID)))
 
     @classmethod
-    def read(cls, path: str, num_classes: Optional[int] = None) -> LabelMap:
-        """Reads a text file of a `StringIntLabelMap` message.
+    def read(
+        cls, path: str, num_classes: Optional[int] = None, first_id: int = FIRST_ID
+    ) -> LabelMap:
+        """Reads a text file, see `parse`.
 
         Args:
             path: of the file.
             num_classes: how many classes the model has; every id must be within it.
+            first_id: see `LabelMap`.
 
         Raises:
             errors.DataError: the file cannot be read or parsed, or is not a valid label map.
@@ -119,33 +128,27 @@ class LabelMap:
         except (tf.errors.OpError, UnicodeDecodeError) as error:
             reason = error.message if isinstance(error, tf.errors.OpError) else error
             raise errors.DataError(f'{path}: the label map cannot be read: {reason}.') from error
-        label_map = cls.parse(text, path)
+        label_map = cls.parse(text, path, first_id)
         if num_classes is not None:
             label_map.check_num_classes(num_classes)
         return label_map
 
     @classmethod
-    def parse(cls, text: str, path: str = '') -> LabelMap:
-        """Parses the text of a `StringIntLabelMap` message.
+    def parse(cls, text: str, path: str = '', first_id: int = FIRST_ID) -> LabelMap:
+        """Parses the text of a `StringIntLabelMap` message, or lines `0:daisy` (a `labels.txt`).
+
+        An item of id 0 that is named `background` is left out: it says what 0 always means.
 
         Raises:
             errors.DataError: it does not parse (the message has line and column), or is not a valid
                 label map.
         """
-        message = label_map_pb2.StringIntLabelMap()
-        try:
-            text_format.Parse(text, message)
-        except text_format.ParseError as error:
-            place = f'{path or "label map"}:{error.GetLine()}:{error.GetColumn()}'
-            reason = str(error).split(' : ', 1)[-1].rstrip('.')
-            raise errors.DataError(
-                f"{place}: {reason}; expected items like: item {{ id: 1 name: 'cat' }}."
-            ) from error
-        for item in message.item:
-            if not item.HasField('id'):
-                name = item.name or item.display_name
-                raise errors.DataError(f'{path or "label map"}: item {name!r} has no id.')
-        return cls(tuple(_item_from_proto(item) for item in message.item), os.fspath(path))
+        text = text.lstrip(_BYTE_ORDER_MARK)
+        path = os.fspath(path)
+        items = _items_of_lines(text) or _items_of_message(text, path)
+        if first_id == FIRST_ID:
+            items = [item for item in items if not _is_background(item)]
+        return cls(tuple(items), path, first_id)
 
     def write(self, path: str) -> None:
         """Writes the text file that `read` reads; it is complete or not there."""
@@ -166,13 +169,14 @@ class LabelMap:
         Raises:
             errors.DataError: an item's id is larger; the message names the first such item.
         """
+        last = num_classes - 1 + self.first_id
         for item in self.items:
-            if item.id > num_classes:
+            if item.id > last:
                 raise errors.DataError(
                     f'{self._where}: item {item.name!r} has id {item.id}, but the model has '
-                    f'num_classes {num_classes}; ids must be from 1 to {num_classes}.'
+                    f'num_classes {num_classes}; ids must be from {self.first_id} to {last}.'
                 )
-        if num_classes > self.max_id:
+        if last > self.max_id:
             log.warning(
                 '%s: the largest id is %d, but the model has num_classes %d; no example is of the '
                 'classes above.',
@@ -281,10 +285,12 @@ class LabelMap:
         problem = ''
         if not item.name:
             problem = f'the item with id {item.id} has neither a name nor a display_name.'
-        elif item.id == 0:
+        elif item.id == 0 and self.first_id > 0:
             problem = f'item {item.name!r} has id 0, which is the background; ids start at 1.'
         elif item.id < 0:
-            problem = f'item {item.name!r} has the negative id {item.id}; ids start at 1.'
+            problem = (
+                f'item {item.name!r} has the negative id {item.id}; ids start at {self.first_id}.'
+            )
         elif item.id in by_id:
             problem = f'items {by_id[item.id].name!r} and {item.name!r} both have id {item.id}.'
         elif item.name in by_name:
@@ -299,6 +305,35 @@ def label_map_path(config: pipeline_pb2.TrainEvalPipelineConfig) -> str:
     """The label map of a config: the first that a reader names; empty where none does."""
     readers = [config.train_input_reader, *config.eval_input_reader]
     return next((one.label_map_path for one in readers if one.label_map_path), '')
+
+
+def _items_of_lines(text: str) -> List[LabelMapItem]:
+    """The items of a file that has an id, a colon and a name in each line; none of any other."""
+    lines = [_LINE.fullmatch(line.strip()) for line in text.splitlines() if line.strip()]
+    if not all(lines):
+        return []
+    return [LabelMapItem(int(line[1]), line[2], line[2]) for line in lines if line]
+
+
+def _items_of_message(text: str, path: str) -> List[LabelMapItem]:
+    message = label_map_pb2.StringIntLabelMap()
+    try:
+        text_format.Parse(text, message)
+    except text_format.ParseError as error:
+        place = f'{path or "label map"}:{error.GetLine()}:{error.GetColumn()}'
+        reason = str(error).split(' : ', 1)[-1].rstrip('.')
+        raise errors.DataError(
+            f"{place}: {reason}; expected items like: item {{ id: 1 name: 'cat' }}."
+        ) from error
+    for item in message.item:
+        if not item.HasField('id'):
+            name = item.name or item.display_name
+            raise errors.DataError(f'{path or "label map"}: item {name!r} has no id.')
+    return [_item_from_proto(item) for item in message.item]
+
+
+def _is_background(item: LabelMapItem) -> bool:
+    return item.id == 0 and 'background' in (item.name, item.display_name)
 
 
 def _item_from_proto(item: label_map_pb2.StringIntLabelMapItem) -> LabelMapItem:

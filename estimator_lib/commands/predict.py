@@ -93,7 +93,8 @@ class _Decoder:
         try:
             return self._session.run(self._image, {self._encoded: encoded})
         except tf.errors.InvalidArgumentError:
-            raise errors.DataError(f'--images: {path} is not a JPEG, PNG, GIF or BMP.') from None
+            problem = image_decoding.decoding_problem(encoded)
+            raise errors.DataError(f'--images: {path} {problem}.') from None
 
 
 def _task_of(

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import io
+from typing import Optional
+
 import tensorflow as tf
+from PIL import Image
+
+# How the files that are read begin.
+SIGNATURES = {'JPEG': b'\xff\xd8', 'PNG': b'\x89PNG\r\n\x1a\n', 'GIF': b'GIF8', 'BMP': b'BM'}
 
 
 def decode_image(encoded: tf.Tensor, channels: int = 3) -> tf.Tensor:
@@ -50,3 +57,27 @@ def _bmp_palette(encoded: tf.Tensor) -> tf.Tensor:
     colors = tf.strings.substr(encoded, file_header_size + header_size, 256 * 4)
     blue_green_red = tf.reshape(tf.io.decode_raw(colors, tf.uint8, fixed_length=1024), [256, 4])
     return tf.reverse(blue_green_red[:, :3], [1])
+
+
+def format_of(encoded: bytes) -> Optional[str]:
+    """`JPEG`, `PNG`, `GIF` or `BMP`, by the first bytes of a file; None for any other."""
+    starts = SIGNATURES.items()
+    return next((name for name, start in starts if encoded.startswith(start)), None)
+
+
+def decoding_problem(encoded: bytes) -> str:
+    """Why `decode_image` fails on the bytes of a file: what follows "the image" in a message."""
+    if not encoded:
+        return 'is empty (0 bytes)'
+    name = format_of(encoded)
+    if name is None:
+        return f'is not a JPEG, PNG, GIF or BMP: it starts with {encoded[:8]!r}'
+    try:
+        Image.open(io.BytesIO(encoded), formats=[name]).load()
+    except Exception as error:  # of many kinds, one for each way in which bytes can be wrong
+        if 'truncated' in str(error).lower():
+            return f'is truncated: the data of the {name} end too early, after {len(encoded)} bytes'
+        if isinstance(error, Image.UnidentifiedImageError):
+            return f'has a corrupt {name} header, or ends within it, after {len(encoded)} bytes'
+        return f'is a corrupt {name}: {str(error).rstrip(".")}'
+    return f'is a corrupt {name}, or one of a kind that is not supported'

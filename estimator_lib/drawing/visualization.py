@@ -1,19 +1,23 @@
-"""Pictures for people, in NumPy: text, lines, boxes, grids of images, matrices, PNG files.
+"""Pictures for people: text, lines, boxes, grids of images, matrices, PNG files.
 
-Pictures are uint8 [height, width, 3].
+Pictures are uint8 [height, width, 3] arrays. What has edges or letters is drawn by Pillow, on the
+image that `canvas` lends for a while.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import io
 import math
-import struct
-import zlib
-from typing import List, Sequence, Tuple
+import unicodedata
+from typing import Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
+from PIL import Image, ImageDraw, ImageFont
 
-from estimator_lib.drawing import bitmap_font, colors
+from estimator_lib.drawing import colors
 from estimator_lib.drawing.colors import Color
 
 WHITE: Color = (255, 255, 255)
@@ -26,9 +30,15 @@ ALARM: Color = (176, 32, 37)
 # From no examples to all: shares are told by lightness, which prints and color-blind eyes keep.
 _RAMP = np.array([[255, 255, 255], [158, 202, 225], [49, 130, 189], [8, 48, 107]], np.float64)
 
-_CAPTION_SCALE = 2
+_TEXT_SIZE = 10  # pixels from the top of the letters to the line that they stand on
+_CAPTION_SIZE = 16
+_CAPTION_LINE = 20
+_CAPTION_MARGIN = 6
 _MIN_CAPTION_WIDTH = 240
 _MAX_MATRIX_PIXELS = 1000
+_PNG_COMPRESSION = 3  # of 9, which takes six times as long for a tenth of the bytes
+_MAX_NAME_WIDTH = 140  # of a class beside a matrix
+_LEAST_NAMED_CELL = 9
 
 
 def displayable(image: np.ndarray) -> np.ndarray:
@@ -51,54 +61,66 @@ def displayable(image: np.ndarray) -> np.ndarray:
     return np.repeat(image, 3, axis=2) if image.shape[2] == 1 else image
 
 
-def draw_text(
-    picture: np.ndarray, text: str, top: int, left: int, color: Color, scale: int = 1
-) -> None:
-    """Writes a line of text into a picture, in place; what is outside is cut off."""
-    _stamp(picture, bitmap_font.text_mask(text, scale), top, left, color)
+@contextlib.contextmanager
+def canvas(picture: np.ndarray) -> Iterator[Image.Image]:
+    """Lends an image to draw on; the picture, uint8 [height, width, 3], has it afterwards."""
+    image = Image.fromarray(picture)
+    yield image
+    picture[:] = np.asarray(image)
 
 
 def draw_tag(
-    picture: np.ndarray, text: str, bottom: int, left: int, color: Color, scale: int = 1
+    image: Image.Image, text: str, bottom: int, left: int, color: Color, scale: int = 1
 ) -> None:
     """Writes a line of text on a bar of a colour; one that would be cut off is moved inside."""
-    mask = np.pad(bitmap_font.text_mask(text, scale), 2 * scale)
-    top = min(max(bottom - mask.shape[0], 0), max(picture.shape[0] - mask.shape[0], 0))
-    left = min(max(left, 0), max(picture.shape[1] - mask.shape[1], 0))
-    _stamp(picture, np.ones_like(mask), top, left, color)
-    _stamp(picture, mask, top, left, INK if colors.is_light(color) else WHITE)
+    font, text = _font(_TEXT_SIZE * scale), _plain(text)
+    width = math.ceil(font.getlength(text)) + 4 * scale
+    height = sum(font.getmetrics())
+    top = min(max(bottom - height, 0), max(image.height - height, 0))
+    left = min(max(left, 0), max(image.width - width, 0))
+    draw = ImageDraw.Draw(image)
+    draw.rectangle((left, top, left + width - 1, top + height - 1), color)
+    draw.text((left + 2 * scale, top), text, INK if colors.is_light(color) else WHITE, font)
 
 
-def draw_box(picture: np.ndarray, box: Sequence[float], color: Color, thickness: int = 1) -> None:
-    """Draws the outline of a box into a picture, in place; what is outside is cut off.
+def draw_box(image: Image.Image, box: Sequence[float], color: Color, thickness: int = 1) -> None:
+    """Draws the outline of a box; what is outside of the image is cut off.
 
     Args:
-        picture: uint8 [height, width, 3].
+        image: to draw on.
         box: ymin, xmin, ymax, xmax in pixels; the line is inside. It is never less than a pixel.
         color: of the line.
         thickness: of the line in pixels.
     """
     top, left, bottom, right = (round(float(side)) for side in box)
     bottom, right = max(bottom, top + 1), max(right, left + 1)
-    for rows in ((top, top + thickness), (bottom - thickness, bottom)):
-        _fill(picture, max(rows[0], top), min(rows[1], bottom), left, right, color)
-    for columns in ((left, left + thickness), (right - thickness, right)):
-        _fill(picture, top, bottom, max(columns[0], left), min(columns[1], right), color)
+    # Pillow would draw lines as thick as the box over its sides.
+    is_full = 2 * thickness >= min(bottom - top, right - left)
+    ImageDraw.Draw(image).rectangle(
+        (left, top, right - 1, bottom - 1),
+        fill=color if is_full else None,
+        outline=color,
+        width=thickness,
+    )
 
 
 def draw_line(
-    picture: np.ndarray,
+    image: Image.Image,
     start: Sequence[float],
     end: Sequence[float],
     color: Color,
     thickness: int = 1,
 ) -> None:
-    """Draws a line from (y, x) to (y, x) in pixels, in place; what is outside is cut off."""
-    away = np.subtract(end, start)
-    steps = int(np.abs(away).max()) + 1
-    points = np.rint(start + np.linspace(0.0, 1.0, steps + 1)[:, np.newaxis] * away).astype(int)
-    for row, column in np.ndindex(thickness, thickness):
-        _color_points(picture, points + [row - thickness // 2, column - thickness // 2], color)
+    """Draws a line from (y, x) to (y, x) in pixels; what is outside is cut off."""
+    points = [(float(x), float(y)) for y, x in (start, end)]
+    ImageDraw.Draw(image).line(points, color, thickness)
+
+
+def draw_dot(image: Image.Image, center: Sequence[float], color: Color, diameter: int) -> None:
+    """Draws a disc around (y, x) in pixels; what is outside is cut off."""
+    y, x = (float(side) for side in center)
+    reach = (diameter - 1) / 2
+    ImageDraw.Draw(image).ellipse((x - reach, y - reach, x + reach, y + reach), color)
 
 
 def tint(picture: np.ndarray, mask: np.ndarray, color: Color, opacity: float = 0.4) -> None:
@@ -115,15 +137,8 @@ def resized(image: np.ndarray, height: int, width: int) -> np.ndarray:
         height: of the result.
         width: of the result.
     """
-    if image.shape[:2] == (height, width):
-        return image
-    above, below, down = _neighbours(image.shape[0], height)
-    left, right, along = _neighbours(image.shape[1], width)
-    values = image.astype(np.float32)
-    down, along = down[:, np.newaxis, np.newaxis], along[np.newaxis, :, np.newaxis]
-    values = values[above] * (1.0 - down) + values[below] * down
-    values = values[:, left] * (1.0 - along) + values[:, right] * along
-    return np.rint(values).astype(np.uint8)
+    size = (int(width), int(height))
+    return np.array(Image.fromarray(image).resize(size, Image.Resampling.BILINEAR))
 
 
 def captioned(image: np.ndarray, lines: Sequence[str], alarming: bool = False) -> np.ndarray:
@@ -135,15 +150,15 @@ def captioned(image: np.ndarray, lines: Sequence[str], alarming: bool = False) -
         alarming: put them on red instead of dark blue.
     """
     factor = max(1, math.ceil(_MIN_CAPTION_WIDTH / image.shape[1]))
-    image = np.kron(image, np.ones([factor, factor, 1], np.uint8))
-    margin = 3 * _CAPTION_SCALE
-    line_height = (bitmap_font.GLYPH_HEIGHT + 3) * _CAPTION_SCALE
-    bar = _filled(line_height * len(lines) + margin, image.shape[1], ALARM if alarming else CALM)
-    fitting = bitmap_font.letters_within(image.shape[1] - 2 * margin, _CAPTION_SCALE)
+    image = np.repeat(np.repeat(image, factor, axis=0), factor, axis=1)
+    width, font = image.shape[1], _font(_CAPTION_SIZE)
+    height = _CAPTION_LINE * len(lines) + _CAPTION_MARGIN
+    bar = Image.new('RGB', (width, height), ALARM if alarming else CALM)
     for index, line in enumerate(lines):
-        top = margin + line_height * index
-        draw_text(bar, _shortened(line, fitting), top, margin, WHITE, _CAPTION_SCALE)
-    return np.concatenate([image, bar], axis=0)
+        place = (_CAPTION_MARGIN, _CAPTION_MARGIN // 2 + _CAPTION_LINE * index)
+        shown = _shortened(line, font, width - 2 * _CAPTION_MARGIN)
+        ImageDraw.Draw(bar).text(place, shown, WHITE, font)
+    return np.concatenate([image, np.asarray(bar)], axis=0)
 
 
 def grid(pictures: Sequence[np.ndarray], columns: int, gap: int = 8) -> np.ndarray:
@@ -179,7 +194,7 @@ def confusion_matrix(shares: np.ndarray, names: Sequence[str]) -> np.ndarray:
     """
     count = len(names)
     cell = min(36, max(1, _MAX_MATRIX_PIXELS // count))
-    cells = np.kron(_colors(shares), np.ones([cell, cell, 1], np.uint8))
+    cells = np.repeat(np.repeat(_colors(shares), cell, axis=0), cell, axis=1)
     if cell >= 22:
         _write_percents(cells, shares, cell)
     if cell >= 5:
@@ -188,24 +203,23 @@ def confusion_matrix(shares: np.ndarray, names: Sequence[str]) -> np.ndarray:
     return _with_names(cells, names, cell)
 
 
-def encode_png(picture: np.ndarray) -> bytes:
-    """A picture as the bytes of a PNG file.
+def encode_png(pixels: np.ndarray) -> bytes:
+    """The bytes of a PNG file.
 
     Args:
-        picture: uint8 [height, width, 3].
+        pixels: uint8 [height, width] or [height, width, channels] with 1, 3 or 4 channels, or
+            uint16 [height, width].
     """
-    height, width, _ = picture.shape
-    rows = np.zeros([height, 1 + width * 3], np.uint8)  # each row begins with its filter: none
-    rows[:, 1:] = picture.reshape(height, width * 3)
-    eight_bit_rgb = struct.pack('>IIBBBBB', width, height, 8, 2, 0, 0, 0)
-    return b''.join(
-        [
-            b'\x89PNG\r\n\x1a\n',
-            _png_chunk(b'IHDR', eight_bit_rgb),
-            _png_chunk(b'IDAT', zlib.compress(rows.tobytes(), 3)),
-            _png_chunk(b'IEND', b''),
-        ]
-    )
+    if pixels.ndim == 3 and pixels.shape[2] == 1:
+        pixels = pixels[:, :, 0]
+    if pixels.dtype != np.uint8 and (pixels.dtype != np.uint16 or pixels.ndim != 2):
+        raise ValueError(
+            'a PNG has pixels of uint8, or uint16 without channels; got '
+            f'{pixels.dtype} {list(pixels.shape)}.'
+        )
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, 'PNG', compress_level=_PNG_COMPRESSION)
+    return file.getvalue()
 
 
 def write_png(path: str, picture: np.ndarray) -> None:
@@ -214,39 +228,36 @@ def write_png(path: str, picture: np.ndarray) -> None:
         file.write(encode_png(picture))
 
 
+@functools.cache
+def _font(size: int) -> ImageFont.FreeTypeFont:
+    """The font that Pillow carries along: pictures do not depend on what a machine has."""
+    return ImageFont.load_default(size)
+
+
+def _plain(text: str) -> str:
+    """One line without accents, which the font does not have; it shows the unknown as a box."""
+    letters = unicodedata.normalize('NFKD', text)
+    return ''.join(
+        ' ' if letter.isspace() else letter
+        for letter in letters
+        if not unicodedata.combining(letter)
+    )
+
+
+def _shortened(text: str, font: ImageFont.FreeTypeFont, width: float) -> str:
+    """A text of at most so many pixels; what is left out is left out before its last word."""
+    text = _plain(text)
+    for length in range(len(text), 0, -1):
+        end = text[-5:] if length > 12 else ''
+        start = text[: max(0, length - len(end) - 2)]
+        shown = text if length == len(text) else f'{start}..{end}'
+        if font.getlength(shown) <= width:
+            return shown
+    return ''
+
+
 def _filled(height: int, width: int, color: Color) -> np.ndarray:
     return np.full([height, width, 3], color, np.uint8)
-
-
-def _shortened(text: str, length: int) -> str:
-    """A text of at most so many letters; what is left out is left out before its last word."""
-    if len(text) <= length:
-        return text
-    end = text[-5:] if length > 12 else ''
-    return (text[: max(0, length - len(end) - 2)] + '..' + end)[:length]
-
-
-def _fill(picture: np.ndarray, top: int, bottom: int, left: int, right: int, color: Color) -> None:
-    picture[max(top, 0) : max(bottom, 0), max(left, 0) : max(right, 0)] = color
-
-
-def _neighbours(old: int, new: int) -> Tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The two old pixels beside the centre of each new one, and how near it is to the second."""
-    places = np.clip((np.arange(new) + 0.5) * (old / new) - 0.5, 0, old - 1)
-    first = np.floor(places).astype(int)
-    return first, np.minimum(first + 1, old - 1), (places - first).astype(np.float32)
-
-
-def _stamp(picture: np.ndarray, mask: np.ndarray, top: int, left: int, color: Color) -> None:
-    """Colors the pixels of a mask that are inside the picture."""
-    _color_points(picture, np.argwhere(mask) + [top, left], color)
-
-
-def _color_points(picture: np.ndarray, points: np.ndarray, color: Color) -> None:
-    """Colors the points, int [n, 2] of row and column, that are inside the picture."""
-    inside = np.all((points >= 0) & (points < picture.shape[:2]), axis=1)
-    rows, columns = points[inside].T
-    picture[rows, columns] = color
 
 
 def _colors(shares: np.ndarray) -> np.ndarray:
@@ -258,37 +269,40 @@ def _colors(shares: np.ndarray) -> np.ndarray:
 
 
 def _write_percents(cells: np.ndarray, shares: np.ndarray, cell: int) -> None:
-    for row, column in zip(*np.nonzero(np.nan_to_num(shares) >= 0.005)):
-        share = shares[row, column]
-        mask = bitmap_font.text_mask(f'{100 * share:.0f}')
-        top = row * cell + (cell - mask.shape[0]) // 2 + 1
-        left = column * cell + (cell - mask.shape[1]) // 2 + 1
-        _stamp(cells, mask, top, left, WHITE if share > 0.45 else INK)
+    with canvas(cells) as image:
+        for row, column in zip(*np.nonzero(np.nan_to_num(shares) >= 0.005)):
+            share = shares[row, column]
+            middle = ((column + 0.5) * cell, (row + 0.5) * cell)
+            color = WHITE if share > 0.45 else INK
+            text = f'{100 * share:.0f}'
+            ImageDraw.Draw(image).text(middle, text, color, _font(_TEXT_SIZE), anchor='mm')
 
 
 def _with_names(cells: np.ndarray, names: Sequence[str], cell: int) -> np.ndarray:
     """Puts class names at the left (labels) and, from bottom to top, above (predictions)."""
-    longest = 24
-    named = cell >= bitmap_font.GLYPH_HEIGHT + 2
-    shown: List[str] = [_shortened(name, longest) if named else '' for name in names]
-    pad = 8
-    heading = bitmap_font.GLYPH_HEIGHT + 2 * pad
-    margin = pad + max(bitmap_font.text_mask(name).shape[1] for name in shown)
-    size = cells.shape[0]
-    corner = heading + margin
+    font, pad = _font(_TEXT_SIZE), 8
+    named = cell >= _LEAST_NAMED_CELL
+    shown = [_shortened(name, font, _MAX_NAME_WIDTH) if named else '' for name in names]
+    margin = pad + math.ceil(max(font.getlength(name) for name in shown))
+    size, corner = cells.shape[0], margin + _TEXT_SIZE + 2 * pad
     sheet = _filled(corner + size + pad, corner + size + pad, PAPER)
-    sheet[corner : corner + size, corner : corner + size] = cells
-    for index, name in enumerate(shown):
-        mask = bitmap_font.text_mask(name)
-        middle = corner + index * cell + (cell - mask.shape[0]) // 2 + 1
-        _stamp(sheet, mask, middle, corner - pad // 2 - mask.shape[1], INK)
-        _stamp(sheet, np.rot90(mask), corner - pad // 2 - mask.shape[1], middle, INK)
-    draw_text(sheet, 'predicted', pad, corner, CALM)
-    label = np.rot90(bitmap_font.text_mask('label'))
-    _stamp(sheet, label, corner, pad, CALM)
+    inside = slice(corner, corner + size)
+    sheet[inside, inside] = cells
+    beside = _texts(shown, cell, margin, margin - pad // 2, 'r')
+    sheet[inside, corner - margin : corner] = beside
+    above = _texts(shown, cell, margin, pad // 2, 'l')
+    sheet[corner - margin : corner, inside] = np.rot90(above)
+    heading = corner - margin
+    sheet[:heading, inside] = _texts(['predicted'], heading, size, 0, 'l')
+    sheet[inside, :heading] = np.rot90(_texts(['label'], heading, size, size, 'r'))
     return sheet
 
 
-def _png_chunk(kind: bytes, content: bytes) -> bytes:
-    checksum = zlib.crc32(kind + content)
-    return struct.pack('>I', len(content)) + kind + content + struct.pack('>I', checksum)
+def _texts(names: Sequence[str], height: int, width: int, x: int, side: str) -> np.ndarray:
+    """A line for each text, so high and wide; they begin (`l`) or end (`r`) at x."""
+    picture = _filled(height * len(names), width, PAPER)
+    with canvas(picture) as image:
+        for index, name in enumerate(names):
+            place = (x, (index + 0.5) * height)
+            ImageDraw.Draw(image).text(place, name, INK, _font(_TEXT_SIZE), anchor=f'{side}m')
+    return picture

@@ -95,7 +95,7 @@ class ClassificationTask(Task):
         _check_size(network, size)
         channels = 1 if model.use_grayscale else network.image_channels
         path = label_map_path(config)
-        label_map = LabelMap.read(path) if path else None
+        label_map = LabelMap.read(path, first_id=min(1, model.labels_offset)) if path else None
         return cls(
             network,
             model.num_classes,

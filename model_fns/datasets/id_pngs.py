@@ -14,37 +14,8 @@ from model_fns import id_images, images
 from model_fns.datasets import codecs, records, sources
 from model_fns.datasets.sources import Item, Source
 
-tf1 = tf.compat.v1
-
 MAX_BYTE = 255
 _MOST_LISTED = 10
-
-
-class IdCodec:
-    """Decodes PNGs of ids, those with a palette too; safe to use from several threads."""
-
-    def __init__(self):
-        graph = tf.Graph()
-        with graph.as_default():
-            encoded = tf1.placeholder(tf.string, [])
-            ids = id_images.decode(encoded, 'the annotation')
-        config = tf1.ConfigProto(intra_op_parallelism_threads=1, device_count={'GPU': 0})
-        self._decode = tf1.Session(graph=graph, config=config).make_callable(ids, [encoded])
-
-    def decode(self, encoded: bytes) -> np.ndarray:
-        """int32 [height, width]: the grey values, or the indices into the palette.
-
-        Raises:
-            errors.DataError: it is no PNG, one of colours, or damaged; the message names no file.
-        """
-        try:
-            grey = id_images.without_palette(encoded)
-            problem = id_images.problem_with(grey)
-            if problem is None:
-                return self._decode(grey)
-        except tf.errors.InvalidArgumentError:
-            problem = 'damaged'
-        raise errors.DataError(f'the annotation is {problem}.')
 
 
 class IdPngs(Source):
@@ -58,7 +29,6 @@ class IdPngs(Source):
     def __init__(self, image_folder: str, annotation_folder: str):
         self._image_folder = image_folder
         self._annotation_folder = annotation_folder
-        self._codec = IdCodec()
 
     def items(self) -> List[Item]:
         """See `Source`: the images that have an annotation, which is the path of its file."""
@@ -97,7 +67,10 @@ class IdPngs(Source):
         """int32 [height, width] of an item's annotation, which has the size of the image."""
         with tf.io.gfile.GFile(str(item.annotation), 'rb') as file:
             encoded = file.read()
-        ids = self._codec.decode(encoded)
+        try:
+            ids = id_images.read(encoded)
+        except errors.DataError as problem:
+            raise errors.DataError(f'the annotation is {problem}.') from problem
         if header is not None:
             sources.check_size(header, *ids.shape)
         return ids

@@ -9,12 +9,13 @@ the most instances of an image.
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, NamedTuple, Tuple
+from typing import Dict, Tuple
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
+from model_fns import heatmaps
 from model_fns.segmentation import fields
 from protos import segmentation_pb2
 
@@ -23,20 +24,6 @@ PANOPTIC_DIVISOR = 1000
 UNLABELLED = -1
 
 _WHERE = 'model.segmentation.instance_grouping'
-
-
-class Centers(NamedTuple):
-    """The peaks of a batch of heat maps, the highest first.
-
-    Attributes:
-        positions: int32 [B, K, 2], rows and columns.
-        scores: float32 [B, K]: the heat.
-        num_valid: int32 [B]: how many of the K are peaks.
-    """
-
-    positions: tf.Tensor
-    scores: tf.Tensor
-    num_valid: tf.Tensor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,7 +100,7 @@ class InstanceGrouping:
         """
         semantic = tf.cast(semantic, tf.int32)
         is_thing = tf.gather(tf.constant(self.things()), semantic)
-        centers = find_centers(
+        centers = heatmaps.highest_peaks(
             heatmap, self.center_threshold, self.suppression_window, self.max_instances
         )
         nearest = nearest_centers(offsets, centers)
@@ -162,49 +149,7 @@ class InstanceGrouping:
         return np.isin(np.arange(self.num_classes), self.thing_classes)
 
 
-def find_peaks(heatmap: tf.Tensor, threshold: float, window: int) -> tf.Tensor:
-    """Where heat maps are at least as high as in all of the square around.
-
-    Of equally high pixels in reach of each other only the last by rows and columns is a peak.
-
-    Args:
-        heatmap: float32 [B, H, W], of at most 2^24 pixels each.
-        threshold: a peak is at least this high.
-        window: side of the square in pixels, odd.
-
-    Returns:
-        bool [B, H, W].
-    """
-    is_highest = tf.equal(heatmap, _largest_around(heatmap, window)) & (heatmap >= threshold)
-    height, width = tf.shape(heatmap)[1], tf.shape(heatmap)[2]
-    order = tf.cast(tf.reshape(tf.range(1, height * width + 1), [height, width]), tf.float32)
-    order = tf.where(is_highest, order, 0.0)
-    return is_highest & tf.equal(order, _largest_around(order, window))
-
-
-def find_centers(heatmap: tf.Tensor, threshold: float, window: int, max_centers: int) -> Centers:
-    """The highest peaks of heat maps.
-
-    Args:
-        heatmap: float32 [B, H, W].
-        threshold: see `find_peaks`.
-        window: see `find_peaks`.
-        max_centers: K.
-    """
-    height, width = tf.shape(heatmap)[1], tf.shape(heatmap)[2]
-    is_peak = find_peaks(heatmap, threshold, window)
-    flat = tf.reshape(tf.where(is_peak, heatmap, -np.inf), [-1, height * width])
-    # So many can be asked for even of a tiny map.
-    flat = tf.pad(flat, [[0, 0], [0, max_centers]], constant_values=-np.inf)
-    scores, cells = tf.math.top_k(flat, max_centers)
-    return Centers(
-        tf.stack([cells // width, cells % width], axis=-1),
-        scores,
-        tf.reduce_sum(tf.cast(scores > -np.inf, tf.int32), axis=-1),
-    )
-
-
-def nearest_centers(offsets: tf.Tensor, centers: Centers) -> tf.Tensor:
+def nearest_centers(offsets: tf.Tensor, centers: heatmaps.Peaks) -> tf.Tensor:
     """The centre nearest to where each pixel's offset points.
 
     One centre after another is compared with the nearest one so far: time grows with the number of
@@ -212,7 +157,7 @@ def nearest_centers(offsets: tf.Tensor, centers: Centers) -> tf.Tensor:
 
     Args:
         offsets: float32 [B, H, W, 2], rows and columns.
-        centers: see `find_centers`.
+        centers: of the image's instances.
 
     Returns:
         int32 [B, H, W]: the number of the centre, from 1, the first of equally near ones; 0 where
@@ -241,11 +186,6 @@ def nearest_centers(offsets: tf.Tensor, centers: Centers) -> tf.Tensor:
         lambda index, *_: index < most, body, start, parallel_iterations=1
     )
     return nearest
-
-
-def _largest_around(maps: tf.Tensor, window: int) -> tf.Tensor:
-    """float32 [B, H, W]."""
-    return tf.nn.max_pool2d(maps[..., tf.newaxis], window, 1, 'SAME')[..., 0]
 
 
 def _by_image(labels: tf.Tensor, num_labels: int) -> tf.Tensor:

@@ -9,7 +9,6 @@ import numpy as np
 
 from estimator_lib.drawing import colors, visualization
 from estimator_lib.task import Arrays
-from model_fns.datasets import codecs
 from model_fns.segmentation import fields
 from model_fns.segmentation.data.presets import Dataset
 
@@ -89,7 +88,7 @@ class Drawer:
 
     def raw_png(self, features: Arrays, outputs: Arrays) -> bytes:
         """`raw_classes` as a grey PNG file."""
-        return codecs.encode_png(self.raw_classes(features, outputs))
+        return visualization.encode_png(self.raw_classes(features, outputs))
 
     def numbers(self, outputs: Arrays) -> Dict[str, Any]:
         """The classes of one example: how many pixels each has; and how many instances.
@@ -115,7 +114,7 @@ class Drawer:
         files = {'_classes.png': self.raw_png(features, outputs)}
         if fields.INSTANCE_PREDICTIONS in outputs:
             ids = np.asarray(outputs[fields.INSTANCE_PREDICTIONS]).astype(np.uint16)
-            files['_instances.png'] = codecs.encode_png(ids)
+            files['_instances.png'] = visualization.encode_png(ids)
         return files
 
     def _classes(self, classes: np.ndarray, title: str) -> np.ndarray:

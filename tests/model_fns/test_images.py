@@ -1,4 +1,6 @@
+import io
 import struct
+import warnings
 import zlib
 
 import hypothesis
@@ -6,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from hypothesis import strategies
+from PIL import Image
 
 from estimator_lib import errors
 from model_fns import images
@@ -152,28 +155,50 @@ def test_decoding_adds_few_operations_and_sets_the_channels():
         (_png(300, 2, 8, 0, []), ('png', 2, 300)),
         (_bmp(3, 2, 24, [b'', b'']), ('bmp', 2, 3)),
         (_bmp(3, -2, 24, [b'', b'']), ('bmp', 2, 3)),
-        (b'BM' + bytes(12) + struct.pack('<IHHHH', 12, 3, 2, 1, 24), ('bmp', 2, 3)),
+        # The header of OS/2 has short fields.
+        (
+            b'BM' + struct.pack('<IHHI', 50, 0, 0, 26) + struct.pack('<IHHHH', 12, 3, 2, 1, 24),
+            ('bmp', 2, 3),
+        ),
         (_gif([[0] * 6]), ('gif', 2, 3)),
-        # a fill byte, a segment to jump over, then the frame: length, precision, height, width
-        (b'\xff\xd8\xff\xff\xe0\0\4ab\xff\xc2\0\x0b\x08\1\2\0\7', ('jpeg', 258, 7)),
     ],
 )
 def test_header(data, expected):
     assert images.image_header(data) == expected
 
 
-def test_header_of_an_encoded_jpeg():
-    assert images.image_header(_jpeg(np.zeros((21, 34, 3), np.uint8))) == ('jpeg', 21, 34)
+@pytest.mark.parametrize(
+    'options',
+    [{}, {'progressive': True}, {'exif': b'Exif\0\0' + b'MM\0*\0\0\0\x08\0\0\0\0'}],
+)
+def test_header_of_jpegs(options):
+    file = io.BytesIO()
+    Image.new('RGB', (34, 21)).save(file, 'JPEG', **options)
+    assert images.image_header(file.getvalue()) == ('jpeg', 21, 34)
+
+
+def test_header_of_a_truncated_jpeg():
+    assert images.image_header(_jpeg(np.zeros((210, 340, 3), np.uint8))[:700]) == ('jpeg', 210, 340)
+
+
+def test_nothing_is_decoded_for_a_header():
+    # 4 GB of pixels; neither a refusal nor a warning.
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')
+        assert images.image_header(_png(40000, 40000, 8, 2, [b''])) == ('png', 40000, 40000)
 
 
 @pytest.mark.parametrize(
     'data, message',
     [
         (b'', 'empty'),
-        (b'RIFF....WEBP', "b'RIFF....', which is not JPEG"),
-        (b'\xff\xd8\xff\xe0\0\4', 'ends within its header, after 6 bytes'),
-        (b'\xff\xd8\x00\xe0\0\4', 'byte 2 of its header is 0x00'),
-        (_png(0, 2, 8, 0, []), 'png image has the size 2x0'),
+        (b'RIFF....WEBP', "not a JPEG, PNG, GIF or BMP: it starts with b'RIFF....'"),
+        (b'\xff\xd8\xff\xe0\0\4', 'corrupt JPEG header, or ends within it, after 6 bytes'),
+        (_jpeg(np.zeros((21, 34, 3), np.uint8))[:90], 'JPEG header, or ends within it, after 90'),
+        (_png(3, 2, 8, 0, [])[:20], 'corrupt PNG header, or ends within it, after 20 bytes'),
+        (b'GIF89a\1', 'corrupt GIF header'),
+        (b'BM123', 'corrupt BMP header'),
+        (_png(0, 2, 8, 0, []), 'corrupt PNG header'),
     ],
 )
 def test_a_bad_header_says_what_is_wrong(data, message):

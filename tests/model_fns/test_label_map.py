@@ -73,6 +73,37 @@ def test_what_is_not_a_label_map_is_named(text, message):
         LabelMap.parse(text, 'file.pbtxt')
 
 
+@pytest.mark.parametrize(
+    'fields', ["name: 'background'", "name: 'none' display_name: 'background'"]
+)
+def test_an_item_of_the_background_is_left_out(fields):
+    parsed = LabelMap.parse(f"item {{ id: 0 {fields} }} item {{ id: 1 name: 'cat' }}")
+    assert parsed.names == {1: 'cat'}
+    assert 'background' not in parsed
+
+
+def test_classes_from_0():
+    text = "item { id: 0 name: 'background' } item { id: 1 name: 'cat' }"
+    assert LabelMap.parse(text, first_id=0).names == {0: 'background', 1: 'cat'}
+    with pytest.raises(errors.DataError, match='negative id -1; ids start at 0'):
+        LabelMap.parse("item { id: -1 name: 'cat' }", first_id=0)
+    with pytest.raises(errors.DataError, match='num_classes 1; ids must be from 0 to 0'):
+        LabelMap.parse(text, first_id=0).check_num_classes(1)
+
+
+def test_lines_of_ids_and_names():
+    parsed = LabelMap.parse('0:daisy\n1: sun flower\n\n', first_id=0)
+    assert parsed.names == {0: 'daisy', 1: 'sun flower'}
+    with pytest.raises(errors.DataError, match="'daisy' has id 0, which is the background"):
+        LabelMap.parse('0:daisy\n1:rose')
+
+
+def test_a_byte_order_mark_is_skipped(tmp_path):
+    path = tmp_path / 'map.pbtxt'
+    path.write_bytes("item { id: 1 name: 'cat' }".encode('utf-8-sig'))
+    assert LabelMap.read(str(path)).names == {1: 'cat'}
+
+
 def test_ids_beyond_num_classes_are_named(tmp_path):
     path = tmp_path / 'pets.pbtxt'
     path.write_text(PETS)

@@ -6,6 +6,7 @@ import dataclasses
 from typing import List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
+from PIL import Image
 
 from estimator_lib import errors
 from estimator_lib.drawing import colors, visualization
@@ -151,24 +152,25 @@ class Drawer:
         boxes = objects.boxes * np.concatenate([pixels, pixels])
         for mask, color in zip(objects.masks if objects.masks is not None else (), objects.colors):
             visualization.tint(picture, mask, color)
-        for box, color in zip(boxes, objects.colors):
-            visualization.draw_box(picture, box, color, scale)
-        if objects.keypoints is not None:
-            for points, color in zip(objects.keypoints * pixels, objects.colors):
-                self._draw_keypoints(picture, points, color, scale)
-        for box, text, color in zip(boxes, objects.texts, objects.colors):
-            if text:
-                visualization.draw_tag(picture, text, round(box[0]), round(box[1]), color, scale)
+        with visualization.canvas(picture) as image:
+            for box, color in zip(boxes, objects.colors):
+                visualization.draw_box(image, box, color, scale)
+            if objects.keypoints is not None:
+                for points, color in zip(objects.keypoints * pixels, objects.colors):
+                    self._draw_keypoints(image, points, color, scale)
+            for box, text, color in zip(boxes, objects.texts, objects.colors):
+                if text:
+                    visualization.draw_tag(image, text, round(box[0]), round(box[1]), color, scale)
 
     def _draw_keypoints(
-        self, picture: np.ndarray, points: np.ndarray, color: Color, scale: int
+        self, image: Image.Image, points: np.ndarray, color: Color, scale: int
     ) -> None:
         there = np.isfinite(points).all(axis=1)
         for start, end in self.keypoint_edges:
             if max(start, end) < len(points) and there[start] and there[end]:
-                visualization.draw_line(picture, points[start], points[end], color, scale)
+                visualization.draw_line(image, points[start], points[end], color, scale)
         for point in points[there]:
-            visualization.draw_line(picture, point, point, color, 3 * scale)
+            visualization.draw_dot(image, point, color, 3 * scale)
 
 
 def build_drawer(config: eval_pb2.EvalConfig, label_map: Optional[LabelMap]) -> Drawer:
@@ -209,7 +211,7 @@ def _background(features: Arrays) -> np.ndarray:
     shape = np.array(features.get(fields.ORIGINAL_SHAPE, image.shape[:2]), np.float64)
     longer = max(_LEAST_SIDE, *image.shape[:2])
     height, width = np.maximum(np.rint(shape * (longer / shape.max())), 1).astype(int)
-    return visualization.resized(image, height, width).copy()
+    return visualization.resized(image, height, width)
 
 
 def _content_share(features: Arrays) -> np.ndarray:

@@ -1,4 +1,9 @@
-"""COCO detection metrics (Lin et al. 2014; cocodataset.org/#detection-eval)."""
+"""COCO detection metrics (Lin et al. 2014; cocodataset.org/#detection-eval).
+
+Written here, and not a call of faster-coco-eval, for its memory: a COCO tool takes all detections
+of all images before it begins, while this keeps of each image only which detections matched, and
+forgets boxes with the batch. Masks and keypoints, of which there are few, can be given to the tool.
+"""
 
 from __future__ import annotations
 

@@ -19,8 +19,6 @@ from protos import input_reader_pb2
 
 log = logging.getLogger('model_fns')
 
-_HEADER_BYTES = 64  # of a PNG, GIF or BMP file
-
 
 @dataclasses.dataclass(frozen=True)
 class _Image:
@@ -99,16 +97,14 @@ def _too_large(image: _Image, given: Size, needed: Tuple[int, ...]) -> str:
 def _images(
     readers: Iterable[input_reader_pb2.InputReader], preprocessing: Preprocessing
 ) -> Iterator[_Image]:
-    def start_of(record: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
+    def image_and_name(record: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
         encoded = record_walk.text_feature(record, inputs.IMAGE_KEY)
-        # The size comes first in all formats but JPEG, where it may come late.
-        is_jpeg = tf.equal(tf.strings.substr(encoded, 0, 2), b'\xff\xd8')
-        start = tf.where(is_jpeg, encoded, tf.strings.substr(encoded, 0, _HEADER_BYTES))
-        return start, record_walk.text_feature(record, 'image/filename', '')
+        return encoded, record_walk.text_feature(record, 'image/filename', '')
 
     for reader in readers:
-        for place, (start, name) in record_walk.walk(reader, start_of, 'sizes of images'):
-            header = _header(start)
+        walk = record_walk.walk(reader, image_and_name, 'sizes of images')
+        for place, (encoded, name) in walk:
+            header = _header(encoded)
             if header is not None:  # else reading it for the evaluation says what is wrong
                 height, width = preprocessing.resized_size(header.height, header.width)
                 yield _Image(place, name.decode('utf-8', 'replace'), (int(height), int(width)))

@@ -6,12 +6,11 @@ work grows with the instances that there are.
 
 from __future__ import annotations
 
-import math
 from typing import Dict, Optional, Tuple
 
-import numpy as np
 import tensorflow as tf
 
+from model_fns import heatmaps
 from model_fns.segmentation import fields
 
 # The edge label of a pixel of which it is not known whether it is an edge. Not the ignore label of
@@ -19,20 +18,17 @@ from model_fns.segmentation import fields
 IGNORED_EDGE = -1
 NO_EDGE = 0
 
-# A bell is cut off where it is about 0.01.
-_SIGMAS_IN_BELL = 3.0
-
 
 def instance_targets(instances: tf.Tensor, sigma: float) -> Dict[str, tf.Tensor]:
     """Targets of the centre and offset heads (Cheng et al. 2020, Panoptic-DeepLab, section 3.2).
 
     An instance's centre is the mean of its pixels that are in the image, wherever it lies. The
-    heat map is 1 at the pixel nearest to it, falls off as a bell, and is the larger one where two
-    bells meet; offsets lead to the centre itself.
+    heat map is 1 at the pixel nearest to it, falls off as a Gaussian, and is the larger one where
+    two meet; offsets lead to the centre itself.
 
     Args:
         instances: int32 [H, W]; 0 is no instance, any other number an instance.
-        sigma: standard deviation of the bells in pixels.
+        sigma: standard deviation of the Gaussians in pixels.
 
     Returns:
         `fields.CENTER` float32 [H, W] in [0, 1], `fields.OFFSET` float32 [H, W, 2] (rows, columns;
@@ -49,44 +45,13 @@ def instance_targets(instances: tf.Tensor, sigma: float) -> Dict[str, tf.Tensor]
     weights = tf.cast(tf.not_equal(instances, 0), tf.float32)
     centers = tf.boolean_mask(means, tf.not_equal(ids, 0))
     targets = {
-        fields.CENTER: center_heatmap(centers, height, width, sigma),
+        fields.CENTER: heatmaps.gaussian_heatmap(centers, height, width, sigma),
         fields.OFFSET: to_center * weights[..., tf.newaxis],
         fields.OFFSET_WEIGHTS: weights,
     }
     targets[fields.CENTER].set_shape(instances.shape)
     targets[fields.OFFSET].set_shape(instances.shape.concatenate([2]))
     return targets
-
-
-def center_heatmap(
-    centers: tf.Tensor, height: tf.Tensor, width: tf.Tensor, sigma: float
-) -> tf.Tensor:
-    """The largest of the bells around points.
-
-    Args:
-        centers: float32 [n, 2], rows and columns in the image; rounded to a pixel.
-        height: of the map: an int or an int32 scalar.
-        width: of the map.
-        sigma: standard deviation in pixels.
-
-    Returns:
-        float32 [height, width] in [0, 1]: exp(-d^2 / (2 sigma^2)) at distance d from the nearest
-        centre; 0 where d is more than 3 sigma in rows or in columns.
-    """
-    bell, reach = _bell(sigma)
-    # With a margin as wide as a bell reaches no bell leaves the map.
-    row_length = width + 2 * reach
-    num_cells = (height + 2 * reach) * row_length
-    pixels = tf.cast(tf.round(centers), tf.int32)
-    corners = pixels[:, 0] * row_length + pixels[:, 1]
-    side = tf.range(2 * reach + 1)
-    within = side[:, tf.newaxis] * row_length + side
-    cells = corners[:, tf.newaxis, tf.newaxis] + within
-    values = tf.broadcast_to(bell, tf.shape(cells))
-    heat = tf.math.unsorted_segment_max(values, cells, num_cells)
-    # A cell without a bell holds the lowest number that there is.
-    heat = tf.reshape(tf.maximum(heat, 0.0), [height + 2 * reach, row_length])
-    return heat[reach : reach + height, reach : reach + width]
 
 
 def edge_targets(
@@ -126,14 +91,6 @@ def _largest_around(labels: tf.Tensor, counted: tf.Tensor, width: int) -> tf.Ten
     known = tf.where(counted, tf.cast(labels, tf.float32), tf.float32.min)
     pooled = tf.nn.max_pool2d(known[tf.newaxis, ..., tf.newaxis], width + 1, 1, 'SAME')
     return pooled[0, ..., 0]
-
-
-def _bell(sigma: float) -> Tuple[np.ndarray, int]:
-    """Values float32 [2 r + 1, 2 r + 1] around a centre, and r."""
-    reach = math.ceil(_SIGMAS_IN_BELL * sigma)
-    squares = np.arange(-reach, reach + 1, dtype=np.float64) ** 2
-    bell = np.exp(-(squares[:, np.newaxis] + squares) / (2.0 * sigma**2))
-    return bell.astype(np.float32), reach
 
 
 def _size(instances: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:

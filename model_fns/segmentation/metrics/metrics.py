@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib.task import Features, Labels, Metric, Tensors
+from model_fns import heatmaps
 from model_fns.segmentation import fields, instances
 from model_fns.segmentation.metrics import boundaries, panoptic
 from model_fns.segmentation.networks import sizes
@@ -203,7 +204,7 @@ class Metrics:
         )
 
     def _center_counts(self, outputs: Tensors, labels: Labels) -> tf.Tensor:
-        peaks = instances.find_peaks(
+        peaks = heatmaps.find_peaks(
             outputs[fields.INSTANCE_CENTERS],
             self.grouping.center_threshold,
             self.grouping.suppression_window,

@@ -6,7 +6,7 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from estimator_lib.drawing import bitmap_font, visualization
+from estimator_lib.drawing import visualization
 
 tf1 = tf.compat.v1
 
@@ -20,48 +20,39 @@ def drawn(mask):
     return [''.join('#' if pixel else '.' for pixel in row) for row in mask]
 
 
-def test_a_letter():
-    assert drawn(bitmap_font.text_mask('A')) == [
-        '.###.',
-        '#...#',
-        '#...#',
-        '#####',
-        '#...#',
-        '#...#',
-        '#...#',
-    ]
+def drawing(height, width, draw, *arguments, **options):
+    """A black picture on which one of the functions has drawn."""
+    picture = np.zeros([height, width, 3], np.uint8)
+    with visualization.canvas(picture) as image:
+        draw(image, *arguments, **options)
+    return picture
 
 
-def test_letters_are_one_pixel_apart_and_scale():
-    mask = bitmap_font.text_mask('-|')
-    assert drawn(mask)[3] == '#####.' + '..#..'
-    doubled = bitmap_font.text_mask('-|', 2)
-    assert drawn(doubled)[6] == drawn(doubled)[7] == '##########..' + '....##....'
-
-
-@given(st.text(max_size=8), st.integers(1, 3))
-def test_every_text_can_be_drawn(text, scale):
-    mask = bitmap_font.text_mask(text, scale)
-    assert mask.shape[0] == 7 * scale
-    if text.isascii():
-        assert mask.shape[1] == bitmap_font.text_width(len(text), scale)
-        assert bitmap_font.letters_within(mask.shape[1], scale) == len(text)
-
-
-def test_all_ascii_glyphs_differ():
-    glyphs = {bitmap_font.text_mask(chr(code)).tobytes() for code in range(32, 127)}
-    assert len(glyphs) == 95
-
-
-def test_accents_are_left_out_and_unknown_letters_are_boxes():
-    np.testing.assert_array_equal(bitmap_font.text_mask('é'), bitmap_font.text_mask('e'))
-    assert drawn(bitmap_font.text_mask('字'))[0] == '#####'
-
-
-@pytest.mark.parametrize('shape', [(1, 1, 3), (5, 7, 3), (64, 33, 3)])
+@pytest.mark.parametrize('shape', [(1, 1, 3), (5, 7, 3), (64, 33, 3), (6, 3, 1), (4, 4, 4), (3, 8)])
 def test_png_is_read_back(shape):
     picture = np.random.RandomState(0).randint(0, 256, shape).astype(np.uint8)
-    np.testing.assert_array_equal(decoded(visualization.encode_png(picture)), picture)
+    expected = picture.reshape(*shape[:2], -1)
+    np.testing.assert_array_equal(decoded(visualization.encode_png(picture)), expected)
+
+
+def test_png_of_16_bits_is_read_back():
+    pixels = np.array([[0, 1, 255], [256, 40000, 65535]], np.uint16)
+    encoded = visualization.encode_png(pixels)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        back = session.run(tf.io.decode_png(encoded, dtype=tf.uint16))
+    np.testing.assert_array_equal(back[:, :, 0], pixels)
+
+
+@pytest.mark.parametrize(
+    ('pixels', 'message'),
+    [
+        (np.zeros([2, 2], np.float32), r'got float32 \[2, 2\]'),
+        (np.zeros([2, 2, 3], np.uint16), r'got uint16 \[2, 2, 3\]'),
+    ],
+)
+def test_other_pixels_are_refused(pixels, message):
+    with pytest.raises(ValueError, match=message):
+        visualization.encode_png(pixels)
 
 
 def test_write_png(tmp_path):
@@ -101,19 +92,28 @@ def test_a_caption_is_below_an_enlarged_image():
 
 
 def test_a_long_caption_is_cut_but_keeps_its_end():
-    image = np.zeros([10, 240, 3], np.uint8)
-    picture = visualization.captioned(image, ['a very long name of a class indeed 93%'])
+    font = visualization._font(16)
+    text = 'a very long name of a class indeed 93%'
+    for width in range(0, 300, 7):
+        shown = visualization._shortened(text, font, width)
+        assert font.getlength(shown) <= width
+        if 120 < width < font.getlength(text):
+            assert shown.startswith('a very') and shown.endswith('..d 93%')
+    assert visualization._shortened(text, font, 1000) == text
+    picture = visualization.captioned(np.zeros([10, 240, 3], np.uint8), [text])
     assert picture.shape[1] == 240
-    shortened = visualization._shortened('a very long name of a class indeed 93%', 19)
-    assert shortened == 'a very long ..d 93%'
-    assert visualization._shortened('abcdef', 4) == 'ab..'
-    assert visualization._shortened('abcdef', 1) == '.'
+    # The margins are free of letters.
+    assert (picture[10:, -6:] == visualization.CALM).all()
+    assert (picture[10:, :6] == visualization.CALM).all()
 
 
-def test_text_outside_is_cut_off():
-    picture = np.zeros([5, 5, 3], np.uint8)
-    visualization.draw_text(picture, 'MMM', -3, -3, (255, 0, 0))
-    assert (picture[:, :, 0] == 255).any()
+@given(st.text(max_size=8))
+def test_every_text_can_be_drawn(text):
+    assert drawing(9, 30, visualization.draw_tag, text, 5, 5, (255, 0, 0)).any()
+
+
+def test_accents_are_left_out_and_lines_are_joined():
+    assert visualization._plain('Café\nß\t字') == 'Cafe ß 字'
 
 
 def test_a_grid_has_a_place_for_each_picture():
@@ -149,13 +149,36 @@ def test_a_confusion_matrix_is_dark_where_the_share_is_large():
     assert tuple(second) == (255, 255, 255)
 
 
+def test_names_and_shares_are_beside_and_in_a_confusion_matrix():
+    shares = np.array([[0.9, 0.1], [0.0, 1.0]])
+    named = visualization.confusion_matrix(shares, ['cat', 'a duck'])
+    other = visualization.confusion_matrix(shares, ['cat', 'a buck'])
+    differs = (named != other).any(axis=-1)
+    corner = named.shape[0] - 8 - 72
+    # The second class's name: beside the second row and, turned, above the second column.
+    rows, columns = np.nonzero(differs[:, :corner])
+    assert corner + 36 <= rows.min() and rows.max() < corner + 72
+    rows, columns = np.nonzero(differs[:corner])
+    assert corner + 36 <= columns.min() and columns.max() < corner + 72
+    beside, above = differs[corner:, :corner], differs[:corner, corner:]
+    assert above.sum() == beside.sum() > 0
+    cells = named[corner : corner + 72, corner : corner + 72]
+    is_written = [
+        [
+            len(np.unique(cells[y + 2 : y + 34, x + 2 : x + 34].reshape(-1, 3), axis=0)) > 1
+            for x in (0, 36)
+        ]
+        for y in (0, 36)
+    ]
+    assert is_written == [[True, True], [False, True]]
+
+
 def marks(picture):
     return drawn(picture[:, :, 0] > 0)
 
 
 def test_a_box_is_inside_its_sides():
-    picture = np.zeros([6, 8, 3], np.uint8)
-    visualization.draw_box(picture, [1, 2, 5, 7], (255, 0, 0))
+    picture = drawing(6, 8, visualization.draw_box, [1, 2, 5, 7], (255, 0, 0))
     assert marks(picture) == [
         '........',
         '..#####.',
@@ -176,35 +199,75 @@ def test_a_box_is_inside_its_sides():
     ],
 )
 def test_boxes_that_are_cut_off_or_small(box, rows):
-    picture = np.zeros([4, 4, 3], np.uint8)
-    visualization.draw_box(picture, box, (255, 0, 0))
-    assert marks(picture) == rows
+    assert marks(drawing(4, 4, visualization.draw_box, box, (255, 0, 0))) == rows
 
 
-def test_a_thick_line_never_leaves_the_box():
-    picture = np.zeros([5, 6, 3], np.uint8)
-    visualization.draw_box(picture, [1, 1, 4, 5], (255, 0, 0), thickness=9)
+def test_thick_lines_are_inside_the_box():
+    picture = drawing(8, 9, visualization.draw_box, [1, 1, 7, 8], (255, 0, 0), thickness=2)
+    assert marks(picture) == [
+        '.........',
+        '.#######.',
+        '.#######.',
+        '.##...##.',
+        '.##...##.',
+        '.#######.',
+        '.#######.',
+        '.........',
+    ]
+    picture = drawing(5, 6, visualization.draw_box, [1, 1, 4, 5], (255, 0, 0), thickness=9)
     assert marks(picture) == ['......', '.####.', '.####.', '.####.', '......']
 
 
 def test_lines():
-    picture = np.zeros([4, 5, 3], np.uint8)
-    visualization.draw_line(picture, (0, 0), (2, 4), (255, 0, 0))
-    assert marks(picture) == ['##...', '..#..', '...##', '.....']
-    visualization.draw_line(picture, (-5, 2), (9, 2), (255, 0, 0), thickness=3)
-    assert all(row[1:4] == '###' for row in marks(picture))
+    picture = drawing(4, 5, visualization.draw_line, (0, 0), (3, 3), (255, 0, 0))
+    assert marks(picture) == ['#....', '.#...', '..#..', '...#.']
+    picture = drawing(4, 5, visualization.draw_line, (-5, 2), (9, 2), (255, 0, 0), thickness=3)
+    assert marks(picture) == ['.###.'] * 4
+
+
+def test_dots():
+    picture = drawing(5, 6, visualization.draw_dot, (2, 3), (255, 0, 0), 3)
+    rows = marks(picture)
+    assert rows[2] == '..###.' and rows[0] == rows[4] == '......'
+    assert rows[1][3] == rows[3][3] == '#' and rows[1][0] == '.'
 
 
 def test_a_tag_stands_on_its_bottom_and_stays_inside():
-    picture = np.zeros([30, 40, 3], np.uint8)
-    visualization.draw_tag(picture, 'A', 20, 3, (255, 0, 0))
-    assert marks(picture)[8].count('#') == 0
-    assert marks(picture)[9] == '...' + '#' * 9 + '.' * 28
-    assert marks(picture)[19].count('#') == 9
-    assert (picture == visualization.WHITE).all(axis=-1).any()
-    picture[:] = 0
-    visualization.draw_tag(picture, 'A', -5, 100, (255, 0, 0))
-    assert marks(picture)[0] == '.' * 31 + '#' * 9
+    red = (255, 0, 0)
+    picture = drawing(30, 60, visualization.draw_tag, 'dog', 20, 3, red)
+    plain = drawing(30, 60, visualization.draw_tag, '', 20, 3, red)
+    height = sum(visualization._font(10).getmetrics())
+    width = int(np.ceil(visualization._font(10).getlength('dog'))) + 4
+    assert width > 15
+    bar = np.zeros([30, 60], bool)
+    bar[20 - height : 20, 3 : 3 + width] = True
+    np.testing.assert_array_equal(picture[:, :, 0] > 0, bar)
+    letters = picture[:, :, 1] > 0  # white on red
+    assert letters[bar].sum() > 30
+    # Letters are inside of the bar, whose first and last columns are free.
+    assert not letters[:, :5].any() and not letters[:, 3 + width - 1 :].any()
+    assert not letters[~bar].any()
+    np.testing.assert_array_equal(plain[:, :, 0] > 0, bar & (np.arange(60) < 7))
+
+    picture = drawing(30, 60, visualization.draw_tag, 'dog', -5, 100, red)
+    np.testing.assert_array_equal(
+        picture[:, :, 0] > 0, np.roll(bar, [height - 20, 57 - width], (0, 1))
+    )
+
+
+def test_text_on_a_light_tag_is_dark():
+    picture = drawing(20, 40, visualization.draw_tag, 'dog', 20, 0, (255, 255, 0))
+    assert (picture[8:, :30, 0] < 100).any()
+    assert not (picture == visualization.WHITE).all(axis=-1).any()
+
+
+def test_the_picture_is_what_was_before_where_nothing_is_drawn():
+    before = np.random.RandomState(0).randint(0, 256, [9, 9, 3]).astype(np.uint8)
+    picture = before.copy()
+    with visualization.canvas(picture) as image:
+        visualization.draw_box(image, [2, 2, 4, 4], (1, 2, 3))
+    changed = (picture != before).any(axis=-1)
+    assert changed.sum() == 4 and changed[2:4, 2:4].all()
 
 
 def test_tint_mixes():
@@ -222,4 +285,4 @@ def test_resized_interpolates_between_centres():
         visualization.resized(image, 2, 4)[:, :, 0], [[0, 50, 150, 200]] * 2
     )
     np.testing.assert_array_equal(visualization.resized(image, 1, 1)[:, :, 0], [[100]])
-    assert visualization.resized(image, 1, 2) is image
+    np.testing.assert_array_equal(visualization.resized(image, 1, 2), image)

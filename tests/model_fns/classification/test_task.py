@@ -6,6 +6,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
+from estimator_lib.drawing import visualization
 from estimator_lib.task import IMAGE
 from model_fns import build_task
 from model_fns.classification import task as task_lib
@@ -131,3 +132,16 @@ def test_pictures():
     assert picture.dtype == np.uint8 and picture.shape[2] == 3
     matrix = task.draw_metrics({'confusion_matrix': np.eye(4)})['confusion_matrix']
     assert matrix.dtype == np.uint8 and matrix.ndim == 3
+
+
+def test_a_label_map_of_classes_from_0_names_them(tmp_path):
+    (tmp_path / 'labels.txt').write_text('0:daisy\n1:rose\n2:tulip\n3:lily\n')
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    text_format.Parse(f'model {{ classification {{ {TINY} }} }}', config)
+    config.model.classification.labels_offset = 0
+    config.train_input_reader.label_map_path = str(tmp_path / 'labels.txt')
+    task = build_task(config)
+    outputs = {'classes': 1, 'probabilities': np.array([0, 1, 0, 0])}
+    picture = task.draw({IMAGE: np.zeros([32, 40, 3], np.uint8)}, outputs)
+    expected = visualization.captioned(np.zeros([32, 40, 3], np.uint8), ['rose 100%'])
+    np.testing.assert_array_equal(picture, expected)

@@ -92,9 +92,9 @@ def test_another_ignore_label(tmp_path, capsys):
 @pytest.mark.parametrize(
     'annotation, message',
     [
-        (codecs.encode_png(np.zeros([6, 8, 3], np.uint8)), 'a PNG of colour, 8 bits; expected a'),
+        (codecs.encode_png(np.zeros([6, 8, 3], np.uint8)), 'a PNG of colours, 8 bits; expected a'),
         (b'\xff\xd8\xff\xe0 a JPEG', 'the annotation is not a PNG file'),
-        (png(IDS)[:-30], 'the annotation is damaged'),
+        (png(IDS)[:-30], 'the annotation is corrupt'),
         (png(IDS[:5]), 'the annotation is of an image of 5 x 8 pixels; the image has 6 x 8'),
     ],
 )

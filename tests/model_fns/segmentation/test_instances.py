@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from estimator_lib import errors
+from model_fns import heatmaps
 from model_fns.segmentation import fields, instances
 from model_fns.segmentation.data import targets
 from protos import segmentation_pb2
@@ -46,7 +47,7 @@ def run():
         semantic = tf1.placeholder(tf.int64, [None, None, None])
         heat = tf1.placeholder(tf.float32, [None, None, None])
         offsets = tf1.placeholder(tf.float32, [None, None, None, 2])
-        centers = instances.find_centers(heat, 0.3, 3, 5)
+        centers = heatmaps.highest_peaks(heat, 0.3, 3, 5)
         fetches = (
             centers,
             instances.nearest_centers(offsets, centers),
