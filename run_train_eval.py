@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from absl import flags
 
 MODES = ('train_and_evaluate', 'train', 'evaluate', 'export', 'predict', 'check')
+# Read when TensorFlow is imported, whose build reports missing GPU libraries as errors.
+_TENSORFLOW_LOG = 'TF_CPP_MIN_LOG_LEVEL'
 INPUT_TYPES = ('image_tensor', 'encoded_image_string_tensor', 'tf_example')
 
 
 def define_flags() -> flags.FlagValues:
     """The flags of the front door, apart from any other library's."""
     from absl import flags
-
-    from model_fns import legacy_flags
 
     values = flags.FlagValues()
 
@@ -86,8 +86,33 @@ def define_flags() -> flags.FlagValues:
     string('images', 'predict: a glob of image files.')
     string('output_dir', 'predict: where predictions.json and the pictures go.')
     boolean('check_all', 'check: every record, not a sample.')
-    legacy_flags.define_logging_flags(values)
+    _define_logging_flags(values)
     return values
+
+
+def _define_logging_flags(values: flags.FlagValues) -> None:
+    """Absl's flags of help and of the log, which job scripts have."""
+    from absl import flags
+
+    for name in ('helpfull', 'helpshort'):
+        flags.DEFINE_boolean(name, False, 'The same as --help.', flag_values=values)
+    for name in ('logtostderr', 'alsologtostderr'):
+        text = 'The log goes to standard error; it always does.'
+        flags.DEFINE_boolean(name, True, text, flag_values=values)
+    flags.DEFINE_integer(
+        'verbosity',
+        0,
+        "What is logged: -2 errors, -1 warnings too, 0 progress too, 1 TensorFlow's lines too.",
+        lower_bound=-3,
+        short_name='v',
+        flag_values=values,
+    )
+
+
+def _log_level(values: flags.FlagValues) -> int:
+    """The level of `logging` that `--verbosity` asks for."""
+    levels = {-3: logging.CRITICAL, -2: logging.ERROR, -1: logging.WARNING, 0: logging.INFO}
+    return levels.get(values.verbosity, logging.DEBUG)
 
 
 def parse_flags(arguments: Sequence[str]) -> flags.FlagValues:
@@ -99,19 +124,25 @@ def parse_flags(arguments: Sequence[str]) -> flags.FlagValues:
     from absl import flags
 
     from estimator_lib import errors
-    from model_fns import legacy_flags
 
     values = define_flags()
     try:
         rest = values(list(arguments))[1:]
     except flags.UnrecognizedFlagError as error:
+        os.environ.setdefault(_TENSORFLOW_LOG, '3')
+        from model_fns import legacy_flags
+
         answer = legacy_flags.answer(arguments[1:])
         raise errors.UserError(answer or _unusable(error)) from None
     except flags.Error as error:
         raise errors.UserError(_unusable(error)) from None
     if rest:
         raise errors.UserError(f'{rest[0]!r} is not a flag; flags are written --name=value.')
-    legacy_flags.check(values)
+    for name in ('logtostderr', 'alsologtostderr'):
+        if not values[name].value:
+            raise errors.UserError(
+                f'--no{name}: the log goes to standard error; to have it in a file: 2> FILE.'
+            )
     return values
 
 
@@ -122,16 +153,14 @@ def _unusable(error: flags.Error) -> str:
 def run(arguments: Sequence[str]) -> None:
     """Does what the command line says."""
     from estimator_lib import logs
-    from model_fns import legacy_flags
 
     values = parse_flags(arguments)
     if values.help or values.helpfull or values.helpshort:
         print(__doc__ + '\nFlags:\n' + values.get_help())
         return
-    level = legacy_flags.log_level(values)
+    level = _log_level(values)
     logs.configure(level)
-    # Read when TensorFlow is imported, whose build reports missing GPU libraries as errors.
-    os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3' if level > logging.DEBUG else '0')
+    os.environ.setdefault(_TENSORFLOW_LOG, '3' if level > logging.DEBUG else '0')
     from model_fns import front_door
 
     front_door.run(values)

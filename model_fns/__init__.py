@@ -7,6 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Callable, Optional
 
 from estimator_lib import errors
+from estimator_lib.config import support
 
 if TYPE_CHECKING:
     from estimator_lib.model_fn import ModelFn
@@ -30,9 +31,6 @@ def build_task(config: pipeline_pb2.TrainEvalPipelineConfig) -> Task:
     Raises:
         errors.ConfigError: there is no model, or none of a kind that there is a task for.
     """
-    # Here, so that flags are read without TensorFlow.
-    from estimator_lib.config import support
-
     kind = config.model.WhichOneof('model')
     if kind is None:
         raise errors.ConfigError(

@@ -69,6 +69,11 @@ def load_config(flags: Any) -> pipeline_pb2.TrainEvalPipelineConfig:
 
 def _train_and_evaluate(flags: Any) -> None:
     _need(flags, 'model_dir')
+    if flags.checkpoint_path:
+        raise errors.UserError(
+            '--checkpoint_path is read by --mode=evaluate and --mode=export; training starts from '
+            f'a checkpoint with --set train_config.fine_tune_checkpoint={flags.checkpoint_path}'
+        )
     config = load_config(flags)
     config_lib.validate(config, flags.mode)
     task = build_task(config)

@@ -1,4 +1,4 @@
-"""Flags of the programs that this one replaces: absl's work, the trainers' are answered.
+"""What to write in place of the flags of the programs that this one replaces.
 
 A job script of the TF1 Object Detection API, of TF-Slim's image classification or of DeepLab gets
 one line for each of its flags: what to write here.
@@ -6,59 +6,9 @@ one line for each of its flags: what to write here.
 
 from __future__ import annotations
 
-import logging
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
-
-from estimator_lib import errors
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 _TITLE = 'flags of another program; here one writes:'
-_LEVELS = {-3: logging.CRITICAL, -2: logging.ERROR, -1: logging.WARNING, 0: logging.INFO}
-
-
-def define_logging_flags(values: Any) -> None:
-    """Adds absl's flags of help and of the log to an `absl.flags.FlagValues`."""
-    from absl import flags
-
-    for name in ('helpfull', 'helpshort'):
-        flags.DEFINE_boolean(name, False, 'The same as --help.', flag_values=values)
-    for name in ('logtostderr', 'alsologtostderr'):
-        text = 'The log goes to standard error; it always does.'
-        flags.DEFINE_boolean(name, True, text, flag_values=values)
-    flags.DEFINE_integer(
-        'verbosity',
-        0,
-        "What is logged: -2 errors, -1 warnings too, 0 progress too, 1 TensorFlow's lines too.",
-        lower_bound=-3,
-        short_name='v',
-        flag_values=values,
-    )
-
-
-def log_level(values: Any) -> int:
-    """The level of `logging` that `--verbosity` asks for."""
-    return _LEVELS.get(values.verbosity, logging.DEBUG)
-
-
-def check(values: Any) -> None:
-    """Refuses flags of this program that another program means otherwise.
-
-    Args:
-        values: the parsed flags.
-
-    Raises:
-        errors.UserError: one has a value that would change nothing.
-    """
-    for name in ('logtostderr', 'alsologtostderr'):
-        if not values[name].value:
-            raise errors.UserError(
-                f'--no{name}: the log goes to standard error; to have it in a file: 2> FILE.'
-            )
-    if values.checkpoint_path and values.mode in ('train', 'train_and_evaluate'):
-        raise errors.UserError(
-            '--checkpoint_path is read by --mode=evaluate, export and predict; to start training '
-            'from a checkpoint: --set '
-            f'train_config.fine_tune_checkpoint={values.checkpoint_path}'
-        )
 
 
 def answer(arguments: Sequence[str]) -> Optional[str]:

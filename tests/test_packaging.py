@@ -14,7 +14,8 @@ import pytest
 from tests import tiny_data
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-NEEDED = 'setup.py pyproject.toml README.md LICENSE run_train_eval.py configs estimator_lib model_fns protos'
+NEEDED = ('setup.py', 'pyproject.toml', 'README.md', 'LICENSE', 'run_train_eval.py', 'configs')
+PACKAGES = ('estimator_lib', 'model_fns', 'protos')
 
 
 @pytest.fixture(scope='module')
@@ -23,7 +24,7 @@ def installed(tmp_path_factory):
     folder = tmp_path_factory.mktemp('wheel')
     source = folder / 'source'
     source.mkdir()
-    for name in NEEDED.split():
+    for name in (*NEEDED, *PACKAGES):
         if (ROOT / name).is_dir():
             ignored = shutil.ignore_patterns('__pycache__')
             shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=ignored)
@@ -54,13 +55,13 @@ def run(installed, folder, *arguments):
 
 
 def test_all_that_runs_is_in_it(installed):
-    for folder in ('estimator_lib', 'model_fns', 'protos'):
+    for folder in PACKAGES:
         for path in [*(ROOT / folder).rglob('*.py'), *(ROOT / folder).rglob('*.proto')]:
             assert (installed / path.relative_to(ROOT)).is_file(), path
     for path in (ROOT / 'configs').glob('*.config'):
         assert (installed / 'model_fns' / 'configs' / path.name).read_text() == path.read_text()
     beside = {path.name for path in installed.iterdir() if not path.name.endswith('.dist-info')}
-    assert beside == {'run_train_eval.py', 'estimator_lib', 'model_fns', 'protos'}
+    assert beside == {'run_train_eval.py', *PACKAGES}
 
 
 def test_metadata_has_readme_licence_and_pythons(installed):

@@ -1,14 +1,11 @@
 """Flags of other trainers: each is answered, by what there is here."""
 
 import re
-import subprocess
-import sys
 
 import pytest
 from google.protobuf import descriptor, text_format
 
 import run_train_eval
-from estimator_lib import errors
 from model_fns import legacy_flags
 from protos import pipeline_pb2
 
@@ -180,44 +177,3 @@ def test_values_are_carried_over():
 
 def test_other_arguments_get_no_answer():
     assert legacy_flags.answer(['--zoo', 'train_dir', '--', '--train_dir=x']) is None
-
-
-def parse(*arguments):
-    return run_train_eval.parse_flags(['run_train_eval.py', *arguments])
-
-
-def test_flags_of_the_log_are_taken():
-    assert parse('--logtostderr', '--alsologtostderr', '--verbosity=-1').verbosity == -1
-
-
-@pytest.mark.parametrize(
-    'verbosity, level', [(-3, 50), (-2, 40), (-1, 30), (0, 20), (1, 10), (3, 10)]
-)
-def test_verbosity_is_that_of_absl(verbosity, level):
-    assert legacy_flags.log_level(parse(f'-v={verbosity}')) == level
-
-
-@pytest.mark.parametrize(
-    'arguments, expected',
-    [
-        (['--nologtostderr'], '--nologtostderr: the log goes to standard error'),
-        (['--noalsologtostderr'], '--noalsologtostderr: the log goes'),
-        (['--checkpoint_path=x'], '--set train_config.fine_tune_checkpoint=x'),
-        (['--checkpoint_path=x', '--mode=train'], '--set train_config.fine_tune_checkpoint=x'),
-    ],
-)
-def test_what_would_change_nothing_is_refused(arguments, expected):
-    with pytest.raises(errors.UserError, match=re.escape(expected)):
-        parse(*arguments)
-
-
-def test_flags_are_read_without_tensorflow():
-    code = (
-        'import sys, run_train_eval\n'
-        'for flags in (["--help"], ["--helpfull"], ["--train_dir=x"], ["--zoo"]):\n'
-        '    try: run_train_eval.main(["run_train_eval.py", *flags])\n'
-        '    except SystemExit as ending: assert ending.code == 2\n'
-        'assert "tensorflow" not in sys.modules and "numpy" not in sys.modules\n'
-    )
-    run = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
