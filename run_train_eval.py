@@ -7,18 +7,25 @@ Without a config it runs the embedded demo.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
-from typing import List, Optional, Sequence
+from typing import TYPE_CHECKING, List, Optional, Sequence
 
-from absl import flags
+# What is heavy, or missing in a Python that does not fit, is imported where it is needed.
+if TYPE_CHECKING:
+    from absl import flags
 
 MODES = ('train_and_evaluate', 'train', 'evaluate', 'export', 'predict', 'check')
+# Read when TensorFlow is imported, whose build reports missing GPU libraries as errors.
+_TENSORFLOW_LOG = 'TF_CPP_MIN_LOG_LEVEL'
 INPUT_TYPES = ('image_tensor', 'encoded_image_string_tensor', 'tf_example')
 
 
 def define_flags() -> flags.FlagValues:
     """The flags of the front door, apart from any other library's."""
+    from absl import flags
+
     values = flags.FlagValues()
 
     def string(name: str, text: str, default: Optional[str] = None) -> None:
@@ -35,7 +42,8 @@ def define_flags() -> flags.FlagValues:
     string('model_dir', 'Checkpoints, events, the as-run pipeline.config, exports.')
     string(
         'pipeline_config_path',
-        'The pipeline config. Left out: the one saved in model_dir, else the embedded demo.',
+        'The pipeline config: a file, or builtin:NAME for one of the package (builtin: alone lists '
+        'them). Left out: the one saved in model_dir, else the embedded demo.',
     )
     flags.DEFINE_multi_string(
         'config_override',
@@ -78,7 +86,33 @@ def define_flags() -> flags.FlagValues:
     string('images', 'predict: a glob of image files.')
     string('output_dir', 'predict: where predictions.json and the pictures go.')
     boolean('check_all', 'check: every record, not a sample.')
+    _define_logging_flags(values)
     return values
+
+
+def _define_logging_flags(values: flags.FlagValues) -> None:
+    """Absl's flags of help and of the log, which job scripts have."""
+    from absl import flags
+
+    for name in ('helpfull', 'helpshort'):
+        flags.DEFINE_boolean(name, False, 'The same as --help.', flag_values=values)
+    for name in ('logtostderr', 'alsologtostderr'):
+        text = 'The log goes to standard error; it always does.'
+        flags.DEFINE_boolean(name, True, text, flag_values=values)
+    flags.DEFINE_integer(
+        'verbosity',
+        0,
+        "What is logged: -2 errors, -1 warnings too, 0 progress too, 1 TensorFlow's lines too.",
+        lower_bound=-3,
+        short_name='v',
+        flag_values=values,
+    )
+
+
+def _log_level(values: flags.FlagValues) -> int:
+    """The level of `logging` that `--verbosity` asks for."""
+    levels = {-3: logging.CRITICAL, -2: logging.ERROR, -1: logging.WARNING, 0: logging.INFO}
+    return levels.get(values.verbosity, logging.DEBUG)
 
 
 def parse_flags(arguments: Sequence[str]) -> flags.FlagValues:
@@ -87,47 +121,62 @@ def parse_flags(arguments: Sequence[str]) -> flags.FlagValues:
     Raises:
         errors.UserError: an unknown flag, a value of the wrong kind, or something that is no flag.
     """
+    from absl import flags
+
     from estimator_lib import errors
 
     values = define_flags()
     try:
         rest = values(list(arguments))[1:]
+    except flags.UnrecognizedFlagError as error:
+        os.environ.setdefault(_TENSORFLOW_LOG, '3')
+        from model_fns import legacy_flags
+
+        answer = legacy_flags.answer(arguments[1:])
+        raise errors.UserError(answer or _unusable(error)) from None
     except flags.Error as error:
-        raise errors.UserError(f'{" ".join(str(error).split())} (--help lists the flags)') from None
+        raise errors.UserError(_unusable(error)) from None
     if rest:
         raise errors.UserError(f'{rest[0]!r} is not a flag; flags are written --name=value.')
+    for name in ('logtostderr', 'alsologtostderr'):
+        if not values[name].value:
+            raise errors.UserError(
+                f'--no{name}: the log goes to standard error; to have it in a file: 2> FILE.'
+            )
     return values
+
+
+def _unusable(error: flags.Error) -> str:
+    return f'{" ".join(str(error).split())} (--help lists the flags)'
 
 
 def run(arguments: Sequence[str]) -> None:
     """Does what the command line says."""
+    from estimator_lib import logs
+
     values = parse_flags(arguments)
-    if values.help:
+    if values.help or values.helpfull or values.helpshort:
         print(__doc__ + '\nFlags:\n' + values.get_help())
         return
+    level = _log_level(values)
+    logs.configure(level)
+    os.environ.setdefault(_TENSORFLOW_LOG, '3' if level > logging.DEBUG else '0')
     from model_fns import front_door
 
     front_door.run(values)
 
 
 def main(arguments: Optional[List[str]] = None) -> None:
-    """Runs, and exits with 0, 2 (what was given is wrong) or 143 (told to end)."""
+    """Runs, and exits with 0, 2 (what was given is wrong) or 143 (told to end: `Preempted`)."""
     arguments = sys.argv if arguments is None else arguments
-    # Read when TensorFlow is imported, whose build reports missing GPU libraries as errors.
-    os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
     try:
-        from estimator_lib import logs
         from estimator_lib.errors import UserError
-        from estimator_lib.hooks.preemption import Preempted
     except ImportError as error:
         sys.exit(_complain(str(error)))
-    logs.configure()
     try:
         run(arguments)
     except UserError as error:
         sys.exit(_complain(str(error)))
-    except Preempted as ending:
-        sys.exit(ending.exit_status)
 
 
 def _complain(message: str) -> int:

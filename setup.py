@@ -1,5 +1,6 @@
 """The package, its dependencies, its console scripts."""
 
+import pathlib
 import sys
 
 from setuptools import find_packages, setup
@@ -14,12 +15,22 @@ setup(
     name='vision-model-fns',
     version='0.1.0',
     description='A factory of tf.estimator model_fns for vision, driven by pipeline configs.',
+    long_description=pathlib.Path(__file__).with_name('README.md').read_text(encoding='utf-8'),
+    long_description_content_type='text/markdown',
+    license='Apache-2.0',
+    license_files=['LICENSE'],
+    classifiers=[
+        'License :: OSI Approved :: Apache Software License',
+        'Programming Language :: Python :: 3.9',
+        'Programming Language :: Python :: 3.10',
+        'Programming Language :: Python :: 3.11',
+        'Topic :: Scientific/Engineering :: Image Recognition',
+    ],
     python_requires='>=3.9,<3.12',
-    packages=find_packages(
-        include=['estimator_lib*', 'model_fns*', 'protos*'],
-    ),
+    packages=find_packages(include=['estimator_lib*', 'model_fns*', 'protos*']),
     py_modules=['run_train_eval'],
-    package_data={'protos': ['*.proto']},
+    # model_fns/configs is a link to the folder of the root, where people see it.
+    package_data={'protos': ['*.proto'], 'model_fns': ['configs/*.config']},
     install_requires=[
         'tensorflow>=2.15,<2.16',
         'tensorflow-estimator==2.15.*',
@@ -40,5 +51,11 @@ setup(
             'pycocotools>=2.0.6',
         ],
     },
-    entry_points={'console_scripts': ['run-train-eval=run_train_eval:main']},
+    entry_points={
+        'console_scripts': [
+            'run-train-eval=run_train_eval:main',
+            'convert-records=model_fns.datasets.convert:main',
+            'launch-local=estimator_lib.launch_local:main',
+        ]
+    },
 )

@@ -11,6 +11,9 @@ def configure(level: int = logging.INFO) -> None:
     """Sends the log of `estimator_lib` and `model_fns` to standard error, one plain line each.
 
     For programs, not libraries: the front door and the converter call it.
+
+    Args:
+        level: of our lines; at DEBUG TensorFlow's are shown too.
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter('%(asctime)s %(message)s', '%H:%M:%S'))
@@ -19,6 +22,7 @@ def configure(level: int = logging.INFO) -> None:
         logger.setLevel(level)
         logger.propagate = False
         logger.handlers = [handler]
-    logging.getLogger('tensorflow').setLevel(logging.ERROR)
+    quiet = level > logging.DEBUG
+    logging.getLogger('tensorflow').setLevel(logging.ERROR if quiet else level)
     warnings.filterwarnings('ignore', category=FutureWarning, module='tensorflow')
     warnings.filterwarnings('ignore', category=DeprecationWarning)

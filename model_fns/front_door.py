@@ -11,7 +11,7 @@ from estimator_lib import distribution, errors, training
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.commands import check, predict
 from estimator_lib.export import exporting
-from model_fns import build_task
+from model_fns import build_task, builtin_configs
 from model_fns.datasets import demo
 from protos import export_pb2, pipeline_pb2
 
@@ -54,6 +54,7 @@ def load_config(flags: Any) -> pipeline_pb2.TrainEvalPipelineConfig:
         settings.append(f'train_config.num_steps={flags.num_train_steps}')
     path = flags.pipeline_config_path or config_lib.saved_pipeline_config(flags.model_dir)
     if path:
+        path = builtin_configs.resolve(path)
         config = config_lib.load_pipeline_config(path, flags.config_override, settings)
     else:
         log.info('no --pipeline_config_path: running the embedded demo')
@@ -68,6 +69,11 @@ def load_config(flags: Any) -> pipeline_pb2.TrainEvalPipelineConfig:
 
 def _train_and_evaluate(flags: Any) -> None:
     _need(flags, 'model_dir')
+    if flags.checkpoint_path:
+        raise errors.UserError(
+            '--checkpoint_path is read by --mode=evaluate and --mode=export; training starts from '
+            f'a checkpoint with --set train_config.fine_tune_checkpoint={flags.checkpoint_path}'
+        )
     config = load_config(flags)
     config_lib.validate(config, flags.mode)
     task = build_task(config)

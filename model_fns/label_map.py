@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import logging
 import os
 import re
@@ -80,6 +81,7 @@ class LabelMap:
         items: the classes.
         path: the file they came from, for messages.
         first_id: the least id that a class may have: 1, or 0 where there is no background.
+        other_names: (name, id): what other label maps of the same classes call them.
 
     Raises:
         errors.DataError: no items; an id below the first; an id or a name that two items have; an
@@ -89,6 +91,7 @@ class LabelMap:
     items: Tuple[LabelMapItem, ...]
     path: str = dataclasses.field(default='', compare=False)
     first_id: int = dataclasses.field(default=FIRST_ID, compare=False)
+    other_names: Tuple[Tuple[str, int], ...] = ()
     _by_id: Mapping[int, LabelMapItem] = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self):
@@ -161,6 +164,26 @@ class LabelMap:
             file.write(text_format.MessageToString(message, as_utf8=True))
         tf.io.gfile.rename(temporary, path, overwrite=True)
 
+    def merged(self, other: LabelMap) -> LabelMap:
+        """The classes of both maps, called as in this one, and found by the names of both.
+
+        Raises:
+            errors.DataError: a name has another id in the other map.
+        """
+        ours, theirs = self._ids_of_names(False), other._ids_of_names(False)
+        for name, class_id in theirs.items():
+            if ours.get(name, class_id) != class_id:
+                raise errors.DataError(
+                    f'{other._where}: {name!r} has id {class_id}, and in {self._where} it has id '
+                    f'{ours[name]}; the readers of a config give a class one id.'
+                )
+        return LabelMap(
+            self.items + tuple(item for item in other.items if item.id not in self._by_id),
+            self.path,
+            self.first_id,
+            self.other_names + tuple(each for each in theirs.items() if each[0] not in self),
+        )
+
     def check_num_classes(self, num_classes: int) -> None:
         """Checks that a model with that many classes has a logit for every id.
 
@@ -216,6 +239,8 @@ class LabelMap:
             found = [i.id for i in self.items if i.label(use_display_name) == name]
             if found:
                 return found[0]
+        if name in dict(self.other_names):
+            return dict(self.other_names)[name]
         names = {item.name for item in self.items}.union(self.names.values())
         raise errors.DataError(
             f'{self._where}: no item is named {name!r}{errors.did_you_mean(name, names)}'
@@ -233,7 +258,9 @@ class LabelMap:
 
     def __contains__(self, name: object) -> bool:
         """Whether `id_of_name` finds that name."""
-        return any(name in (item.name, item.display_name) for item in self.items)
+        return name in dict(self.other_names) or any(
+            name in (item.name, item.display_name) for item in self.items
+        )
 
     def lookup(self, names: tf.Tensor, use_display_name: bool = False) -> tf.Tensor:
         """Looks names up in the graph: names, and display names that are nobody's name.
@@ -253,6 +280,14 @@ class LabelMap:
         return self._lookup_table(use_display_name).lookup(names)
 
     def _lookup_table(self, use_display_name: bool) -> tf.lookup.StaticHashTable:
+        ids = self._ids_of_names(use_display_name)
+        initializer = tf.lookup.KeyValueTensorInitializer(
+            tf.constant(list(ids), tf.string), tf.constant(list(ids.values()), tf.int64)
+        )
+        return tf.lookup.StaticHashTable(initializer, UNKNOWN_ID)
+
+    def _ids_of_names(self, use_display_name: bool) -> Dict[str, int]:
+        """What `lookup` finds."""
         ids: Dict[str, int] = {}
         for item in self.items:
             label = item.label(use_display_name)
@@ -267,10 +302,9 @@ class LabelMap:
             other = item.label(not use_display_name)
             if others[other] == 1:
                 ids.setdefault(other, item.id)
-        initializer = tf.lookup.KeyValueTensorInitializer(
-            tf.constant(list(ids), tf.string), tf.constant(list(ids.values()), tf.int64)
-        )
-        return tf.lookup.StaticHashTable(initializer, UNKNOWN_ID)
+        for name, class_id in self.other_names:
+            ids.setdefault(name, class_id)
+        return ids
 
     @property
     def _where(self) -> str:
@@ -301,10 +335,28 @@ class LabelMap:
             raise errors.DataError(f'{self._where}: {problem}')
 
 
-def label_map_path(config: pipeline_pb2.TrainEvalPipelineConfig) -> str:
-    """The label map of a config: the first that a reader names; empty where none does."""
+def of_readers(
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    num_classes: Optional[int] = None,
+    first_id: int = FIRST_ID,
+) -> Optional[LabelMap]:
+    """The classes of a config: the label maps of its readers as one; None where none has any.
+
+    Each reader may have its own label map: other names for the same ids, fewer classes or more. The
+    first reader's names are shown.
+
+    Args:
+        config: the pipeline config.
+        num_classes: see `LabelMap.read`.
+        first_id: see `LabelMap`.
+
+    Raises:
+        errors.DataError: a label map is not valid, or two contradict each other.
+    """
     readers = [config.train_input_reader, *config.eval_input_reader]
-    return next((one.label_map_path for one in readers if one.label_map_path), '')
+    paths = dict.fromkeys(one.label_map_path for one in readers if one.label_map_path)
+    maps = [LabelMap.read(path, num_classes, first_id) for path in paths]
+    return functools.reduce(LabelMap.merged, maps) if maps else None
 
 
 def _items_of_lines(text: str) -> List[LabelMapItem]:

@@ -1,6 +1,7 @@
 """Classification through the front door: trained, resumed, evaluated, exported, served, checked."""
 
 import json
+import logging
 import pathlib
 import subprocess
 import sys
@@ -85,6 +86,35 @@ def test_evaluate_gives_the_same_numbers_again(trained):
     assert front_door('--mode=evaluate', f'--model_dir={model_dir}') == 0
     after = json.loads((model_dir / 'metrics.json').read_text())
     assert after['0'] == pytest.approx(before['0'])
+
+
+def test_each_reader_has_its_own_label_map(trained, data, tmp_path):
+    """Examples of an evaluation that name their classes in other words count as the same ones."""
+    model_dir, _ = trained
+    renamed = ['rot', 'gruen', 'blau']
+    items = [f"item {{ id: {i} name: '{name}' }}" for i, name in enumerate(renamed, start=1)]
+    (tmp_path / 'german.pbtxt').write_text('\n'.join(items))
+    with tf.io.TFRecordWriter(str(tmp_path / 'german.tfrecord')) as writer:
+        for record in tf.compat.v1.io.tf_record_iterator(str(data / 'val.tfrecord')):
+            example = tf.train.Example.FromString(record)
+            label = example.features.feature.pop('image/class/label').int64_list.value[0]
+            text = example.features.feature['image/class/text']
+            text.bytes_list.value.append(renamed[label - 1].encode())
+            writer.write(example.SerializeToString())
+    with open(model_dir / 'metrics.json') as file:
+        expected = json.load(file)['0']
+    assert (
+        front_door(
+            '--mode=evaluate',
+            f'--model_dir={model_dir}',
+            f'--set=eval_input_reader.0.label_map_path={tmp_path / "german.pbtxt"}',
+            '--set=eval_input_reader.0.tf_record_input_reader.input_path='
+            f'["{tmp_path / "german.tfrecord"}"]',
+        )
+        == 0
+    )
+    got = json.loads((model_dir / 'metrics.json').read_text())['0']
+    assert got == pytest.approx(expected)
 
 
 def estimator_predictions(model_dir, images):
@@ -214,6 +244,13 @@ BAD = {
     'unknown flag': (['--modle_dir=x'], 'model_dir'),
     'unknown flag value': (['--mode=trian'], 'train_and_evaluate'),
     'flag of another type': (['--num_train_steps=many'], 'num_train_steps'),
+    'flag of a legacy trainer': (['--train_dir=x'], '--train_dir=x: --model_dir=x'),
+    'log that goes nowhere': (['--nologtostderr'], '--nologtostderr: the log goes to standard'),
+    'checkpoint to start from': (['--checkpoint_path=x'], 'train_config.fine_tune_checkpoint=x'),
+    'unknown config of the package': (
+        ['--pipeline_config_path=builtin:bcd_ssd'],
+        "did you mean 'bccd_ssd'?",
+    ),
     'no flag at all': (['train'], "'train' is not a flag"),
     'field that is not there': (['--set=train_config.batchsize=3'], 'batch_size'),
     'image too small': (
@@ -287,3 +324,44 @@ def test_help_is_complete_and_quick(capsys):
     said = capsys.readouterr().out
     for name in run_train_eval.define_flags():
         assert f'--{name}' in said or f'--[no]{name}' in said
+
+
+@pytest.mark.parametrize('flag', ['--help', '--helpfull'])
+def test_help_reads_no_tensorflow(flag):
+    code = (
+        f'import sys, run_train_eval; run_train_eval.main(["run_train_eval.py", "{flag}"]); '
+        'assert not {"tensorflow", "numpy", "google.protobuf"} & set(sys.modules)'
+    )
+    run = subprocess.run(
+        [sys.executable, '-c', code], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert run.returncode == 0, run.stderr
+    assert '--pipeline_config_path' in run.stdout
+
+
+def parse(*arguments):
+    return run_train_eval.parse_flags(['run_train_eval.py', *arguments])
+
+
+def test_flags_of_the_log_are_taken():
+    values = parse('--logtostderr', '--alsologtostderr', '--verbosity=-1')
+    assert (values.logtostderr, values.alsologtostderr, values.verbosity) == (True, True, -1)
+
+
+@pytest.mark.parametrize(
+    'verbosity, level', [(-3, 50), (-2, 40), (-1, 30), (0, 20), (1, 10), (3, 10)]
+)
+def test_verbosity_is_that_of_absl(verbosity, level, monkeypatch, tmp_path):
+    from model_fns import front_door as modes
+
+    levels = []
+    monkeypatch.setattr(
+        modes, 'run', lambda values: levels.append(logging.getLogger('estimator_lib').level)
+    )
+    assert front_door(f'-v={verbosity}', f'--model_dir={tmp_path}') == 0
+    assert levels == [level]
+
+
+def test_flags_are_read_from_a_file(tmp_path):
+    (tmp_path / 'job.flags').write_text('--mode=train\n--logtostderr\n')
+    assert parse(f'--flagfile={tmp_path / "job.flags"}').mode == 'train'

@@ -60,8 +60,6 @@ def check_batch_counts(reader: InputReader, batch_size: int) -> Iterator[Problem
 def check_agreement(config: pipeline_pb2.TrainEvalPipelineConfig) -> Iterator[Problem]:
     """Examples are decoded in one way, whichever reader they come from."""
     readers = _readers(config)
-    named = [one for one in readers if one[1].label_map_path]
-    yield from _differing('label_map_path', named)
     if support.is_detector(config):
         yield from _differing('use_display_name', readers)
         yield from _differing('load_instance_masks', readers)

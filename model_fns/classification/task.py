@@ -19,9 +19,10 @@ from estimator_lib.task import (
     Task,
     Tensors,
 )
+from model_fns import label_map as label_maps
 from model_fns.backbones import registry
 from model_fns.classification import inputs, losses, metrics, preprocessing
-from model_fns.label_map import LabelMap, label_map_path
+from model_fns.label_map import LabelMap
 from protos import classification_pb2, pipeline_pb2
 
 ModeKeys = tf.estimator.ModeKeys
@@ -94,8 +95,6 @@ class ClassificationTask(Task):
         )
         _check_size(network, size)
         channels = 1 if model.use_grayscale else network.image_channels
-        path = label_map_path(config)
-        label_map = LabelMap.read(path, first_id=min(1, model.labels_offset)) if path else None
         return cls(
             network,
             model.num_classes,
@@ -111,7 +110,7 @@ class ClassificationTask(Task):
             labels_offset=model.labels_offset,
             label_smoothing=model.label_smoothing,
             auxiliary_loss_weight=model.auxiliary_loss_weight,
-            label_map=label_map,
+            label_map=label_maps.of_readers(config, first_id=min(1, model.labels_offset)),
         )
 
     @property

@@ -10,13 +10,13 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.config import support
 from estimator_lib.task import Arrays, Example, Features, Labels, Metric, Task, Tensors
+from model_fns import label_map as label_maps
 from model_fns.detection import fields, metrics
 from model_fns.detection.architectures import ssd
 from model_fns.detection.boxes import targets
 from model_fns.detection.data import augmentation, image_resizers, inputs
 from model_fns.detection.detections import pictures
 from model_fns.detection.networks.feature_extractors import extractor
-from model_fns.label_map import LabelMap, label_map_path
 from protos import pipeline_pb2
 
 tf1 = tf.compat.v1
@@ -79,8 +79,7 @@ class DetectionTask(Task):
         """
         _refuse(config)
         model = config.model.ssd
-        path = label_map_path(config)
-        label_map = LabelMap.read(path, num_classes=model.num_classes) if path else None
+        label_map = label_maps.of_readers(config, model.num_classes)
         return cls(
             ssd.build_ssd(model),
             image_resizers.build_image_resizer(model.image_resizer, 'model.ssd.image_resizer'),

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.task import Arrays, Example, Features, Labels, Metric, Task, Tensors
-from model_fns.label_map import LabelMap, label_map_path
+from model_fns import label_map
 from model_fns.segmentation import fields, instances, losses, pictures, serving
 from model_fns.segmentation.data import (
     class_weights,
@@ -89,8 +89,7 @@ class SegmentationTask(Task):
             errors.ConfigError: an unknown backbone or data set, or a combination that cannot be.
         """
         model = config.model.segmentation
-        path = label_map_path(config)
-        dataset = presets.from_config(model, LabelMap.read(path) if path else None)
+        dataset = presets.from_config(model, label_map.of_readers(config))
         network = SegmentationNetwork.from_config(model, dataset.num_classes)
         _check_heads(model)
         _check_raw_predictions(config)

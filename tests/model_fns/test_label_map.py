@@ -6,7 +6,7 @@ from hypothesis import strategies
 
 from estimator_lib import errors
 from model_fns import label_map as label_map_lib
-from model_fns.label_map import LabelMap, LabelMapItem, label_map_path
+from model_fns.label_map import LabelMap, LabelMapItem
 from protos import pipeline_pb2
 
 tf1 = tf.compat.v1
@@ -202,11 +202,69 @@ def test_a_display_name_of_two_items_cannot_be_looked_up():
         classes.lookup(tf.constant('same'), use_display_name=True)
 
 
-def test_the_label_map_of_a_config_is_the_first_that_a_reader_names():
+def config_of(tmp_path, *texts):
+    """A config whose readers have label maps of these texts; None for a reader without one."""
     config = pipeline_pb2.TrainEvalPipelineConfig()
-    assert label_map_path(config) == ''
-    config.eval_input_reader.add()
-    config.eval_input_reader.add(label_map_path='b')
-    assert label_map_path(config) == 'b'
-    config.train_input_reader.label_map_path = 'a'
-    assert label_map_path(config) == 'a'
+    readers = [config.train_input_reader, *(config.eval_input_reader.add() for _ in texts[1:])]
+    for number, (reader, text) in enumerate(zip(readers, texts)):
+        if text is not None:
+            (tmp_path / f'{number}.pbtxt').write_text(text)
+            reader.label_map_path = str(tmp_path / f'{number}.pbtxt')
+    return config
+
+
+def test_a_config_without_label_maps_has_none(tmp_path):
+    assert label_map_lib.of_readers(config_of(tmp_path)) is None
+    assert label_map_lib.of_readers(config_of(tmp_path, None, None)) is None
+
+
+def test_the_label_map_of_an_evaluation_is_that_of_the_config_where_training_has_none(tmp_path):
+    assert label_map_lib.of_readers(config_of(tmp_path, None, PETS)) == LabelMap.parse(PETS)
+
+
+def test_a_label_map_for_each_reader(tmp_path):
+    config = config_of(
+        tmp_path,
+        PETS,
+        "item { id: 1 name: 'Katze' } item { id: 3 name: 'cow' }",
+        "item { id: 2 name: 'dog' display_name: 'Hund' }",
+    )
+    classes = label_map_lib.of_readers(config)
+    assert classes.names == {1: 'cat', 2: 'dog', 3: 'cow', 5: 'parrot'}
+    assert classes.path == str(tmp_path / '0.pbtxt')
+    assert classes.id_of_name('Katze') == 1 and 'Hund' in classes and 'Pferd' not in classes
+    for use_display_name in (False, True):
+        with tf.Graph().as_default(), tf1.Session() as session:
+            names = tf.constant(['/m/01', 'Katze', 'dog', 'Hund', 'cow', 'Pferd'])
+            ids = classes.lookup(names, use_display_name)
+            session.run(tf1.tables_initializer())
+            assert session.run(ids).tolist() == [1, 1, 2, 2, 3, -1]
+
+
+def test_a_name_that_two_items_display_is_still_nobodys(tmp_path):
+    same = "item { id: 1 name: 'a' display_name: 'x' } item { id: 2 name: 'b' display_name: 'x' }"
+    classes = label_map_lib.of_readers(config_of(tmp_path, same, "item { id: 1 name: 'x' }"))
+    with tf.Graph().as_default(), tf1.Session() as session:
+        ids = classes.lookup(tf.constant(['a', 'b', 'x']))
+        session.run(tf1.tables_initializer())
+        assert session.run(ids).tolist() == [1, 2, -1]
+
+
+@pytest.mark.parametrize(
+    'other',
+    ["item { id: 3 name: 'dog' }", "item { id: 3 name: '/m/09' display_name: 'dog' }"],
+)
+def test_label_maps_that_contradict_each_other_are_refused(tmp_path, other):
+    config = config_of(tmp_path, PETS, other)
+    with pytest.raises(errors.DataError) as caught:
+        label_map_lib.of_readers(config)
+    assert str(caught.value) == (
+        f"{tmp_path}/1.pbtxt: 'dog' has id 3, and in {tmp_path}/0.pbtxt it has id 2; the readers "
+        'of a config give a class one id.'
+    )
+
+
+def test_the_classes_of_each_reader_are_within_the_model(tmp_path):
+    config = config_of(tmp_path, "item { id: 1 name: 'cat' }", PETS)
+    with pytest.raises(errors.DataError, match=r"1\.pbtxt: item 'parrot' has id 5, but the model"):
+        label_map_lib.of_readers(config, num_classes=2)

@@ -23,29 +23,9 @@ def test_what_a_reader_does_not_say_is_what_the_first_says():
     assert problems('train_input_reader { num_keypoints: 2 } eval_input_reader {}') == {}
 
 
-def test_one_label_map_for_all():
-    text = """
-    train_input_reader { label_map_path: 'a' }
-    eval_input_reader { label_map_path: 'b' }
-    eval_input_reader {}
-    eval_input_reader { label_map_path: 'a' }
-    """
-    expected = {
-        'eval_input_reader.0.label_map_path': (
-            "'b'; train_input_reader.label_map_path is 'a', and examples are read in one way; "
-            'expected it.'
-        )
-    }
-    assert problems(text) == problems(text, 'classification') == expected
-
-
-def test_the_first_label_map_that_is_named_counts():
-    text = """
-    train_input_reader {}
-    eval_input_reader { label_map_path: 'b' }
-    eval_input_reader { label_map_path: 'c' }
-    """
-    assert list(problems(text)) == ['eval_input_reader.1.label_map_path']
+def test_each_reader_may_have_its_own_label_map():
+    text = "train_input_reader { label_map_path: 'a' } eval_input_reader { label_map_path: 'b' }"
+    assert problems(text) == problems(text, 'classification') == {}
 
 
 @pytest.mark.parametrize(
@@ -84,11 +64,13 @@ def test_the_number_of_boxes_of_the_training_config_decides():
 
 def test_an_evaluation_by_itself_looks_at_the_training_reader_too():
     text = """
-    model { classification { num_classes: 2 backbone { name: 'mobilenet_v1' } } }
-    train_input_reader { label_map_path: 'a' }
-    eval_input_reader { label_map_path: 'b' tf_record_input_reader { input_path: 'c' } }
+    model { ssd { num_classes: 2 } }
+    train_input_reader { num_keypoints: 1 }
+    eval_input_reader { num_keypoints: 2 tf_record_input_reader { input_path: 'c' } }
     """
     config = config_lib.parse_pipeline_config(text, 'text')
-    with pytest.raises(errors.ConfigError, match=r'^eval_input_reader\.0\.label_map_path: '):
+    with pytest.raises(errors.ConfigError, match=r'eval_input_reader\.0\.num_keypoints: '):
         config_lib.validate(config, 'evaluate')
-    assert config_lib.validate(config, 'export') == []
+    with pytest.raises(errors.ConfigError) as caught:
+        config_lib.validate(config, 'export')
+    assert 'num_keypoints' not in str(caught.value)

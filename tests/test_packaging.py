@@ -1,0 +1,134 @@
+"""The wheel: what is in it, and that it works where there is no checkout."""
+
+import configparser
+import email
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from tests import tiny_data
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+NEEDED = ('setup.py', 'pyproject.toml', 'README.md', 'LICENSE', 'run_train_eval.py', 'configs')
+PACKAGES = ('estimator_lib', 'model_fns', 'protos')
+
+
+@pytest.fixture(scope='module')
+def installed(tmp_path_factory):
+    """A folder with what the wheel holds, and nothing else of the project."""
+    folder = tmp_path_factory.mktemp('wheel')
+    source = folder / 'source'
+    source.mkdir()
+    for name in (*NEEDED, *PACKAGES):
+        if (ROOT / name).is_dir():
+            ignored = shutil.ignore_patterns('__pycache__')
+            shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=ignored)
+        elif (ROOT / name).exists():
+            shutil.copy(ROOT / name, source)
+    subprocess.run(
+        [sys.executable, '-m', 'pip', 'wheel', '--no-deps', '--no-build-isolation', '--quiet']
+        + ['--disable-pip-version-check', '--wheel-dir', str(folder), str(source)],
+        check=True,
+        capture_output=True,
+    )
+    shutil.rmtree(source)
+    (wheel,) = folder.glob('*.whl')
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder / 'installed')
+    return folder / 'installed'
+
+
+def run(installed, folder, *arguments):
+    """A program of the wheel, in a folder of its own."""
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        cwd=folder,
+        env={**os.environ, 'PYTHONPATH': str(installed)},
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_all_that_runs_is_in_it(installed):
+    for folder in PACKAGES:
+        for path in [*(ROOT / folder).rglob('*.py'), *(ROOT / folder).rglob('*.proto')]:
+            assert (installed / path.relative_to(ROOT)).is_file(), path
+    for path in (ROOT / 'configs').glob('*.config'):
+        assert (installed / 'model_fns' / 'configs' / path.name).read_text() == path.read_text()
+    beside = {path.name for path in installed.iterdir() if not path.name.endswith('.dist-info')}
+    assert beside == {'run_train_eval.py', *PACKAGES}
+
+
+def test_metadata_has_readme_licence_and_pythons(installed):
+    (info,) = installed.glob('*.dist-info')
+    metadata = email.message_from_string((info / 'METADATA').read_text())
+    assert metadata.get_payload().strip() == (ROOT / 'README.md').read_text().strip()
+    assert metadata['Description-Content-Type'] == 'text/markdown'
+    assert metadata['License'] == 'Apache-2.0'
+    assert set(metadata['Requires-Python'].split(',')) == {'>=3.9', '<3.12'}
+    (licence,) = info.rglob('LICENSE')
+    assert licence.read_text() == (ROOT / 'LICENSE').read_text()
+
+
+def test_console_scripts_are_functions_of_the_wheel(installed, tmp_path):
+    (info,) = installed.glob('*.dist-info')
+    parser = configparser.ConfigParser()
+    parser.read(info / 'entry_points.txt')
+    commands = dict(parser['console_scripts'])
+    assert sorted(commands) == ['convert-records', 'launch-local', 'run-train-eval']
+    for target in commands.values():
+        module, function = target.split(':')
+        code = f'import sys, {module} as m; sys.argv[1:] = ["--help"]; m.{function}()'
+        helped = run(installed, tmp_path, '-c', code)
+        assert helped.returncode == 0 and '--' in helped.stdout, helped.stderr
+
+
+def test_a_builtin_config_is_checked_far_from_the_checkout(installed, tmp_path):
+    tiny_data.write_all(tmp_path)
+    checked = run(
+        installed,
+        tmp_path,
+        '-m',
+        'run_train_eval',
+        '--mode=check',
+        '--pipeline_config_path=builtin:signs_mobilenet_v1',
+        '--set=train_input_reader.tf_record_input_reader.input_path=["train.tfrecord"]',
+        '--set=eval_input_reader.0.tf_record_input_reader.input_path=["val.tfrecord"]',
+        '--set=train_input_reader.label_map_path=label_map.pbtxt',
+        '--set=eval_input_reader.0.label_map_path=label_map.pbtxt',
+    )
+    assert checked.returncode == 0, checked.stderr
+    assert '24 examples' in checked.stdout and 'steps: ' in checked.stdout
+
+
+def other_python(code):
+    """Runs code that takes this Python for 3.12, without absl."""
+    before = "import sys; sys.version_info = (3, 12, 1); sys.modules['absl'] = None\n"
+    return subprocess.run(
+        [sys.executable, '-c', before + code], cwd=ROOT, capture_output=True, text=True
+    )
+
+
+@pytest.mark.parametrize(
+    'code',
+    [
+        "import run_train_eval; run_train_eval.main(['run_train_eval.py'])",
+        # What `python -m` does before it runs a module of a package.
+        "sys.argv[0] = '-m'; import model_fns.datasets.convert",
+        "sys.argv[0] = '-m'; import estimator_lib.launch_local",
+        "import runpy; sys.argv = ['setup.py', '--version']; runpy.run_path('setup.py')",
+    ],
+)
+def test_another_python_gets_one_sentence(code):
+    refused = other_python(code)
+    assert refused.returncode in (1, 2)
+    (line,) = refused.stderr.splitlines()
+    assert line.removeprefix('error: ') == (
+        'This project needs Python 3.9 to 3.11, and this is Python 3.12: TensorFlow 2.15, the last '
+        'one with tf.estimator, has no builds for it.'
+    )
