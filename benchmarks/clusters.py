@@ -188,11 +188,11 @@ def _run_one(way: Way, command: List[str], take: Callable[[str, str], None]) -> 
 
 
 def _run_cluster(way: Way, command: List[str], take: Callable[[str, str], None]) -> None:
-    from estimator_lib import launch_local
+    from estimator_lib.cluster import local_processes
 
-    addresses = launch_local.build_addresses(num_workers=way.trainers - 1, num_ps=way.servers)
+    addresses = local_processes.build_addresses(num_workers=way.trainers - 1, num_ps=way.servers)
     environment = {**os.environ, 'TF_CPP_MIN_LOG_LEVEL': '3', 'CUDA_VISIBLE_DEVICES': ''}
-    cluster = launch_local.LocalCluster(addresses, command, take, environment=environment)
+    cluster = local_processes.LocalCluster(addresses, command, take, environment=environment)
     cluster.start()
     try:
         while cluster.running:
