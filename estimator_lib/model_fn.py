@@ -181,7 +181,9 @@ def _train_spec(
         policy=gradients.GradientPolicy.from_config(
             train_config, task.last_layer_scopes(), task.bias_gradient_multiplier()
         ),
-        moving_average_decay=moving_averages.decay_from_config(train_config.optimizer),
+        averages=moving_averages.MovingAverages.from_config(
+            train_config.optimizer, task.averages_model_variables()
+        ),
         summarize_gradients=train_config.summarize_gradients,
         exchange=exchange,
         colocate_gradients=plan.mode is distribution.Mode.CLONES,
