@@ -268,7 +268,7 @@ def _training_hooks(
         progress.ProgressHook(
             losses,
             learning_rate,
-            batch_size=plan.examples_per_step,
+            batch_size=plan.batch_size,
             num_steps=train_config.num_steps,
             every_n_steps=train_config.progress.every_n_steps,
             wait_seconds=None if reader_state is None else reader_state.wait_seconds,
