@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from typing import Iterable
+from typing import Iterable, Sequence
 
 
 class UserError(Exception):
@@ -46,3 +46,14 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     hint = f'; did you mean {near[0]!r}?' if near else '.'
     listed = known if len(known) <= 40 else near
     return hint + (f' Known: {", ".join(listed)}.' if listed else '')
+
+
+def first_line(error: Exception) -> str:
+    """What an error says in its first line; its type where it says nothing."""
+    return (str(error) or type(error).__name__).splitlines()[0]
+
+
+def shortened(names: Sequence[str], most: int = 8) -> str:
+    """A list for a sentence: the first `most` names, and how many more there are."""
+    rest = f' and {len(names) - most} more' if len(names) > most else ''
+    return ', '.join(names[:most]) + rest

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import logging
 import os
 import re
 import uuid
-from typing import Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -106,13 +107,13 @@ def open_checkpoint(prefix: str) -> tf.train.CheckpointReader:
     """A reader of a checkpoint.
 
     Raises:
-        errors.CheckpointError: it is not one, or it is damaged.
+        errors.CheckpointError: it is not one, or it is corrupt.
     """
     try:
         return tf.train.load_checkpoint(prefix)
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
         raise errors.CheckpointError(
-            f'{prefix} cannot be read as a checkpoint: {_first_line(error)}'
+            f'{prefix} cannot be read as a checkpoint: {errors.first_line(error)}'
         ) from error
 
 
@@ -135,7 +136,7 @@ def ensure_writable(model_dir: str) -> None:
         tf.io.gfile.remove(probe)
     except (tf.errors.OpError, OSError) as error:
         raise errors.UserError(
-            f'model_dir {model_dir} cannot be written to: {_first_line(error)}'
+            f'model_dir {model_dir} cannot be written to: {errors.first_line(error)}'
         ) from error
 
 
@@ -158,7 +159,7 @@ def explained_write(model_dir: str) -> Iterator[None]:
             raise
         raise errors.CheckpointError(
             f'a checkpoint cannot be written to model_dir {model_dir}: '
-            f'{reason or _first_line(error)}; {_last_good(model_dir)}'
+            f'{reason or errors.first_line(error)}; {_last_good(model_dir)}'
         ) from error
 
 
@@ -276,6 +277,24 @@ def write_atomically(path: str, text: str) -> None:
     tf.io.gfile.rename(partial, path, overwrite=True)
 
 
+def read_json(path: str) -> Optional[Dict[str, Any]]:
+    """The object in a JSON file; None when there is no such file.
+
+    Raises:
+        errors.DataError: there is something else in it.
+    """
+    try:
+        with tf.io.gfile.GFile(path, 'rb') as file:
+            content = json.loads(file.read())
+    except tf.errors.NotFoundError:
+        return None
+    except (ValueError, RecursionError) as error:
+        raise errors.DataError(f'{path} is not JSON: {errors.first_line(error)}') from None
+    if not isinstance(content, dict):
+        raise errors.DataError(f'{path} has a JSON {type(content).__name__}; expected an object.')
+    return content
+
+
 def _exists(prefix: str) -> bool:
     if not os.path.basename(prefix) or _PARTS.search(prefix):
         return False
@@ -328,7 +347,3 @@ def _check_shards(prefix: str, place: str) -> None:
         name = f'-{index:05d}-of-{total:05d}'
         if name not in present:
             raise errors.CheckpointError(f'{place}the checkpoint lacks the file {start}{name}.')
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]
