@@ -23,7 +23,7 @@ import time
 from typing import Callable, Dict, List, Optional, Sequence
 
 from benchmarks import chaos_job
-from estimator_lib import launch_local
+from estimator_lib.cluster import local_processes
 
 _JOB_SECONDS = 900.0
 _RECOVERY_SECONDS = 240.0
@@ -141,7 +141,7 @@ class Struck:
         self._pause(self._source.uniform(0.5, 3.0))
         return True
 
-    def _stop(self, task: launch_local.Task) -> None:
+    def _stop(self, task: local_processes.Task) -> None:
         seen = len(self._job.reported)
         task.send(signal.SIGSTOP)
         try:

@@ -13,8 +13,8 @@ from typing import Dict, List, Optional, Tuple
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import launch_local
 from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.cluster import local_processes
 
 _STEP = re.compile(r'\bstep (\d+)/')
 _OPENED = re.compile(r'^\d\d:\d\d:\d\d (\S+) trains.*, from step (\d+)$')
@@ -115,7 +115,7 @@ class Job:
         self.step = 0
         self._log = open(os.path.join(folder, 'log.txt'), 'w')  # noqa: SIM115 (closed by close)
         self._lock = threading.Lock()
-        addresses = launch_local.build_addresses(
+        addresses = local_processes.build_addresses(
             num_workers=num_workers, num_ps=int(mode != ALL_REDUCE_MODE), evaluator=True
         )
         command = [
@@ -126,7 +126,7 @@ class Job:
             f'--pipeline_config_path={config}',
         ]
         environment = {**os.environ, 'TF_CPP_MIN_LOG_LEVEL': '3', 'CUDA_VISIBLE_DEVICES': ''}
-        self.cluster = launch_local.LocalCluster(
+        self.cluster = local_processes.LocalCluster(
             addresses, command, self._take, restart=1000, environment=environment
         )
 

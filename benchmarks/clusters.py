@@ -134,8 +134,8 @@ def write_config(path: str, way: Way, arguments: argparse.Namespace) -> int:
     batch_size = arguments.batch_size
     is_synchronous = way.mode == 'SYNC_PARAMETER_SERVERS'
     is_asynchronous = way.mode == 'ASYNC_PARAMETER_SERVERS'
-    # The batch of the config is that of one process with parameter servers, else of the whole.
-    if way.servers:
+    # The batch of the config is that of a step, and here each trainer makes steps of its own.
+    if is_asynchronous:
         batch_size //= way.trainers
     with open(path, 'w') as file:
         file.write(
@@ -153,7 +153,7 @@ def write_config(path: str, way: Way, arguments: argparse.Namespace) -> int:
                 records=dataset.pattern('classification', 'train'),
             )
         )
-    return batch_size if is_asynchronous else arguments.batch_size
+    return batch_size
 
 
 def run_way(way: Way, arguments: argparse.Namespace) -> Dict[str, float]:
@@ -188,11 +188,11 @@ def _run_one(way: Way, command: List[str], take: Callable[[str, str], None]) -> 
 
 
 def _run_cluster(way: Way, command: List[str], take: Callable[[str, str], None]) -> None:
-    from estimator_lib import launch_local
+    from estimator_lib.cluster import local_processes
 
-    addresses = launch_local.build_addresses(num_workers=way.trainers - 1, num_ps=way.servers)
+    addresses = local_processes.build_addresses(num_workers=way.trainers - 1, num_ps=way.servers)
     environment = {**os.environ, 'TF_CPP_MIN_LOG_LEVEL': '3', 'CUDA_VISIBLE_DEVICES': ''}
-    cluster = launch_local.LocalCluster(addresses, command, take, environment=environment)
+    cluster = local_processes.LocalCluster(addresses, command, take, environment=environment)
     cluster.start()
     try:
         while cluster.running:

@@ -181,7 +181,9 @@ def _train_spec(
         policy=gradients.GradientPolicy.from_config(
             train_config, task.last_layer_scopes(), task.bias_gradient_multiplier()
         ),
-        moving_average_decay=moving_averages.decay_from_config(train_config.optimizer),
+        averages=moving_averages.MovingAverages.from_config(
+            train_config.optimizer, task.averages_model_variables()
+        ),
         summarize_gradients=train_config.summarize_gradients,
         exchange=exchange,
         colocate_gradients=plan.mode is distribution.Mode.CLONES,
@@ -266,7 +268,7 @@ def _training_hooks(
         progress.ProgressHook(
             losses,
             learning_rate,
-            batch_size=plan.examples_per_step,
+            batch_size=plan.batch_size,
             num_steps=train_config.num_steps,
             every_n_steps=train_config.progress.every_n_steps,
             wait_seconds=None if reader_state is None else reader_state.wait_seconds,

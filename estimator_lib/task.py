@@ -212,6 +212,15 @@ class Task(abc.ABC):
         """Factor on the gradients of biases where `train_config.bias_grad_multiplier` is 0."""
         return 1.0
 
+    def averages_model_variables(self) -> bool:
+        """What `train_config.optimizer.moving_averages: OF_THE_TASK` stands for.
+
+        Returns:
+            Whether moving averages are kept of all variables of the model, with a decay that
+            grows; False: of the trained ones, with a constant decay.
+        """
+        return False
+
     def check_evaluation(self) -> None:
         """Refuses an evaluation that could not be made, before hours of training.
 

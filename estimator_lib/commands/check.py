@@ -117,7 +117,7 @@ def _plan_lines(config: pipeline_pb2.TrainEvalPipelineConfig) -> List[str]:
     shares = max(plan.num_trainers, plan.num_replicas)
     line = f'training uses {plan.mode.value}'
     if shares > 1:
-        line += f': {shares} replicas, {plan.examples_per_step} examples a step'
+        line += f': {shares} replicas, {plan.batch_size} examples a step'
     idle = distribution.idle_fields(plan, config.train_config)
     return [line, *(f'{field} has no effect' for field in idle)]
 

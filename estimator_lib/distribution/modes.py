@@ -39,8 +39,9 @@ class Plan:
         cluster: whose task this process is; None on one machine.
         devices: of the copies of the network in this process, for `CLONES` and `MIRRORED`; for
             `MULTI_WORKER_MIRRORED` its accelerators.
-        batch_size: `train_config.batch_size`.
-        replicas_to_aggregate: whose gradients make a step, for `SYNC_PARAMETER_SERVERS`.
+        batch_size: `train_config.batch_size`: the examples that one global step learns from.
+        replicas_to_aggregate: how many trainers' gradients make a step, for
+            `SYNC_PARAMETER_SERVERS`; each is of an equal part of the batch.
         startup_delay_steps: trainer i begins when the global step has come to i times this.
         partition_over_bytes: variables of at least so many bytes are split over the parameter
             servers; 0: none.
@@ -87,16 +88,9 @@ class Plan:
         return num_replicas(self.mode, self.num_trainers, len(self.devices))
 
     @property
-    def examples_per_step(self) -> int:
-        """Examples that one global step learns from."""
-        if self.mode is Mode.SYNC_PARAMETER_SERVERS:
-            return self.batch_size * self.replicas_to_aggregate
-        return self.batch_size
-
-    @property
     def input_parts(self) -> int:
         """In how many parts an input pipeline gives a batch of `batch_size`."""
-        return self.num_replicas if self.uses_strategy else 1
+        return self.num_replicas if self.uses_strategy else self.replicas_to_aggregate
 
 
 def create_plan(
@@ -130,7 +124,7 @@ def create_plan(
         startup_delay_steps=_startup_delay(mode, train_config),
         partition_over_bytes=train_config.cluster.partition_variables_over_bytes,
     )
-    _check_fields(mode, train_config.cluster)
+    _check_fields(mode, train_config)
     _check_batch(plan, config)
     return plan
 
@@ -273,8 +267,14 @@ def idle_fields(plan: Plan, train_config: train_pb2.TrainConfig) -> List[str]:
     return [field for field, is_idle in idle.items() if is_idle]
 
 
-def _check_fields(mode: Mode, config: cluster_pb2.ClusterConfig) -> None:
+def _check_fields(mode: Mode, train_config: train_pb2.TrainConfig) -> None:
     """Refuses fields that the mode does not read and whose effect someone would miss."""
+    config = train_config.cluster
+    if train_config.sync_replicas and config.num_clones > 1:
+        raise errors.ConfigError(
+            f'train_config.sync_replicas is true, and {_FIELD}.num_clones is {config.num_clones}; '
+            'expected one of the two: the devices of one machine share each step anyway.'
+        )
     if mode in (Mode.CLONES, Mode.MIRRORED):
         return
     sets = {'num_clones': config.num_clones > 1, 'clone_on_cpu': config.clone_on_cpu}
@@ -289,16 +289,26 @@ def _check_fields(mode: Mode, config: cluster_pb2.ClusterConfig) -> None:
 
 def _check_batch(plan: Plan, config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
     """What parts of batches, and trainers that wait for each other, need of the input."""
-    replicas = plan.num_replicas
-    if plan.batch_size % replicas:
-        less = plan.batch_size // replicas * replicas
-        near = f'{less} or {less + replicas}' if less else f'{replicas}'
+    parts = max(plan.num_replicas, plan.replicas_to_aggregate)
+    if plan.batch_size % parts:
+        less = plan.batch_size // parts * parts
+        near = f'{less} or {less + parts}' if less else f'{parts}'
+        is_sync = plan.mode is Mode.SYNC_PARAMETER_SERVERS
+        other = ', or another train_config.replicas_to_aggregate' if is_sync else ''
         raise errors.ConfigError(
-            f'train_config.batch_size is {plan.batch_size}, which {replicas} replicas '
-            f'({plan.mode.name}) cannot share equally; expected a multiple of {replicas}, such as '
-            f'{near}.'
+            f'train_config.batch_size is {plan.batch_size}, which {parts} replicas '
+            f'({plan.mode.name}) cannot share equally; expected a multiple of {parts}, such as '
+            f'{near}{other}.'
         )
     reader = config.train_input_reader
+    if reader.examples_per_batch and 1 < plan.replicas_to_aggregate < plan.num_trainers:
+        raise errors.ConfigError(
+            'train_input_reader.examples_per_batch is set, but of '
+            f'{plan.num_trainers} trainers only {plan.replicas_to_aggregate} make a step '
+            '(train_config.replicas_to_aggregate); expected sample_from_datasets_weights, or that '
+            'all make a step.'
+        )
+    replicas = plan.num_replicas
     if replicas > 1 and not reader.drop_remainder:
         raise errors.ConfigError(
             f'train_input_reader.drop_remainder is false, but {replicas} replicas share each '

@@ -8,7 +8,7 @@ norm's statistics follow its part of the batch.
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Callable, List, Sequence, Tuple
+from typing import Any, Callable, List, Sequence, Tuple, Union
 
 import tensorflow as tf
 
@@ -19,22 +19,27 @@ tf1 = tf.compat.v1
 
 HOST = '/device:CPU:0'
 
+# A device, or a function that chooses one for an op.
+Device = Union[str, Callable[[tf.Operation], str]]
+
 
 def scope_of(index: int, count: int) -> str:
     """The name scope of a copy: `clone_<i>`, or none where there is only one."""
     return f'clone_{index}' if count > 1 else ''
 
 
-def place(device: str, variable_device: str = HOST) -> Callable[[tf.Operation], str]:
-    """A device function: variables on one device, all else on another.
+def place(device: str, variable_device: Device = HOST) -> Callable[[tf.Operation], str]:
+    """A device function: variables on one device, all else that has none yet on another.
 
     Args:
         device: of what computes.
-        variable_device: of what is stored.
+        variable_device: of what is stored: a device, or a function of the op.
     """
 
     def device_of(op: tf.Operation) -> str:
-        return variable_device if op.type in VARIABLE_OPS else device
+        if op.type not in VARIABLE_OPS:
+            return op.device or device  # The op that reads a variable has the variable's.
+        return variable_device(op) if callable(variable_device) else variable_device
 
     return device_of
 

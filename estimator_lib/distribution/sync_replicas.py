@@ -1,22 +1,38 @@
 """Synchronous training on parameter servers: one step from the gradients of several trainers.
 
-Each trainer hands its gradients to accumulators beside the variables and waits. The chief takes
-their mean, changes the variables (and their moving averages) as a part of its own step, and then
-lets each trainer go on by a token, the new global step, in that trainer's own queue. So, where all
-gradients are asked for, each step has exactly one from each trainer; where fewer are, the last ones
-to come are thrown away, and who was late goes on from the newest step. The chief is never late:
-nothing changes while it saves, and no thread is left waiting at the end.
-(`tf.train.SyncReplicasOptimizer` has one queue for all: a fast trainer can take another's turn.)
+Each trainer adds its gradients to accumulators beside the variables and waits for a token. The
+chief takes the mean of each accumulator, changes the variables (and their moving averages) as a
+part of its own step, and then sends every worker the next token, by a queue of that worker's own.
+
+A token numbers a step of a session of the chief: `session * 2**40 + 1 + global step`. What makes a
+step exact, whoever is started again in the middle of it:
+
+* An accumulator drops gradients whose token is older than its own, and each new session of the
+  chief begins with a newer token and empty accumulators: nothing of a step that was broken off is
+  left, and all trainers compute their gradients of it anew.
+* Beside each accumulator is noted which token each trainer has added a gradient for. A trainer
+  that was started again, or was sent a token twice, finds its note, and its second gradient for
+  the same token is dropped.
+
+So a step takes gradients of as many different trainers as it asks for, at most one from each;
+where all are asked for, exactly one from each. (Not covered: a trainer killed in the microseconds
+between a server's addition and its note, which may then be counted twice in that step; and a chief
+killed while it changes the variables, which changes some of them for that step again.) Where fewer
+are asked for, the last ones to come are dropped, and who was late goes on from the newest token.
+The chief is never late: nothing changes while it saves, and no thread is left waiting at the end.
+(`tf.train.SyncReplicasOptimizer` has one queue for all: a fast worker can take another's token.)
 """
 
 from __future__ import annotations
 
+import time
 from typing import Any, List, Optional, Sequence
 
 import tensorflow as tf
 
 from estimator_lib.distribution import placement
 from estimator_lib.distribution.modes import Mode, Plan
+from estimator_lib.hooks import preemption
 from estimator_lib.optimization.gradients import Pair
 from estimator_lib.optimization.partitioned import variable_name
 from estimator_lib.task import Tensors
@@ -24,6 +40,11 @@ from estimator_lib.task import Tensors
 tf1 = tf.compat.v1
 
 _SCOPE = 'sync_replicas'
+# Tokens of one session of the chief: more than it has steps.
+_SESSION = 1 << 40
+# Older than every token: an accumulator drops what comes with it.
+_NEVER = -1
+_POLL_SECONDS = 0.1
 
 
 class TokenExchange:
@@ -49,22 +70,14 @@ class TokenExchange:
         self._trainers = list(trainers)
         self._own = own
         self._count = replicas_to_aggregate
-        self._device = device
         self._accumulators: List[Any] = []
+        self._notes: List[tf.Variable] = []
         self._pushes: List[tf.Operation] = []
         self._taken: List[tf.Tensor] = []
         self._global_step = tf1.train.get_or_create_global_step()
-        with tf1.name_scope(_SCOPE), tf.device(device):
-            # Of which step the variables were that the gradients are computed from.
-            self._local_step = tf1.Variable(
-                0,
-                trainable=False,
-                dtype=tf.int64,
-                collections=[tf1.GraphKeys.LOCAL_VARIABLES],
-                name='local_step',
-                use_resource=True,
-            )
-            self._step = self._local_step.read_value()
+        # Of which step the variables are that the gradients are computed from.
+        self._own_token = _variable('own_token', 0, device, [tf1.GraphKeys.LOCAL_VARIABLES])
+        self._token = self._own_token.read_value()
 
     def mean_losses(self, losses: Tensors) -> Tensors:
         """What there is to report of a step.
@@ -109,72 +122,54 @@ class TokenExchange:
         Args:
             update: changes the variables and the global step; only the chief runs it.
         """
+        # The chief's token, for trainers whose session begins.
+        self._newest = _variable('newest_token', 0, self._global_step.device)
         with tf1.name_scope(_SCOPE):
             self._queues = [self._queue(name) for name in self._trainers[1:]]
             if self._own:
+                queue = self._queues[self._own - 1]
                 with tf.control_dependencies(self._pushes):
-                    tokens = _all_of(self._queues[self._own - 1])
-                return self._local_step.assign(tokens[-1], read_value=False)
+                    tokens = queue.dequeue_many(tf.maximum(queue.size(), 1))  # waits for one
+                newest = tf.maximum(self._token, tf.reduce_max(tokens))
+                return self._own_token.assign(newest, read_value=False)
             with tf.control_dependencies([update, *self._pushes, *self._taken]):
-                step = self._global_step.read_value()
-                return tf.group(
-                    self._local_step.assign(step, read_value=False),
-                    [queue.enqueue(step) for queue in self._queues],
-                )
+                return self._announce(self._token + 1)
 
     def hook(self) -> tf1.train.SessionRunHook:
         """Puts this trainer in step with the others when a session begins."""
-        return _StartHook(self._chief_start() if self._own == 0 else self._worker_start())
+        return _ChiefHook(self) if self._own == 0 else _WorkerHook(self)
 
     def _exchange(self, value: Any, name: str, shape: tf.TensorShape, device: str) -> Any:
         """Hands over a value; the mean of as many trainers' values as make a step."""
         is_sparse = isinstance(value, tf.IndexedSlices)
         make = tf1.SparseConditionalAccumulator if is_sparse else tf1.ConditionalAccumulator
+        notes = _variable(f'notes/{name}', [0] * len(self._trainers), device)
         with tf.device(device):
             accumulator = make(
                 value.dtype, shape=shape, shared_name=f'{_SCOPE}/{name}', name='mean'
             )
+            is_new = tf.gather(notes, self._own) < self._token
+            token = tf.where(is_new, self._token, tf.constant(_NEVER, tf.int64))
+            push = _push(accumulator, value, token)
+            with tf.control_dependencies([push]):
+                noted = tf1.scatter_update(notes, self._own, self._token)
             self._accumulators.append(accumulator)
-            if is_sparse:
-                self._pushes.append(accumulator.apply_indexed_slices_grad(value, self._step))
-                return accumulator.take_indexed_slices_grad(self._count)
-            self._pushes.append(accumulator.apply_grad(value, self._step))
-            return accumulator.take_grad(self._count)
+            self._notes.append(notes)
+            self._pushes.append(noted.op)
+            return _take(accumulator, self._count)
 
     def _queue(self, name: str) -> tf1.FIFOQueue:
-        name = name.replace(':', '_')
+        name = f'tokens_of_{name.replace(":", "_")}'
         with tf.device(self._global_step.device):
-            return tf1.FIFOQueue(
-                -1, [tf.int64], [[]], shared_name=f'{_SCOPE}/turns_of_{name}', name='turns'
+            return tf1.FIFOQueue(-1, [tf.int64], [[]], shared_name=f'{_SCOPE}/{name}', name=name)
+
+    def _announce(self, token: tf.Tensor) -> tf.Operation:
+        """Sends a token to all; who begins later than this finds it on the server."""
+        with tf.control_dependencies([self._newest.assign(token, read_value=False)]):
+            return tf.group(
+                self._own_token.assign(token, read_value=False),
+                [queue.enqueue(token) for queue in self._queues],
             )
-
-    def _worker_start(self) -> tf.Operation:
-        """Forgets the turns that this task had before; the first step needs none."""
-        with tf1.name_scope(_SCOPE):
-            queue = self._queues[self._own - 1]
-            with tf.control_dependencies([queue.dequeue_many(queue.size())]):
-                step = self._global_step.read_value()
-            return self._local_step.assign(step, read_value=False)
-
-    def _chief_start(self) -> tf.Operation:
-        """Begins at the global step, which may be an older one than the last session's.
-
-        Where there was another session of the chief before, some trainers may wait for a turn that
-        it owes them.
-        """
-        with tf1.name_scope(_SCOPE):
-            step = self._global_step.read_value()
-            starts = [accumulator.set_global_step(step) for accumulator in self._accumulators]
-            sessions = self._queue('sessions')
-            had_one = sessions.size() > 0
-            with tf.control_dependencies([had_one]):
-                starts.append(sessions.enqueue(step))
-            turns = tf.fill([tf.cast(had_one, tf.int32)], step)
-            with tf.control_dependencies(starts):
-                return tf.group(
-                    self._local_step.assign(step, read_value=False),
-                    [queue.enqueue_many(turns) for queue in self._queues],
-                )
 
 
 def from_plan(plan: Plan) -> Optional[TokenExchange]:
@@ -189,18 +184,83 @@ def from_plan(plan: Plan) -> Optional[TokenExchange]:
     )
 
 
-class _StartHook(tf1.train.SessionRunHook):
-    """Runs an op in each new session, also where one is made anew after an error."""
+class _ChiefHook(tf1.train.SessionRunHook):
+    """Begins a session of all trainers in each new session of the chief's.
 
-    def __init__(self, start: tf.Operation):
-        self._start = start
+    The global step may be an older one than the last session's, and servers may have been started
+    again since, or not.
+    """
+
+    def __init__(self, exchange: TokenExchange):
+        notes, accumulators = exchange._notes, exchange._accumulators
+        with tf1.name_scope(f'{_SCOPE}/begin'):
+            self._global_step = exchange._global_step
+            self._are_set = [tf1.is_variable_initialized(one) for one in notes]
+            self._noted = [tf.reduce_max(one) for one in notes]
+            self._token = tf1.placeholder(tf.int64, [])
+            self._reset = [one.set_global_step(self._token) for one in accumulators]
+            self._counts = [one.num_accumulated() for one in accumulators]
+            self._drop = [tf.group(_take(one, 1)) for one in accumulators]
+            # Older than the session's tokens, and of the session: the next one is a later one.
+            older = self._token // _SESSION * _SESSION
+            self._note = [one.assign(tf.fill(one.shape, older), read_value=False) for one in notes]
+            self._announce = exchange._announce(self._token)
 
     def after_create_session(self, session: tf1.Session, coord: Any) -> None:
-        """Runs it."""
+        """Empties the accumulators, and sends all trainers their first token."""
         del coord
-        session.run(self._start)
+        are_set = session.run(self._are_set)
+        noted = session.run([one for one, is_set in zip(self._noted, are_set) if is_set])
+        first = (max([0, *noted]) // _SESSION + 1) * _SESSION
+        token = {self._token: first + 1 + int(session.run(self._global_step))}
+        # From here on, gradients of earlier sessions are dropped when they come.
+        session.run(self._reset, token)
+        counts = session.run(self._counts)
+        session.run([drop for drop, count in zip(self._drop, counts) if count])
+        session.run([self._reset, self._note], token)  # To take one counts as a step.
+        session.run(self._announce, token)
 
 
-def _all_of(queue: tf1.FIFOQueue) -> tf.Tensor:
-    """All elements of a queue, at least one: waits for it."""
-    return queue.dequeue_many(tf.maximum(queue.size(), 1))
+class _WorkerHook(tf1.train.SessionRunHook):
+    """Takes the chief's token in each new session of a worker's."""
+
+    def __init__(self, exchange: TokenExchange):
+        with tf1.name_scope(f'{_SCOPE}/begin'):
+            self._is_set = tf1.is_variable_initialized(exchange._newest)
+            queue = exchange._queues[exchange._own - 1]
+            with tf.control_dependencies([queue.dequeue_many(queue.size())]):  # for another session
+                newest = exchange._newest.read_value()
+            self._begin = exchange._own_token.assign(newest, read_value=False)
+
+    def after_create_session(self, session: tf1.Session, coord: Any) -> None:
+        """Waits for the chief's session, and begins at its token."""
+        while not session.run(self._is_set):
+            preemption.raise_if_requested()
+            if coord is not None and coord.should_stop():
+                return
+            time.sleep(_POLL_SECONDS)
+        session.run(self._begin)
+
+
+def _variable(name: str, value: Any, device: str, collections: Sequence[str] = ()) -> tf.Variable:
+    """An int64 variable that is in no checkpoint; of the same name in all trainers' graphs."""
+    with tf.device(device), tf1.name_scope(None):
+        return tf1.Variable(
+            tf.constant(value, tf.int64),
+            trainable=False,
+            collections=list(collections),
+            name=f'{_SCOPE}/{name}',
+            use_resource=True,
+        )
+
+
+def _push(accumulator: Any, value: Any, token: tf.Tensor) -> tf.Operation:
+    if isinstance(value, tf.IndexedSlices):
+        return accumulator.apply_indexed_slices_grad(value, token)
+    return accumulator.apply_grad(value, token)
+
+
+def _take(accumulator: Any, count: int) -> Any:
+    if isinstance(accumulator, tf1.SparseConditionalAccumulator):
+        return accumulator.take_indexed_slices_grad(count)
+    return accumulator.take_grad(count)

@@ -144,8 +144,8 @@ def _addresses(cluster: Any) -> Dict[str, Tuple[str, ...]]:
             raise errors.ClusterError(
                 f'TF_CONFIG: unknown role {role!r} in "cluster"{errors.did_you_mean(role, ROLES)}'
             )
-        if isinstance(tasks, dict):  # the sparse form: {"0": "host:port"}
-            tasks = [tasks[key] for key in sorted(tasks, key=str)]
+        if isinstance(tasks, dict):
+            tasks = _dense(role, tasks)
         if not isinstance(tasks, list):
             raise errors.ClusterError(
                 f'TF_CONFIG: the addresses of {role!r} are {json.dumps(tasks)}; expected a list of '
@@ -156,6 +156,17 @@ def _addresses(cluster: Any) -> Dict[str, Tuple[str, ...]]:
         if tasks:
             addresses[role] = tuple(tasks)
     return addresses
+
+
+def _dense(role: str, tasks: Mapping[str, Any]) -> List[Any]:
+    """The addresses of the sparse form, {"0": "host:port", "1": ...}, in the order of indices."""
+    wanted = [str(index) for index in range(len(tasks))]
+    if set(tasks) != set(wanted):
+        raise errors.ClusterError(
+            f'TF_CONFIG: the indices of {role!r} are {", ".join(map(repr, tasks))}; expected '
+            f'"0" to "{len(tasks) - 1}", one for each task: every task has to know all others.'
+        )
+    return [tasks[index] for index in wanted]
 
 
 def _check_address(role: str, address: Any) -> None:

@@ -1,41 +1,88 @@
-"""Exponential moving averages of trained variables, and evaluation and export from them."""
+"""Exponential moving averages of variables, and evaluation and export from them."""
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from typing import Collection, Dict, Optional, Sequence
 
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.optimization.partitioned import MOVING_AVERAGE, variable_name
+from estimator_lib.optimization.partitioned import (
+    MOVING_AVERAGE,
+    slice_info,
+    variable_name,
+    whole_name,
+)
 from protos import optimizer_pb2
 
 log = logging.getLogger('estimator_lib')
 
 
-def decay_from_config(config: optimizer_pb2.Optimizer) -> Optional[float]:
-    """The decay that an optimizer's config asks for; None when there are to be no averages.
+@dataclasses.dataclass(frozen=True)
+class MovingAverages:
+    """Which averages a training graph keeps.
 
-    Raises:
-        errors.ConfigError: it is not in [0, 1).
+    Attributes:
+        decay: how much of an average a step keeps at most, in [0, 1).
+        of_model: of all variables of the model, batch-norm statistics among them, with the decay
+            `min(decay, (1 + n) / (10 + n))` in step n; otherwise of the trained variables, with
+            the same decay in each step.
     """
-    if not config.use_moving_average:
-        return None
-    decay = config.moving_average_decay
-    if not 0 <= decay < 1:
-        raise errors.ConfigError(
-            f'optimizer.moving_average_decay is {decay}; expected at least 0 and less than 1.'
-        )
-    return decay
+
+    decay: float
+    of_model: bool = False
+
+    @classmethod
+    def from_config(
+        cls, config: optimizer_pb2.Optimizer, of_model: bool = False
+    ) -> Optional[MovingAverages]:
+        """The averages that an optimizer's config asks for; None when there are to be none.
+
+        Args:
+            config: says whether, and how.
+            of_model: where it leaves that to the task: `Task.averages_model_variables()`.
+
+        Raises:
+            errors.ConfigError: the decay is not in [0, 1).
+        """
+        if not config.use_moving_average:
+            return None
+        decay = config.moving_average_decay
+        if not 0 <= decay < 1:
+            raise errors.ConfigError(
+                f'optimizer.moving_average_decay is {decay}; expected at least 0 and less than 1.'
+            )
+        if config.moving_averages != optimizer_pb2.Optimizer.OF_THE_TASK:
+            of_model = config.moving_averages == optimizer_pb2.Optimizer.MODEL_VARIABLES
+        return cls(decay, of_model)
+
+    def update(
+        self, trained: Sequence[tf.Variable], global_step: Optional[tf.Variable]
+    ) -> tf.Operation:
+        """Creates the averages, and the op that moves them; see `update`.
+
+        Args:
+            trained: the trained variables.
+            global_step: n; read after its own update, so that it is 1 in the first step.
+        """
+        if not self.of_model:
+            return update(trained, self.decay)
+        model = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.MODEL_VARIABLES)
+        known = {variable.ref() for variable in trained}
+        others = [variable for variable in model if variable.ref() not in known]
+        return update([*trained, *others], self.decay, global_step)
 
 
 def average_name(variable: tf.Variable) -> str:
     """The name of a variable's average, in graphs and checkpoints."""
-    return f'{_full_name(variable)}/{MOVING_AVERAGE}'
+    return f'{whole_name(variable)}/{MOVING_AVERAGE}'
 
 
-def update(variables: Sequence[tf.Variable], decay: float) -> tf.Operation:
+def update(
+    variables: Sequence[tf.Variable], decay: float, num_updates: Optional[tf.Variable] = None
+) -> tf.Operation:
     """Creates the averages, and the op that moves them.
 
     At each run `average -= (1 - decay) * (average - variable)`. An average begins with its
@@ -47,11 +94,16 @@ def update(variables: Sequence[tf.Variable], decay: float) -> tf.Operation:
     Args:
         variables: what is averaged.
         decay: in [0, 1).
+        num_updates: n; the decay is then at most `(1 + n) / (10 + n)`, so that the first values
+            are soon forgotten.
 
     Returns:
         The op; call this where its reads come after the optimizer's updates.
     """
     weight = tf.constant(1.0 - decay, tf.float32)
+    if num_updates is not None:
+        # 1 - (1 + n) / (10 + n)
+        weight = tf.maximum(weight, 9.0 / (10.0 + tf.cast(num_updates.read_value(), tf.float32)))
     moves = []
     for variable in variables:
         average = _create_average(variable)
@@ -70,10 +122,9 @@ def variables_to_restore(
         checkpoint_names: the names in the checkpoint.
 
     Returns:
-        Variables by their name in the checkpoint: the average's where there is one, else (batch
-        norm's statistics, frozen variables, the global step) their own. A checkpoint without any
-        (published ones have the averages in the variables' place) is read by the plain names, and
-        a warning says so.
+        Variables by their name in the checkpoint: the average's where there is one, else their
+        own. A checkpoint without any (published ones have the averages in the variables' place) is
+        read by the plain names, and a warning says so.
     """
     names = set(checkpoint_names)
     averaged = {average_name(variable) for variable in variables} & names
@@ -82,7 +133,7 @@ def variables_to_restore(
     restore = {}
     for variable in variables:
         name = average_name(variable)
-        restore[name if name in averaged else _full_name(variable)] = variable
+        restore[name if name in averaged else whole_name(variable)] = variable
     return restore
 
 
@@ -95,7 +146,7 @@ def _create_average(variable: tf.Variable) -> tf.Variable:
             name=f'{variable_name(variable)}/{MOVING_AVERAGE}',
             aggregation=tf.VariableAggregation.MEAN,
         )
-    part = _part(variable)
+    part = slice_info(variable)
     if part is not None:
         # A part of a partitioned variable: saved as that part of the whole's average.
         average._set_save_slice_info(
@@ -107,13 +158,3 @@ def _create_average(variable: tf.Variable) -> tf.Variable:
             )
         )
     return average
-
-
-def _full_name(variable: tf.Variable) -> str:
-    part = _part(variable)
-    return part.full_name if part is not None else variable_name(variable)
-
-
-def _part(variable: tf.Variable) -> Optional[tf.Variable.SaveSliceInfo]:
-    """Which part of a partitioned variable it is; None when it is a whole."""
-    return getattr(variable, '_save_slice_info', None)

@@ -7,9 +7,10 @@ from typing import List, Optional, Sequence
 import tensorflow as tf
 
 from estimator_lib.optimization import gradients as gradients_lib
-from estimator_lib.optimization import moving_averages, trained_variables
+from estimator_lib.optimization import trained_variables
 from estimator_lib.optimization.exchange import GradientExchange
 from estimator_lib.optimization.gradients import GradientPolicy
+from estimator_lib.optimization.moving_averages import MovingAverages
 from estimator_lib.optimization.partitioned import variable_name
 
 
@@ -21,7 +22,7 @@ def optimize_loss(
     variables: Optional[Sequence[tf.Variable]] = None,
     policy: Optional[GradientPolicy] = None,
     update_ops: Optional[Sequence[tf.Operation]] = None,
-    moving_average_decay: Optional[float] = None,
+    averages: Optional[MovingAverages] = None,
     summarize_gradients: bool = False,
     exchange: Optional[GradientExchange] = None,
     colocate_gradients: bool = False,
@@ -36,7 +37,7 @@ def optimize_loss(
         policy: what is trained, multipliers and clipping; None: all variables, neither.
         update_ops: what runs before the variables change, whether any are trained or not; None:
             the graph's `UPDATE_OPS`.
-        moving_average_decay: of averages of what is trained; None: no averages.
+        averages: which moving averages of variables are kept; None: none.
         summarize_gradients: whether TensorBoard gets each gradient's histogram and norm.
         exchange: with trainers on other machines; None: this one's gradients make the step.
         colocate_gradients: whether an op's gradient is computed on the device of the op.
@@ -69,7 +70,7 @@ def optimize_loss(
         global_step=global_step,
         optimizer=optimizer,
         update_ops=update_ops,
-        moving_average_decay=moving_average_decay,
+        averages=averages,
     )
     return update if exchange is None else exchange.finish(update)
 
@@ -126,7 +127,7 @@ def apply_gradients(
     global_step: Optional[tf.Variable],
     optimizer: tf.compat.v1.train.Optimizer,
     update_ops: Optional[Sequence[tf.Operation]] = None,
-    moving_average_decay: Optional[float] = None,
+    averages: Optional[MovingAverages] = None,
 ) -> tf.Operation:
     """The op that runs `update_ops`, then changes the variables, then moves their averages.
 
@@ -135,20 +136,20 @@ def apply_gradients(
         global_step: grows by one; None: no step is counted.
         optimizer: who changes the variables.
         update_ops: None: the graph's `UPDATE_OPS`.
-        moving_average_decay: of averages of the variables in `pairs`; None: no averages.
+        averages: which moving averages of variables are kept; None: none.
     """
     if update_ops is None:
         update_ops = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
     # One node to wait for: each of the optimizer's many ops gets a control edge to what is here.
     with tf.control_dependencies([tf.group(*update_ops)] if update_ops else []):
-        if not pairs:
-            return tf.group([] if global_step is None else global_step.assign_add(1))
-        step = optimizer.apply_gradients(pairs, global_step=global_step)
-    if moving_average_decay is None:
+        if pairs:
+            step = optimizer.apply_gradients(pairs, global_step=global_step)
+        else:
+            step = tf.group([] if global_step is None else global_step.assign_add(1))
+    if averages is None:
         return tf.group(step)
     with tf.control_dependencies([step]), tf.name_scope('moving_averages'):
-        variables = [variable for _, variable in pairs]
-        return moving_averages.update(variables, moving_average_decay)
+        return averages.update([variable for _, variable in pairs], global_step)
 
 
 def _summarize(

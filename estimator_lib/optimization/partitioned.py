@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import types
-from typing import Any, Dict, Iterable, List, Tuple, Union
+from typing import Any, Dict, Iterable, List, Optional, Tuple, Union
 
 import numpy as np
 import tensorflow as tf
@@ -51,7 +51,7 @@ def whole(variables: Iterable[tf.Variable]) -> List[AnyVariable]:
     parts: Dict[str, List[tf.Variable]] = collections.defaultdict(list)
     order: Dict[Any, AnyVariable] = {}
     for variable in variables:
-        part = _slice_info(variable)
+        part = slice_info(variable)
         if part is None:
             order[variable.ref()] = variable
             continue
@@ -65,20 +65,21 @@ def whole(variables: Iterable[tf.Variable]) -> List[AnyVariable]:
 
 def whole_name(variable: tf.Variable) -> str:
     """The name of what a variable is a part of; its own, where it is no part."""
-    part = _slice_info(variable)
-    return variable.name.partition(':')[0] if part is None else part.full_name
+    part = slice_info(variable)
+    return variable_name(variable) if part is None else part.full_name
 
 
 def part_of(value: np.ndarray, variable: tf.Variable) -> np.ndarray:
     """What a variable holds of the value of its whole; all, where it is no part."""
-    part = _slice_info(variable)
+    part = slice_info(variable)
     if part is None:
         return value
     ends = zip(part.var_offset, part.var_shape)
     return value[tuple(slice(offset, offset + size) for offset, size in ends)]
 
 
-def _slice_info(variable: tf.Variable) -> Any:
+def slice_info(variable: tf.Variable) -> Optional[tf.Variable.SaveSliceInfo]:
+    """Which part of a partitioned variable it is; None where it is a whole."""
     if isinstance(variable, tf.distribute.DistributedValues):
         return None  # To ask one for an attribute can add to the graph.
     return getattr(variable, '_save_slice_info', None)

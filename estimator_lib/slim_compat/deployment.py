@@ -9,7 +9,7 @@ Estimators: in `clones`, and in `estimator_lib.optimization`.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Callable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -23,8 +23,6 @@ from estimator_lib.optimization.optimize_loss import (
 )
 
 tf1 = tf.compat.v1
-
-Device = Union[str, Callable[[tf.Operation], str]]
 
 
 class Clone(NamedTuple):
@@ -130,7 +128,7 @@ class DeploymentConfig:
         """Where gradients are summed."""
         return self.worker_device + clones_lib.HOST
 
-    def variables_device(self) -> Device:
+    def variables_device(self) -> clones_lib.Device:
         """Where variables are: on the CPU, or on one parameter server after the other."""
         if not self.num_ps_tasks:
             return clones_lib.HOST
@@ -178,9 +176,10 @@ def create_clones(
         return Clone(outputs, scope, config.clone_device(index))
 
     def device_of(index: int) -> Callable[[tf.Operation], str]:
-        return _variables_apart(config.clone_device(index), variables_device)
+        return clones_lib.place(config.clone_device(index), variables_device)
 
-    caching = config.caching_device()
+    # Where the variable is: what a clone needs of it is sent there once, whoever reads it.
+    caching = (lambda op: op.inputs[0].device) if config.num_ps_tasks else None
     with tf1.variable_scope(tf1.get_variable_scope(), caching_device=caching):
         return clones_lib.build(config.num_clones, tower, device_of)
 
@@ -277,12 +276,3 @@ def _summary_op(clones: Sequence[Clone]) -> Optional[tf.Tensor]:
         if not (others and summary.op.name.startswith(others))
     ]
     return tf1.summary.merge(summaries, name='summary_op') if summaries else None
-
-
-def _variables_apart(device: str, variables_device: Device) -> Callable[[tf.Operation], str]:
-    def device_of(op: tf.Operation) -> str:
-        if op.type not in VARIABLE_OPS:
-            return device
-        return variables_device(op) if callable(variables_device) else variables_device
-
-    return device_of

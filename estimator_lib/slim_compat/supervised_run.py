@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple
 
@@ -93,11 +92,7 @@ class Run:
         self._supervisor = supervisor
         self._train_op = train_op
         self._step_fn = step_fn
-        self._step_options = {
-            'logdir': supervisor.save_path and os.path.dirname(supervisor.save_path),
-            'summary_writer': supervisor.summary_writer,
-            **step_options,
-        }
+        self._step_options = {'summary_writer': supervisor.summary_writer, **step_options}
         self._replicas = replicas
         self._first_step = first_step
         self._writes = supervisor.is_chief and bool(supervisor.save_path)

@@ -116,6 +116,9 @@ def create_train_op(
 
     Returns:
         The loss, when the step has been made.
+
+    Raises:
+        ValueError: there is a factor for a variable that gets no gradient from the loss.
     """
     if global_step is DEFAULT:
         global_step = tf1.train.get_or_create_global_step()
@@ -126,16 +129,19 @@ def create_train_op(
     if check_numerics:
         total_loss = tf.debugging.check_numerics(total_loss, 'the loss is NaN or infinite')
         update_ops = [*update_ops, total_loss.op]
+    variables = list(variables_to_train or tf1.trainable_variables())
     pairs = gradients.compute(
         total_loss,
-        list(variables_to_train or tf1.trainable_variables()),
+        variables,
         optimizer,
         gate_gradients=gate_gradients,
         aggregation_method=aggregation_method,
         colocate_gradients_with_ops=colocate_gradients_with_ops,
     )
     if gradient_multipliers:
-        pairs = multiply_gradients(pairs, gradient_multipliers)
+        known = {variable.ref() for _, variable in pairs}
+        without = [(None, variable) for variable in variables if variable.ref() not in known]
+        pairs = multiply_gradients([*pairs, *without], gradient_multipliers)[: len(pairs)]
     policy = GradientPolicy(clip_norm=clip_gradient_norm, clip_each=True)
     update = apply_gradients(
         process_gradients(pairs, policy, summarize=summarize_gradients),
@@ -299,7 +305,7 @@ def train(
             supervisor,
             train_op,
             train_step_fn,
-            train_step_kwargs,
+            {'logdir': logdir, **train_step_kwargs},
             replicas,
             first_step=delay,
             save_seconds=save_interval_secs,

@@ -232,6 +232,10 @@ class ClassificationTask(Task):
         """See `Task`."""
         return self._network.logits_scopes
 
+    def averages_model_variables(self) -> bool:
+        """See `Task`; so does the published trainer of classifiers."""
+        return True
+
     def check_example(self, serialized: bytes) -> Optional[str]:
         """See `Task`."""
         return inputs.problem_with(

@@ -7,6 +7,7 @@ import json
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ import time
 import pytest
 import tensorflow as tf
 
-from estimator_lib import launch_local
+from estimator_lib.cluster import local_processes
 from tests import tiny_data
 from tests.conftest import ROOT
 
@@ -42,8 +43,8 @@ class Run:
             f'--pipeline_config_path={data / "pipeline.config"}',
             *(f'--set={setting}' for setting in settings),
         ]
-        self.addresses = launch_local.build_addresses(**roles)
-        self.cluster = launch_local.LocalCluster(self.addresses, command, self._take, restart)
+        self.addresses = local_processes.build_addresses(**roles)
+        self.cluster = local_processes.LocalCluster(self.addresses, command, self._take, restart)
 
     def _take(self, name, line):
         self.lines.append(f'{name} {line}')
@@ -108,7 +109,7 @@ def test_all_trainers_end_with_143_when_one_is_told_to_and_the_chief_has_saved(d
 
 
 def environment(addresses, role, index):
-    return {**os.environ, 'TF_CONFIG': launch_local.tf_config(addresses, role, index)}
+    return {**os.environ, 'TF_CONFIG': local_processes.tf_config(addresses, role, index)}
 
 
 def front_door(data, model_dir, *arguments, **options):
@@ -128,7 +129,7 @@ def front_door(data, model_dir, *arguments, **options):
 
 
 def test_a_task_that_waits_says_for_whom_and_gives_up(data, tmp_path):
-    addresses = launch_local.build_addresses(num_workers=1, num_ps=1)
+    addresses = local_processes.build_addresses(num_workers=1, num_ps=1)
     done = front_door(
         data,
         tmp_path,
@@ -143,9 +144,9 @@ def test_a_task_that_waits_says_for_whom_and_gives_up(data, tmp_path):
 
 
 def test_a_port_that_is_taken_is_named(data, tmp_path):
-    addresses = launch_local.build_addresses(num_workers=1, num_ps=1)
+    addresses = local_processes.build_addresses(num_workers=1, num_ps=1)
     address = addresses['ps'][0]
-    with launch_local.socket.create_server((launch_local.HOST, int(address.split(':')[1]))):
+    with socket.create_server((local_processes.HOST, int(address.split(':')[1]))):
         done = front_door(data, tmp_path, env=environment(addresses, 'ps', 0))
     assert done.returncode == 2, done.stderr
     assert f'another process listens at {address}' in done.stderr

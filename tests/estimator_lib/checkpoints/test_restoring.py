@@ -476,11 +476,12 @@ def test_inference_reads_the_model_and_the_step_where_there_is_one(graph, tmp_pa
         assert session.run(global_step) == (step or 0)
 
 
-def test_inference_on_moving_averages(graph, tmp_path):
-    average = 'conv/weights/ExponentialMovingAverage'
-    prefix = save(tmp_path / 'm', {'conv/weights': array(2), average: array(2, start=8)})
+@pytest.mark.parametrize('name', ['conv/weights', 'conv/BatchNorm/moving_mean'])
+def test_inference_on_moving_averages(name, graph, tmp_path):
+    average = f'{name}/ExponentialMovingAverage'
+    prefix = save(tmp_path / 'm', {name: array(2), average: array(2, start=8)})
     collections = [tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.MODEL_VARIABLES]
-    weights = variable('conv/weights', [2], collections=collections)
+    weights = variable(name, [2], collections=collections)
     with tf1.Session() as session:
         restoring.create_inference_saver(use_moving_averages=True).restore(session, prefix)
         np.testing.assert_array_equal(session.run(weights), [8, 9])

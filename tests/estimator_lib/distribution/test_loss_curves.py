@@ -54,7 +54,7 @@ def test_devices_of_one_machine(mode, data, alone, tmp_path):
 
 
 def test_synchronous_parameter_servers(data, alone, tmp_path):
-    override = 'train_config { sync_replicas: true batch_size: 4 }'
+    override = 'train_config { sync_replicas: true }'
     curve_cases.train_with_servers(data, tmp_path, override, STEPS)
     same(alone, tmp_path)
 

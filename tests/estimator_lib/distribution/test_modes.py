@@ -29,9 +29,13 @@ CHOSEN = {
     'one machine, replicas to wait for': ('sync_replicas: true', None, Mode.ONE_DEVICE),
     'a chief alone': ('', ALONE, Mode.ONE_DEVICE),
     'servers': ('', SERVERS, Mode.ASYNC_PARAMETER_SERVERS),
-    'servers and waiting': ('sync_replicas: true', SERVERS, Mode.SYNC_PARAMETER_SERVERS),
+    'servers and waiting': (
+        'sync_replicas: true batch_size: 3',
+        SERVERS,
+        Mode.SYNC_PARAMETER_SERVERS,
+    ),
     'servers and a mode that waits': (
-        'cluster { mode: SYNC_PARAMETER_SERVERS }',
+        'batch_size: 3 cluster { mode: SYNC_PARAMETER_SERVERS }',
         SERVERS,
         Mode.SYNC_PARAMETER_SERVERS,
     ),
@@ -87,6 +91,22 @@ REFUSED = {
         'batch_size is 7, which 2 replicas (CLONES) cannot share equally; expected a multiple of '
         '2, such as 6 or 8',
     ),
+    'a batch that synchronous trainers cannot share': (
+        'batch_size: 8 sync_replicas: true',
+        SERVERS,
+        'batch_size is 8, which 3 replicas (SYNC_PARAMETER_SERVERS) cannot share equally; expected '
+        'a multiple of 3, such as 6 or 9, or another train_config.replicas_to_aggregate.',
+    ),
+    'clones of synchronous trainers': (
+        'sync_replicas: true cluster { num_clones: 2 }',
+        SERVERS,
+        'sync_replicas is true, and train_config.cluster.num_clones is 2; expected one of the two',
+    ),
+    'clones that wait for each other': (
+        'sync_replicas: true cluster { mode: CLONES num_clones: 2 }',
+        None,
+        'sync_replicas is true, and train_config.cluster.num_clones is 2; expected one of the two',
+    ),
     'a batch smaller than the workers': ('batch_size: 1', WORKERS, 'such as 2.'),
     'more replicas than trainers': (
         'sync_replicas: true replicas_to_aggregate: 4',
@@ -139,20 +159,21 @@ def test_smaller_last_batches_are_refused_where_batches_are_shared():
     assert plan('', train_input_reader=reader).mode is Mode.ONE_DEVICE
 
 
-@pytest.mark.parametrize(('text', 'addresses'), [('', WORKERS), ('sync_replicas: true', SERVERS)])
+@pytest.mark.parametrize(
+    ('text', 'addresses'), [('', WORKERS), ('sync_replicas: true batch_size: 3', SERVERS)]
+)
 def test_trainers_in_step_do_not_end_with_their_records(text, addresses):
     with pytest.raises(errors.ConfigError, match='train_input_reader.num_epochs is 3'):
         plan(text, task_of(addresses), train_input_reader='num_epochs: 3')
     assert plan('', task_of(SERVERS), train_input_reader='num_epochs: 3')
 
 
-def test_what_a_step_learns_from():
-    batch = 'batch_size: 8'
-    sync = f'{batch} sync_replicas: true'
-    assert plan(sync, task_of(SERVERS)).examples_per_step == 24
-    assert plan(f'{sync} replicas_to_aggregate: 2', task_of(SERVERS)).examples_per_step == 16
-    assert plan(batch, task_of(SERVERS)).examples_per_step == 8
-    assert plan(batch, task_of(WORKERS)).examples_per_step == 8
+def test_counts_of_sources_and_backups():
+    text = 'sync_replicas: true batch_size: 24 replicas_to_aggregate: %d'
+    reader = 'examples_per_batch: 16 examples_per_batch: 8'
+    assert plan(text % 3, task_of(SERVERS), train_input_reader=reader).input_parts == 3
+    with pytest.raises(errors.ConfigError, match='of 3 trainers only 2 make a step'):
+        plan(text % 2, task_of(SERVERS), train_input_reader=reader)
 
 
 def test_parts_of_a_batch():
@@ -160,7 +181,10 @@ def test_parts_of_a_batch():
     assert plan('batch_size: 8', task_of(WORKERS), accelerators=2).input_parts == 4
     assert plan('cluster { mode: MIRRORED num_clones: 2 }').input_parts == 2
     assert plan('cluster { mode: CLONES num_clones: 2 }').input_parts == 1  # split in the graph
-    assert plan('sync_replicas: true', task_of(SERVERS)).input_parts == 1
+    sync = 'batch_size: 24 sync_replicas: true'
+    assert plan(sync, task_of(SERVERS)).input_parts == 3
+    assert plan(f'{sync} replicas_to_aggregate: 2', task_of(SERVERS)).input_parts == 2
+    assert plan('batch_size: 24', task_of(SERVERS)).input_parts == 1
 
 
 @pytest.mark.parametrize(
@@ -198,9 +222,8 @@ def test_fields_without_effect_are_named():
     assert idle('sync_replicas: true', task_of(WORKERS)) == set()
     asynchronous = 'startup_delay_steps: 4 cluster { partition_variables_over_bytes: 9 }'
     assert idle(asynchronous, task_of(SERVERS)) == set()
-    assert idle('sync_replicas: true startup_delay_steps: 4', task_of(SERVERS)) == {
-        'startup_delay_steps'
-    }
+    waiting = 'sync_replicas: true startup_delay_steps: 4 batch_size: 3'
+    assert idle(waiting, task_of(SERVERS)) == {'startup_delay_steps'}
 
 
 def test_a_process_alone_shares_nothing_whatever_the_mode():

@@ -1,28 +1,51 @@
-"""The exchange of gradients between trainers, in one process: each is a thread with its graph."""
+"""The exchange of gradients between trainers, in one process: each is a thread with its graph.
+
+Variables and accumulators are on two parameter servers, and each trainer has a server of its own,
+as in a cluster; a trainer that is "killed" loses its session, in the middle of a step.
+"""
 
 import threading
+import time
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from estimator_lib.cluster.local_processes import build_addresses
+from estimator_lib.distribution import placement
 from estimator_lib.distribution.sync_replicas import TokenExchange
+from estimator_lib.distribution.tf_config import Cluster
 from estimator_lib.optimization import optimize_loss
+from estimator_lib.optimization.moving_averages import MovingAverages
 from estimator_lib.optimization.optimize_loss import GradientPolicy
 
 tf1 = tf.compat.v1
 
 NAMES = ['chief:0', 'worker:0', 'worker:1']
 WAIT = 60.0
+SESSION = 2**40
+
+
+@pytest.fixture(scope='module')
+def cluster():
+    """The addresses and the servers; each test has a container of its own on them."""
+    addresses = build_addresses(num_workers=2, num_ps=2)
+    servers = {
+        f'{role}:{index}': tf1.train.Server(addresses, job_name=role, task_index=index)
+        for role, tasks in addresses.items()
+        for index in range(len(tasks))
+    }
+    return addresses, servers
 
 
 @pytest.fixture
-def server():
-    return tf1.train.Server.create_local_server()
+def server(cluster, request):
+    addresses, servers = cluster
+    return addresses, servers, ''.join(filter(str.isalnum, request.node.name))
 
 
 class Trainer:
-    """Loss w * example: its gradient is the example.
+    """Loss w * example + v * example[0]: the gradients are the example, and its first number.
 
     Args:
         server: where the variables, the accumulators and the queues are.
@@ -33,45 +56,94 @@ class Trainer:
     """
 
     def __init__(self, server, own, examples, needed=2, names=NAMES[:2], **options):
+        addresses, servers, container = server
+        role, index = names[own].split(':')
+        task = Cluster({key: tuple(tasks) for key, tasks in addresses.items()}, role, int(index))
         self.examples = list(examples)
-        self.reported, self.steps = [], []
+        self.reported, self.steps, self.error = [], [], None
         self.graph = tf.Graph()
-        with self.graph.as_default():
-            self.weight = tf1.get_variable('w', initializer=[0.0, 0.0], use_resource=True)
+        placed = tf1.device(placement.device_fn(task))
+        with self.graph.as_default(), self.graph.container(container), placed:
             self.step = tf1.train.get_or_create_global_step()
-            # Other trainers' values of it are not to be seen: in a cluster it is on another device.
-            with tf1.container(names[own].replace(':', '_')):
-                self.exchange = TokenExchange(names, own, needed)
+            self.weight = tf1.get_variable('w', initializer=[0.0, 0.0], use_resource=True)
+            other = tf1.get_variable('v', initializer=0.0, use_resource=True)
+            self.exchange = TokenExchange(names, own, needed, placement.worker_device(task))
             self.example = tf1.placeholder(tf.float32, [2])
-            loss = tf.reduce_sum(self.weight * self.example)
+            loss = tf.reduce_sum(self.weight * self.example) + other * self.example[0]
             self.losses = self.exchange.mean_losses({'total': loss, 'x': self.example[0]})
             self.train_op = optimize_loss.optimize_loss(
                 loss,
-                global_step=tf1.train.get_global_step(),
+                global_step=self.step,
                 optimizer=tf1.train.GradientDescentOptimizer(1.0),
                 exchange=self.exchange,
                 **options,
             )
             self.hook = self.exchange.hook()
             self.init = tf1.global_variables_initializer()
-        self.session = tf1.Session(server.target, graph=self.graph)
+        config = tf1.ConfigProto(device_filters=placement.device_filters(task))
+        self.session = tf1.Session(servers[names[own]].target, graph=self.graph, config=config)
 
     def initialize(self):
         self.session.run(self.init)
 
-    def run(self):
-        """Steps until there has been one for each example."""
+    def begin(self):
         self.hook.after_create_session(self.session, None)
-        while self.session.run(self.step) < len(self.examples):
-            example = self.examples[len(self.steps) % len(self.examples)]
-            _, losses = self.session.run([self.train_op, self.losses], {self.example: example})
-            self.reported.append(losses['x'])
-            self.steps.append(int(self.session.run(self.step)))
+
+    def train(self):
+        """One step, with the next example."""
+        example = self.examples[len(self.steps) % len(self.examples)]
+        _, losses = self.session.run([self.train_op, self.losses], {self.example: example})
+        self.reported.append(losses['x'])
+        self.steps.append(int(self.session.run(self.step)))
+
+    def run(self):
+        """Begins, and trains until there has been a step for each example."""
+        try:
+            self.begin()
+            while self.session.run(self.step) < len(self.examples):
+                self.train()
+        except (tf.errors.OpError, RuntimeError) as error:  # killed
+            self.error = error
+
+    def start(self):
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+        return self
+
+    def join(self):
+        self.thread.join(WAIT)
+        assert not self.thread.is_alive()
+        return self
+
+    def kill(self):
+        """Its step, which waits for something, is cancelled."""
+        self.session.close()
+        self.join()
+        assert self.error is not None and not self.steps
 
     def values(self, name='w'):
         with self.graph.as_default():
             (found,) = [v for v in tf1.global_variables() if v.op.name == name]
         return self.session.run(found).tolist()
+
+    def own_token(self):
+        with self.graph.as_default():
+            (found,) = tf1.local_variables()
+        return self.session.run(found)
+
+    def accumulated(self):
+        """How many gradients each accumulator holds."""
+        with self.graph.as_default():
+            if not hasattr(self, 'counts'):
+                self.counts = [one.num_accumulated() for one in self.exchange._accumulators]
+        return self.session.run(self.counts)
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + WAIT
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def run_all(trainers):
@@ -80,12 +152,8 @@ def run_all(trainers):
 
 
 def run_threads(trainers):
-    threads = [threading.Thread(target=trainer.run, daemon=True) for trainer in trainers]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(WAIT)
-    assert not any(thread.is_alive() for thread in threads)
+    for trainer in [trainer.start() for trainer in trainers]:
+        assert trainer.join().error is None
 
 
 def test_each_step_has_one_gradient_of_each(server):
@@ -101,15 +169,16 @@ def test_each_step_has_one_gradient_of_each(server):
 
 
 def test_the_mean_is_clipped_and_averaged(server):
-    policy = GradientPolicy(clip_norm=5.0)
+    policy = GradientPolicy(clip_norm=4.5)
     trainers = [
-        Trainer(server, 0, [[12.0, 0.0]], policy=policy, moving_average_decay=0.75),
-        Trainer(server, 1, [[0.0, 16.0]], policy=policy, moving_average_decay=0.75),
+        Trainer(server, 0, [[8.0, 0.0]], policy=policy, averages=MovingAverages(0.75)),
+        Trainer(server, 1, [[0.0, 14.0]], policy=policy, averages=MovingAverages(0.75)),
     ]
     run_all(trainers)
-    np.testing.assert_allclose(trainers[0].values(), [-3.0, -4.0], rtol=1e-6)
+    # The means are 4, 7 and, for v, 4: together of norm 9.
+    np.testing.assert_allclose(trainers[0].values(), [-2.0, -3.5], rtol=1e-6)
     average = trainers[0].values('w/ExponentialMovingAverage')
-    np.testing.assert_allclose(average, [-0.75, -1.0], rtol=1e-6)
+    np.testing.assert_allclose(average, [-0.5, -0.875], rtol=1e-6)
 
 
 def test_backups_are_not_waited_for(server):
@@ -123,28 +192,133 @@ def test_one_who_is_late_goes_on_from_the_newest_step(server):
     trainers = [Trainer(server, own, [[1.0, 2.0]] * 5, names=NAMES) for own in range(2)]
     late = Trainer(server, 2, [[100.0, 100.0]], names=NAMES)
     trainers[0].initialize()
-    late.hook.after_create_session(late.session, None)  # at step 0
-    run_threads(trainers)
-    late.session.run(late.train_op, {late.example: late.examples[0]})
-    assert trainers[0].values() == [-5.0, -10.0]  # its gradient of step 0 is thrown away
-    with late.graph.as_default():
-        assert late.session.run(tf1.local_variables()) == [5]
+    chief = trainers[0].start()
+    late.begin()
+    assert late.own_token() == SESSION + 1  # no other worker has come: this is still step 0
+    run_threads(trainers[1:])
+    chief.join()
+    late.train()
+    assert trainers[0].values() == [-5.0, -10.0]  # its gradient of step 0 is dropped
+    assert late.own_token() == SESSION + 1 + 5
 
 
 @pytest.mark.parametrize('own', [0, 1])
 def test_one_who_comes_again(own, server):
-    """A new session of either goes on with the other, who waits in the middle of a step."""
+    """Each further step has one gradient of the one who came again, and one of the other."""
     first = [Trainer(server, index, [[1.0, 1.0]] * 3) for index in range(2)]
     run_all(first)
-    other = 1 - own
-    waiting = Trainer(server, other, [[2.0, 2.0]] * 6)
-    thread = threading.Thread(target=waiting.run, daemon=True)
+    examples = [[2.0, 2.0]] * 10
+    waiting = Trainer(server, 1 - own, examples).start()
+    if own == 0:  # the worker has handed over its gradient, and waits for a token
+        wait_until(lambda: first[0].accumulated() == [1, 1, 1])
+    else:  # so has the chief; it waits for gradients
+        wait_until(lambda: first[1].accumulated() == [1, 1, 1])
+    again = Trainer(server, own, [[4.0, 4.0]] * 10).start()
+    assert waiting.join().error is None and again.join().error is None
+    # 3 steps of mean 1, and 7 of mean (2 + 4) / 2.
+    assert again.values() == [-24.0, -24.0] and again.values('v') == -24.0
+
+
+def test_a_chief_that_is_killed_in_its_step(server):
+    """What it and the worker have handed over by then is in no step."""
+    killed = Trainer(server, 0, [[64.0, 64.0]], needed=3, names=NAMES)
+    killed.initialize()
+    killed.start()
+    worker = Trainer(server, 1, [[8.0, 16.0], [2.0, 4.0]], needed=3, names=NAMES).start()
+    wait_until(lambda: worker.accumulated() == [2, 2, 2])
+    killed.kill()
+    chief = Trainer(server, 0, [[1.0, 2.0]] * 2, needed=3, names=NAMES).start()
+    # The worker computes its gradient of step 0 anew, with its next example.
+    wait_until(lambda: chief.accumulated() == [2, 2, 2])
+    late = Trainer(server, 2, [[3.0, 3.0]] * 2, needed=3, names=NAMES).start()
+    assert all(one.join().error is None for one in (worker, chief, late))
+    # Step 0: (1 + 2 + 3) / 3 and (2 + 4 + 3) / 3. Step 1: (1 + 8 + 3) / 3 and (2 + 16 + 3) / 3.
+    assert chief.values() == [-6.0, -10.0] and chief.values('v') == -6.0
+    assert chief.steps == [1, 2]
+    assert chief.own_token() == 2 * SESSION + 1 + 2
+
+
+def test_a_chief_that_is_killed_when_it_has_taken_a_part(server):
+    """One mean is gone from its accumulator: nobody waits for it."""
+    killed = Trainer(server, 0, [[64.0, 64.0]])
+    killed.initialize()
+    killed.begin()
+    worker = Trainer(server, 1, [[8.0, 8.0], [2.0, 4.0]]).start()
+    wait_until(lambda: killed.accumulated() == [1, 1, 1])
+    with killed.graph.as_default():
+        killed.session.run(killed.exchange._accumulators[-1].take_grad(1))
+    killed.session.close()
+    chief = Trainer(server, 0, [[4.0, 2.0]] * 2).start()
+    assert chief.join().error is None and worker.join().error is None
+    # (4 + 2) / 2 + (4 + 8) / 2, and (2 + 4) / 2 + (2 + 8) / 2.
+    assert chief.values() == [-9.0, -8.0] and chief.values('v') == -9.0
+
+
+def test_a_worker_that_is_killed_in_its_step(server):
+    """Its gradient is in the step; the one of its next start, for the same step, is not."""
+    chief = Trainer(server, 0, [[1.0, 2.0]] * 2, needed=3, names=NAMES)
+    chief.initialize()
+    chief.start()
+    killed = Trainer(server, 1, [[2.0, 4.0]] * 2, needed=3, names=NAMES).start()
+    again = Trainer(server, 1, [[16.0, 16.0], [32.0, 32.0]], needed=3, names=NAMES)
+    wait_until(lambda: again.accumulated() == [2, 2, 2])
+    killed.kill()
+    again.start()
+    time.sleep(1.0)
+    assert again.accumulated() == [2, 2, 2]
+    third = Trainer(server, 2, [[3.0, 3.0]] * 2, needed=3, names=NAMES).start()
+    assert all(one.join().error is None for one in (chief, again, third))
+    # (1 + 2 + 3) / 3 + (1 + 32 + 3) / 3, and (2 + 4 + 3) / 3 + (2 + 32 + 3) / 3.
+    np.testing.assert_allclose(chief.values(), [-14.0, -46.0 / 3], rtol=1e-6)
+
+
+def test_a_token_that_comes_twice(server):
+    """The worker's further gradient for the same step is dropped."""
+    chief = Trainer(server, 0, [[1.0, 1.0]] * 2)
+    worker = Trainer(server, 1, [[3.0, 3.0], [100.0, 100.0], [5.0, 5.0]])
+    chief.initialize()
+    chief.begin()
+    worker.begin()
+    with chief.graph.as_default():
+        chief.session.run(chief.exchange._queues[0].enqueue(chief.own_token()))
+    worker.train()
+    assert worker.own_token() == chief.own_token() == SESSION + 1
+    thread = threading.Thread(target=worker.train)  # of step 0 once more
     thread.start()
-    again = Trainer(server, own, [[4.0, 4.0]] * 6)
-    run_threads([again])
+    chief.train()
     thread.join(WAIT)
-    assert not thread.is_alive()
-    assert again.values()[0] < -3.0 - 3 * 2.0 and again.session.run(again.step) == 6
+    assert chief.values() == [-2.0, -2.0]
+    thread = threading.Thread(target=worker.train)
+    thread.start()
+    chief.train()
+    thread.join(WAIT)
+    assert chief.values() == [-5.0, -5.0]
+
+
+def test_a_worker_waits_for_the_session_of_a_chief(server):
+    chief, worker = (Trainer(server, own, [[1.0, 1.0]]) for own in range(2))
+    chief.initialize()
+    waiting = threading.Thread(target=worker.begin, daemon=True)
+    waiting.start()
+    time.sleep(0.3)
+    assert waiting.is_alive()
+    chief.begin()
+    waiting.join(WAIT)
+    assert worker.own_token() == SESSION + 1
+
+
+def test_a_session_is_newer_than_any_that_a_server_remembers(server):
+    """The server of the global step has forgotten the tokens, another one has not."""
+    first = [Trainer(server, own, [[1.0, 1.0]]) for own in range(2)]
+    run_all(first)
+    again = Trainer(server, 0, [[1.0, 1.0]])
+    on_first_server = [one for one in again.exchange._notes if 'task:0' in one.device]
+    assert 0 < len(on_first_server) < len(again.exchange._notes)
+    lost = [again.exchange._newest, *on_first_server]
+    with again.graph.as_default():
+        again.session.run([tf.raw_ops.DestroyResourceOp(resource=one.handle) for one in lost])
+    again.begin()
+    assert again.own_token() == 2 * SESSION + 1 + 1
 
 
 @pytest.mark.parametrize('needed', [0, 3])
@@ -153,7 +327,9 @@ def test_more_gradients_than_trainers(needed):
         TokenExchange(NAMES[:2], 0, needed)
 
 
-def test_gradients_of_gathered_rows(server):
+def test_gradients_of_gathered_rows():
+    """Nothing of what a killed step has handed over is left in a sparse accumulator either."""
+    server = tf1.train.Server.create_local_server()
     with tf.Graph().as_default():
         table = tf1.get_variable('table', initializer=[[1.0], [2.0]], use_resource=True)
         exchange = TokenExchange(['chief:0'], 0, 1)
@@ -166,6 +342,9 @@ def test_gradients_of_gathered_rows(server):
         hook = exchange.hook()
         with tf1.Session(server.target) as session:
             session.run(tf1.global_variables_initializer())
+            session.run(tf1.local_variables_initializer())
+            hook.after_create_session(session, None)
+            session.run(exchange._pushes)
             hook.after_create_session(session, None)
             session.run(train_op)
             assert session.run(table).tolist() == [[1.0], [1.5]]

@@ -56,7 +56,19 @@ def test_an_index_may_be_a_string_of_digits():
     assert read({'cluster': CLUSTER, 'task': {'type': 'worker', 'index': '1'}}).index == 1
 
 
+def test_the_sparse_form_is_in_the_order_of_numbers():
+    tasks = {str(index): f'w{index}:1' for index in range(11)}
+    described = {**CLUSTER, 'worker': tasks}
+    task = read({'cluster': described, 'task': {'type': 'worker', 'index': 2}})
+    assert task.addresses['worker'][task.index] == 'w2:1'
+    assert task.addresses['worker'] == tuple(f'w{index}:1' for index in range(11))
+
+
 REFUSED = {
+    'a gap in the sparse form': (
+        {'cluster': {**CLUSTER, 'worker': {'0': 'b:1', '10': 'c:1'}}},
+        """the indices of 'worker' are '0', '10'; expected "0" to "1", one for each task""",
+    ),
     'not json': ('{"cluster": ', 'is not JSON'),
     'not an object': ('[1, 2]', 'expected a JSON object'),
     'cluster is a list': ({'cluster': ['a:1']}, 'expected an object of address lists'),

@@ -7,6 +7,7 @@ from google.protobuf import text_format
 
 from estimator_lib import errors
 from estimator_lib.optimization import moving_averages
+from estimator_lib.optimization.moving_averages import MovingAverages
 from protos import optimizer_pb2
 
 
@@ -135,12 +136,51 @@ def test_few_ops_a_variable():
     assert ops(20) - ops(10) <= 10 * 12
 
 
-def test_decay_from_config():
-    def decay(text):
-        config = text_format.Parse(text, optimizer_pb2.Optimizer())
-        return moving_averages.decay_from_config(config)
+@pytest.mark.parametrize(
+    'decay, expected',
+    [
+        # The decays are 2/11, 3/12 and 4/13, ...
+        (0.9999, [18.0, 21.0, 21.0 + 9.0 / 13.0]),
+        # ... and at most 0.25.
+        (0.25, [18.0, 21.0, 21.75]),
+    ],
+)
+def test_a_decay_that_grows_by_hand(decay, expected):
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        step = tf.compat.v1.train.create_global_step()
+        variable = tf.compat.v1.get_variable('a', initializer=0.0)
+        with tf.control_dependencies([variable.assign(22.0), step.assign_add(1)]):
+            update = moving_averages.update([variable], decay, step)
+        average = tf.compat.v1.global_variables()[-1]
+        session.run(tf.compat.v1.global_variables_initializer())
+        for value in expected:
+            session.run(update)
+            assert session.run(average) == pytest.approx(value, rel=1e-6)
 
-    assert decay('') == pytest.approx(0.9999)
-    assert decay('use_moving_average: false') is None
+
+@pytest.mark.parametrize('of_model, moved', [(False, 1 - 0.9999**100), (True, 1.0)])
+def test_how_far_100_steps_move_an_average(of_model, moved):
+    """0.00995; and 1 less the product of (1 + n) / (10 + n), which is 2e-12."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        step = tf.compat.v1.train.create_global_step()
+        variable = tf.compat.v1.get_variable('a', initializer=0.0)
+        with tf.control_dependencies([variable.assign(1.0), step.assign_add(1)]):
+            update = MovingAverages(0.9999, of_model).update([variable], step)
+        session.run(tf.compat.v1.global_variables_initializer())
+        for _ in range(100):
+            session.run(update)
+        assert session.run(tf.compat.v1.global_variables()[-1]) == pytest.approx(moved, rel=1e-3)
+
+
+def test_what_a_config_asks_for():
+    def averages(text, of_model=False):
+        config = text_format.Parse(text, optimizer_pb2.Optimizer())
+        return MovingAverages.from_config(config, of_model)
+
+    assert averages('') == MovingAverages(pytest.approx(0.9999), of_model=False)
+    assert averages('', of_model=True).of_model
+    assert averages('moving_averages: MODEL_VARIABLES').of_model
+    assert not averages('moving_averages: TRAINED_VARIABLES', of_model=True).of_model
+    assert averages('use_moving_average: false') is None
     with pytest.raises(errors.ConfigError, match='moving_average_decay is 1.0'):
-        decay('moving_average_decay: 1')
+        averages('moving_average_decay: 1')

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from estimator_lib.optimization import optimize_loss as optimize_loss_lib
 from estimator_lib.optimization.gradients import GradientPolicy
+from estimator_lib.optimization.moving_averages import MovingAverages
 from estimator_lib.optimization.optimize_loss import optimize_loss
 
 
@@ -123,10 +124,44 @@ def test_given_update_ops_take_the_place_of_the_collection():
 
 def test_moving_averages_follow_the_update():
     policy = GradientPolicy(freeze_patterns=('^b',))
-    values = train(linear, moving_average_decay=0.75, policy=policy)
+    values = train(linear, averages=MovingAverages(0.75), policy=policy)
     assert values['a/weights/ExponentialMovingAverage'] == -0.75
     assert values['a/biases/ExponentialMovingAverage'] == -1.0
     assert 'b/weights/ExponentialMovingAverage' not in values
+
+
+def with_statistics():
+    """The linear loss, and a statistic of batch norm that a step sets to 11."""
+    keys = tf.compat.v1.GraphKeys
+    collections = [keys.GLOBAL_VARIABLES, keys.MODEL_VARIABLES]
+    mean = tf.compat.v1.Variable(
+        0.0, trainable=False, collections=collections, name='norm/moving_mean', use_resource=True
+    )
+    tf.compat.v1.add_to_collection(keys.UPDATE_OPS, mean.assign(11.0))
+    return linear()
+
+
+def test_averages_of_all_variables_of_the_model():
+    """The decay of the first step is (1 + 1) / (10 + 1), in place of 0.9999."""
+    values = train(with_statistics, averages=MovingAverages(0.9999, of_model=True))
+    averages = {name: value for name, value in values.items() if 'ExponentialM' in name}
+    assert averages == {
+        'a/weights/ExponentialMovingAverage': pytest.approx(-3.0 * 9 / 11),
+        'a/biases/ExponentialMovingAverage': pytest.approx(-4.0 * 9 / 11),
+        'b/weights/ExponentialMovingAverage': pytest.approx(-12.0 * 9 / 11),
+        'norm/moving_mean/ExponentialMovingAverage': pytest.approx(11.0 * 9 / 11),
+    }
+
+
+def test_averages_of_statistics_where_nothing_is_trained():
+    policy = GradientPolicy(freeze_patterns=('.',))
+    averages = MovingAverages(0.9999, of_model=True)
+    values = train(with_statistics, steps=2, averages=averages, policy=policy)
+    # 9, and then 9 + (11 - 9) * 9 / 12.
+    assert values['norm/moving_mean/ExponentialMovingAverage'] == pytest.approx(10.5)
+    assert values['global_step'] == 2
+    values = train(with_statistics, averages=MovingAverages(0.5))
+    assert 'norm/moving_mean/ExponentialMovingAverage' not in values
 
 
 def test_only_given_variables_are_trained():
@@ -181,7 +216,7 @@ def test_dead_variables_are_warned_of_and_stay(caplog):
         return linear()
 
     with caplog.at_level(logging.WARNING, 'estimator_lib'):
-        values = train(loss, moving_average_decay=0.5)
+        values = train(loss, averages=MovingAverages(0.5))
     assert values['dead'] == 7.0
     assert '1 of 4 trained variables' in caplog.text and 'dead' in caplog.text
 
@@ -200,7 +235,7 @@ def replicated_step(policy):
                 global_step=tf.compat.v1.train.get_or_create_global_step(),
                 optimizer=tf.compat.v1.train.GradientDescentOptimizer(1.0),
                 policy=policy,
-                moving_average_decay=0.75,
+                averages=MovingAverages(0.75),
             )
 
         with strategy.scope():

@@ -135,8 +135,21 @@ def test_variables_of_clones_on_parameter_servers():
     deployment.create_clones(
         DeploymentConfig(num_clones=2, num_ps_tasks=2, clone_on_cpu=True), classifier, batch()
     )
-    tasks = [tf.DeviceSpec.from_string(v.device).task for v in tf1.global_variables()]
-    assert tasks == [0, 1, 0, 1]
+    variables = tf1.global_variables()
+    devices = [tf.DeviceSpec.from_string(v.device) for v in variables]
+    assert [device.task for device in devices] == [0, 1, 0, 1]
+    assert [tf.DeviceSpec.from_string(v.value().device) for v in variables] == devices
+
+
+def test_a_variable_on_a_server_is_read_once_however_many_ops_need_it():
+    def twice():
+        w = tf1.get_variable('w', [2])
+        return tf.exp(w) + tf.sin(w)
+
+    deployment.create_clones(DeploymentConfig(num_clones=2, num_ps_tasks=1), twice)
+    ops = tf1.get_default_graph().get_operations()
+    read = {op.inputs[0] for op in ops if op.type in ('Exp', 'Sin')}
+    assert len(read) == 1 and '/job:ps' in read.pop().device
 
 
 def line(x, y):

@@ -89,6 +89,13 @@ def test_multiplied_then_clipped():
     assert (a, b) == (pytest.approx(-6.0), -1.0)
 
 
+@pytest.mark.parametrize('by_name', [False, True])
+def test_a_factor_for_a_variable_without_gradient(by_name):
+    idle = variable('idle', 1.0)
+    with pytest.raises(ValueError, match="a factor for 'idle', of which there is no gradient"):
+        step(gradient_multipliers={'idle' if by_name else idle: 2.0})
+
+
 def test_only_some_variables_and_no_step():
     a = variable('a', 0.0)
     train_op = training_loop.create_train_op(
@@ -153,6 +160,24 @@ def test_training_ends_at_its_step_and_resumes(tmp_path, caplog):
         train_op, _ = point()
     loss = training_loop.train(train_op, str(tmp_path), number_of_steps=4, graph=another)
     assert loss == pytest.approx(9.0 / 64.0)
+
+
+def test_a_trace_of_a_worker(tmp_path):
+    train_op, _ = point()
+    server = tf1.train.Server.create_local_server()
+    with tf1.Session(server.target) as chief:
+        chief.run(tf1.global_variables_initializer())
+    loss = training_loop.train(
+        train_op,
+        str(tmp_path),
+        master=server.target,
+        is_chief=False,
+        number_of_steps=1,
+        trace_every_n_steps=1,
+    )
+    assert loss == 9.0
+    (trace,) = tmp_path.iterdir()  # no checkpoint: those are the chief's
+    assert trace.name == 'tf_trace-1.json' and json.loads(trace.read_text())['traceEvents']
 
 
 def test_without_a_folder():

@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 
-from estimator_lib import errors
+from estimator_lib import errors, model_fn
 from estimator_lib.drawing import visualization
-from estimator_lib.task import IMAGE
+from estimator_lib.task import IMAGE, SOURCE_ID
 from model_fns import build_task
 from model_fns.classification import task as task_lib
 from protos import pipeline_pb2
@@ -145,3 +145,35 @@ def test_a_label_map_of_classes_from_0_names_them(tmp_path):
     picture = task.draw({IMAGE: np.zeros([32, 40, 3], np.uint8)}, outputs)
     expected = visualization.captioned(np.zeros([32, 40, 3], np.uint8), ['rose 100%'])
     np.testing.assert_array_equal(picture, expected)
+
+
+def test_moving_averages_are_of_batch_norm_too_and_soon_follow(tmp_path):
+    """The first step's decay is 2 / 11, whatever the config's is."""
+    config = text_format.Parse(
+        f'model {{ classification {{ {TINY} }} }} train_config {{ batch_size: 2 '
+        'optimizer { sgd_optimizer { learning_rate { constant_learning_rate {} } } } '
+        '} train_input_reader { drop_remainder: true }',
+        pipeline_pb2.TrainEvalPipelineConfig(),
+    )
+    average = 'ExponentialMovingAverage'
+    with tf.Graph().as_default():
+        images = tf.random.stateless_uniform([2, 32, 40, 3], [1, 2])
+        spec = model_fn.create_model_fn(build_task(config), config)(
+            {IMAGE: images, SOURCE_ID: tf.constant(['a', 'b'])},
+            {'label': tf.constant([0, 3], tf.int64)},
+            ModeKeys.TRAIN,
+            config=tf.estimator.RunConfig(model_dir=str(tmp_path)),
+        )
+        kept = {v.op.name: v for v in tf.compat.v1.global_variables()}
+        model = [v.op.name for v in tf.compat.v1.get_collection('model_variables')]
+        statistics = [name for name in model if name.endswith('moving_mean')]
+        assert statistics and {name for name in kept if name.endswith(average)} == {
+            f'{name}/{average}' for name in model
+        }
+        mean = kept[statistics[0]]
+        with tf.compat.v1.Session() as session:
+            session.run(tf.compat.v1.global_variables_initializer())
+            session.run(spec.train_op)
+            moved, followed = session.run([mean, kept[f'{statistics[0]}/{average}']])
+        assert np.abs(moved).max() > 0  # from 0
+        np.testing.assert_allclose(followed, moved * 9 / 11, rtol=1e-5)

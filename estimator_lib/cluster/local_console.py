@@ -1,0 +1,132 @@
+"""Running a local cluster in the foreground: the lines of all its tasks, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import queue
+import re
+import shlex
+import signal
+import sys
+import threading
+import time
+from typing import Optional, Sequence, TextIO, Tuple
+
+from estimator_lib.cluster.local_processes import POLL_SECONDS, Addresses, LocalCluster
+
+_PROGRESS = re.compile(r'(^|\s)step \d+(/\d+)?\s')
+
+
+class Console:
+    """Shows the lines of all tasks, and the chief's progress.
+
+    Args:
+        chief: its name.
+        stream: to write to; on a terminal, progress is one line that changes.
+    """
+
+    def __init__(self, chief: str, width: int, stream: TextIO):
+        self._chief = chief
+        self._width = width
+        self._stream = stream
+        self._in_place = stream.isatty()
+        self._status = ''
+        self._lines: queue.SimpleQueue = queue.SimpleQueue()
+
+    def put(self, name: str, line: str) -> None:
+        """Takes a line; from any thread."""
+        self._lines.put((name, line))
+
+    def show(self) -> None:
+        """Writes what has come."""
+        while not self._lines.empty():
+            name, line = self._lines.get()
+            is_progress = _PROGRESS.search(line) is not None
+            if is_progress and name != self._chief:
+                continue
+            text = f'{name:<{self._width}} | {line}'
+            if is_progress and self._in_place:
+                self._draw(text)
+            else:
+                self._above(text)
+        self._stream.flush()
+
+    def close(self) -> None:
+        """Writes the rest, and leaves the terminal in order."""
+        self.show()
+        if self._status:
+            self._stream.write('\n')
+            self._status = ''
+
+    def _draw(self, text: str) -> None:
+        self._status = text[: os.get_terminal_size(self._stream.fileno()).columns - 1]
+        self._stream.write(f'\r\x1b[K{self._status}')
+
+    def _above(self, text: str) -> None:
+        if self._in_place and self._status:
+            self._stream.write(f'\r\x1b[K{text}\n{self._status}')
+        else:
+            self._stream.write(f'{text}\n')
+
+
+def run(
+    addresses: Addresses, command: Sequence[str], *, restart: int = 0, stream: TextIO = sys.stderr
+) -> int:
+    """Runs a cluster until all its tasks have ended, or one has failed.
+
+    Args:
+        addresses: of the tasks, by role.
+        command: that every task runs.
+        restart: see `LocalCluster`.
+        stream: where the lines of the tasks go.
+
+    Returns:
+        The exit status: 0 when all tasks have ended with 0; that of the task that failed; 143 or
+        130 after SIGTERM or Ctrl-C.
+    """
+    names = [f'{role}:{index}' for role in addresses for index in range(len(addresses[role]))]
+    chief = next((name for name in names if name.startswith(('chief', 'master'))), 'worker:0')
+    console = Console(chief, max(map(len, names)), stream)
+    cluster = LocalCluster(addresses, command, console.put, restart)
+    told = _Told()
+    console.put('launcher', f'{", ".join(names)}: {shlex.join(command)}')
+    cluster.start()
+    failed: Optional[Tuple[str, int]] = None
+    try:
+        while cluster.running and failed is None and told.number is None:
+            failed = cluster.poll()
+            console.show()
+            time.sleep(POLL_SECONDS)
+    finally:
+        if failed is not None:
+            console.put('launcher', f'{failed[0]} has ended with status {failed[1]}: all end')
+        elif told.number is not None:
+            console.put('launcher', f'{signal.Signals(told.number).name}: all end')
+        stopper = threading.Thread(target=cluster.stop)
+        stopper.start()
+        while stopper.is_alive():
+            console.show()
+            stopper.join(POLL_SECONDS)
+        console.close()
+        told.restore()
+    if failed is not None:
+        return failed[1]
+    return 0 if told.number is None else 128 + told.number
+
+
+class _Told:
+    """Notes SIGTERM and Ctrl-C."""
+
+    def __init__(self):
+        self.number: Optional[int] = None
+        self._old = {
+            number: signal.signal(number, self._note) for number in (signal.SIGTERM, signal.SIGINT)
+        }
+
+    def _note(self, number: int, frame: object) -> None:
+        del frame
+        self.number = number
+
+    def restore(self) -> None:
+        for number, handler in self._old.items():
+            signal.signal(number, handler)

@@ -1,0 +1,279 @@
+"""The tasks of a cluster as processes of this machine; needs no TensorFlow."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from typing import Callable, Dict, Iterator, List, Mapping, Optional, Sequence, TextIO, Tuple
+
+Addresses = Mapping[str, Sequence[str]]
+
+HOST = '127.0.0.1'
+# How long tasks may take to end after SIGTERM, before SIGKILL: the trainers first, the parameter
+# servers when these have ended.
+TRAINERS_SECONDS = 30.0
+SERVERS_SECONDS = 10.0
+POLL_SECONDS = 0.1
+_SERVER_ROLE = 'ps'
+_LEAST_RETRIED_STATUS = 128
+_FIRST_PORT = 20000
+_PR_SET_PDEATHSIG = 1
+
+
+def build_addresses(
+    *, num_workers: int, num_ps: int, chief: bool = True, evaluator: bool = False
+) -> Dict[str, List[str]]:
+    """Addresses with free ports for the tasks of a cluster.
+
+    Args:
+        num_workers: beside the chief.
+        num_ps: parameter servers.
+        chief: False for a cluster of nothing but workers.
+        evaluator: whether there is one.
+    """
+    counts = {
+        'chief': int(chief),
+        'worker': num_workers,
+        _SERVER_ROLE: num_ps,
+        'evaluator': int(evaluator),
+    }
+    ports = iter(free_ports(sum(counts.values())))
+    return {
+        role: [f'{HOST}:{next(ports)}' for _ in range(count)]
+        for role, count in counts.items()
+        if count
+    }
+
+
+def free_ports(count: int) -> List[int]:
+    """Ports of the loopback that nobody listens at.
+
+    They are outside of the range from which the kernel takes the ports of outgoing connections: a
+    task that is started again finds its port free.
+    """
+    ports: List[int] = []
+    for port in _candidates():
+        if len(ports) == count:
+            break
+        with socket.socket() as probe:
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+        ports.append(port)
+    return ports
+
+
+def _candidates() -> Iterator[int]:
+    try:
+        with open('/proc/sys/net/ipv4/ip_local_port_range') as file:
+            end = int(file.read().split()[0])
+    except OSError:
+        end = 32768
+    first = _FIRST_PORT if end > _FIRST_PORT + 1000 else 1024
+    candidates = list(range(first, end))
+    random.SystemRandom().shuffle(candidates)
+    return iter(candidates)
+
+
+class Task:
+    """One process of a cluster.
+
+    Args:
+        name: `worker:1`.
+        command: how it is started.
+        environment: of the process.
+        output: gets (name, line) for each line that it writes; None in place of the line at the
+            end of its output.
+
+    Attributes:
+        restarts: how often it was started again.
+        status: of the process when it has ended: negative for a signal.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        output: Callable[[str, str], None],
+    ):
+        self.name = name
+        self.restarts = -1
+        self._command = list(command)
+        self._environment = dict(environment)
+        self._output = output
+        self._process: Optional[subprocess.Popen] = None
+        self._reader: Optional[threading.Thread] = None
+
+    @property
+    def role(self) -> str:
+        """`worker`."""
+        return self.name.partition(':')[0]
+
+    @property
+    def pid(self) -> int:
+        """Of the process, ended or not."""
+        return self._process.pid
+
+    def start(self) -> None:
+        """Starts it, or starts it again."""
+        self.restarts += 1
+        self._process = subprocess.Popen(
+            self._command,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            # Ctrl-C reaches the launcher alone, which passes it on in the right order.
+            start_new_session=True,
+            preexec_fn=_end_with_parent,
+        )
+        self._reader = threading.Thread(
+            target=self._read, args=(self._process.stdout,), daemon=True, name=self.name
+        )
+        self._reader.start()
+
+    def poll(self) -> Optional[int]:
+        """The status of the process as a shell gives it (137 for SIGKILL); None while it runs."""
+        status = self._process.poll()
+        if status is None:
+            return None
+        self._reader.join(timeout=5.0)
+        return 128 - status if status < 0 else status
+
+    def send(self, number: int) -> None:
+        """Sends a signal, if the process runs."""
+        if self._process.poll() is None:
+            self._process.send_signal(number)
+
+    def _read(self, stream: TextIO) -> None:
+        with stream:
+            for line in stream:
+                self._output(self.name, line.decode('utf-8', 'replace').rstrip('\n'))
+
+
+class LocalCluster:
+    """The tasks of a cluster as processes of this machine.
+
+    Args:
+        addresses: of the tasks, by role.
+        command: that every task runs.
+        output: see `Task`; called from threads.
+        restart: how often a task that was killed or told to end is started again, as a scheduler
+            would.
+        environment: in place of this process's own.
+    """
+
+    def __init__(
+        self,
+        addresses: Addresses,
+        command: Sequence[str],
+        output: Callable[[str, str], None],
+        restart: int = 0,
+        environment: Optional[Mapping[str, str]] = None,
+    ):
+        self._restart = restart
+        self.ended: Dict[str, int] = {}
+        self.tasks = [
+            Task(
+                f'{role}:{index}',
+                command,
+                {
+                    **(os.environ if environment is None else environment),
+                    'TF_CONFIG': tf_config(addresses, role, index),
+                    'PYTHONUNBUFFERED': '1',
+                },
+                output,
+            )
+            for role in addresses
+            for index in range(len(addresses[role]))
+        ]
+        self._output = output
+
+    def start(self) -> None:
+        """Starts all tasks."""
+        for task in self.tasks:
+            task.start()
+
+    def task(self, name: str) -> Task:
+        """A task by its name."""
+        return next(task for task in self.tasks if task.name == name)
+
+    def poll(self) -> Optional[Tuple[str, int]]:
+        """Looks at all tasks, and starts those again that are to be.
+
+        Returns:
+            Name and status of a task that has failed for good; None while none has.
+        """
+        for task in self.tasks:
+            if task.name in self.ended:
+                continue
+            status = task.poll()
+            if status is None:
+                continue
+            if status >= _LEAST_RETRIED_STATUS and task.restarts < self._restart:
+                self._output(task.name, f'[ended with status {status}; started again]')
+                task.start()
+                continue
+            self.ended[task.name] = status
+            if status:
+                return task.name, status
+        return None
+
+    @property
+    def running(self) -> List[Task]:
+        """The tasks that have not ended."""
+        return [task for task in self.tasks if task.name not in self.ended]
+
+    def stop(self) -> None:
+        """Ends all tasks: SIGTERM, SIGKILL after a deadline; parameter servers last."""
+        others = [task for task in self.running if task.role != _SERVER_ROLE]
+        self._stop(others, TRAINERS_SECONDS)
+        self._stop(self.running, SERVERS_SECONDS)
+
+    def _stop(self, tasks: Sequence[Task], seconds: float) -> None:
+        for task in tasks:
+            task.send(signal.SIGTERM)
+            task.send(signal.SIGCONT)
+        deadline = time.monotonic() + seconds
+        left = list(tasks)
+        while left and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+            left = self._still_running(left)
+        for task in left:
+            self._output(task.name, f'[killed: it has not ended within {seconds:g} s]')
+            task.send(signal.SIGKILL)
+        while left:
+            time.sleep(POLL_SECONDS)
+            left = self._still_running(left)
+
+    def _still_running(self, tasks: Sequence[Task]) -> List[Task]:
+        left = []
+        for task in tasks:
+            status = task.poll()
+            if status is None:
+                left.append(task)
+            else:
+                self.ended[task.name] = status
+        return left
+
+
+def tf_config(addresses: Addresses, role: str, index: int) -> str:
+    """`TF_CONFIG` of one task."""
+    cluster = {name: list(tasks) for name, tasks in addresses.items()}
+    return json.dumps({'cluster': cluster, 'task': {'type': role, 'index': index}})
+
+
+def _end_with_parent() -> None:
+    """In the child: told to end when the launcher is killed; Linux only."""
+    if sys.platform == 'linux':
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
