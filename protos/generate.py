@@ -1,4 +1,6 @@
-"""Generates the `*_pb2.py` modules from the `.proto` files: `python protos/generate.py`.
+"""Generates modules and documentation from the `.proto` files: `python -m protos.generate`.
+
+`protos/*_pb2.py` and `docs/config.md` are written.
 
 The generator's version is pinned, so that the modules in the repository are the same whoever makes
 them.
@@ -9,12 +11,18 @@ from __future__ import annotations
 import importlib.metadata
 import pathlib
 import sys
-from typing import Optional
+import tempfile
+from typing import Optional, Sequence
+
+from google.protobuf import descriptor_pb2
+
+from protos import reference
 
 GRPCIO_TOOLS = '1.62.3'
 
 _FOLDER = pathlib.Path(__file__).resolve().parent
 _ROOT = _FOLDER.parent
+PAGE = _ROOT / 'docs' / 'config.md'
 
 
 def missing_generator() -> Optional[str]:
@@ -41,6 +49,23 @@ def generate(output: pathlib.Path) -> None:
         RuntimeError: the generator is missing or of another version, or a `.proto` file is wrong
             (the generator has then said what, on standard error).
     """
+    _protoc([f'--python_out={output}'])
+
+
+def page() -> str:
+    """The text of `docs/config.md`.
+
+    Raises:
+        RuntimeError: see `generate`.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / 'schema'
+        _protoc(['--include_source_info', f'--descriptor_set_out={path}'])
+        files = descriptor_pb2.FileDescriptorSet.FromString(path.read_bytes())
+    return reference.render(reference.read_schema(files))
+
+
+def _protoc(options: Sequence[str]) -> None:
     reason = missing_generator()
     if reason:
         raise RuntimeError(reason)
@@ -48,15 +73,15 @@ def generate(output: pathlib.Path) -> None:
     from grpc_tools import protoc
 
     sources = sorted(str(path.relative_to(_ROOT)) for path in _FOLDER.glob('*.proto'))
-    arguments = ['protoc', f'--proto_path={_ROOT}', f'--python_out={output}', *sources]
-    if protoc.main(arguments) != 0:
+    if protoc.main(['protoc', f'--proto_path={_ROOT}', *options, *sources]) != 0:
         raise RuntimeError('protoc refused the .proto files.')
 
 
 def main() -> int:
-    """Generates the modules in place."""
+    """Generates the modules and the page in place."""
     try:
         generate(_ROOT)
+        PAGE.write_text(page(), encoding='utf-8')
     except RuntimeError as error:
         print(error, file=sys.stderr)
         return 1

@@ -1,0 +1,280 @@
+"""The page that documents the config, `docs/config.md`, out of the comments of the `.proto` files.
+
+    python -m protos.generate
+
+Documented are the fields that are beyond the published schema (their numbers are from 1000 up), the
+messages that only these reach, and the behaviour that the config decides.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
+
+from google.protobuf import descriptor_pb2
+
+FIRST_OF_OURS = 1000
+ROOT = 'TrainEvalPipelineConfig'
+
+# What a run does that users of such systems ask for: the messages (with all their fields) and
+# fields that decide it, and whose comments say it.
+BEHAVIOURS: Sequence[Tuple[str, Sequence[str]]] = (
+    ('Checkpoints and evaluations', ('CheckpointConfig', 'EvaluationSchedule')),
+    ('The best model', ('BestExport',)),
+    ('Early stopping', ('EarlyStopping',)),
+    ('Progress', ('ProgressConfig',)),
+    (
+        'What is trained',
+        (
+            'TrainConfig.freeze_variables',
+            'TrainConfig.update_trainable_variables',
+            'TrainConfig.trainable_scopes',
+        ),
+    ),
+    ('NaN and infinite losses', ('TrainConfig.non_finite_loss_policy',)),
+    ('Being told to end', ('TrainConfig',)),
+    ('Corrupt and invalid records', ('InputReader.corrupt_record_policy',)),
+    ('Jobs on a cluster', ('ClusterConfig',)),
+)
+
+_TITLE = """# The pipeline config: what is beyond the published schema
+
+Written by `python -m protos.generate` out of the comments in `protos/*.proto`; edit those.
+
+A pipeline config is protobuf text. The fields of the TF1 Object Detection API keep their names,
+numbers, defaults and meaning, and are described in `protos/*.proto`. Here are the fields that it
+does not have (their numbers are from 1000 up), the messages that these reach, and the behaviour
+that people ask for first. A field is set in the file, by `--set PATH=VALUE`, or by
+`--config_override TEXT`.
+"""
+
+_Field = descriptor_pb2.FieldDescriptorProto
+_SCALARS = {
+    _Field.TYPE_BOOL: 'bool',
+    _Field.TYPE_FLOAT: 'float',
+    _Field.TYPE_INT32: 'int32',
+    _Field.TYPE_STRING: 'string',
+    _Field.TYPE_UINT32: 'uint32',
+    _Field.TYPE_UINT64: 'uint64',
+}
+# Numbers of the fields of descriptor messages, of which the places of comments are made.
+_MESSAGES, _ENUMS = 4, 5
+_FIELDS, _NESTED_MESSAGES, _NESTED_ENUMS, _VALUES = 2, 3, 4, 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Field:
+    """One field of a message.
+
+    Attributes:
+        name: of the field.
+        number: in the schema.
+        comment: what the `.proto` file says of it.
+        type_name: a scalar's name, or the full name of a message or enum.
+        repeated: whether it is a list.
+        default: as text; empty where none is written.
+        oneof: the name of the oneof that it is a member of; empty where it is of none.
+    """
+
+    name: str
+    number: int
+    comment: str
+    type_name: str
+    repeated: bool
+    default: str
+    oneof: str
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is beyond the published schema."""
+        return self.number >= FIRST_OF_OURS
+
+
+@dataclasses.dataclass(frozen=True)
+class Message:
+    """One message.
+
+    Attributes:
+        comment: what the `.proto` file says of it.
+        fields: in the order of the file.
+    """
+
+    comment: str
+    fields: Tuple[Field, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Schema:
+    """The schema with its comments; names are without the package.
+
+    Attributes:
+        messages: by name: `Ssd.MaskHead`.
+        enums: (name, comment) of the values, by the enum's name.
+    """
+
+    messages: Mapping[str, Message]
+    enums: Mapping[str, Sequence[Tuple[str, str]]]
+
+    def paths(self) -> Dict[str, str]:
+        """The shortest path to each message that the root reaches: `train_config.optimizer`."""
+        paths = {ROOT: ''}
+        waiting = collections.deque([ROOT])
+        while waiting:
+            name = waiting.popleft()
+            for field in self.messages[name].fields:
+                if field.type_name in self.messages and field.type_name not in paths:
+                    paths[field.type_name] = f'{paths[name]}.{field.name}'.lstrip('.')
+                    waiting.append(field.type_name)
+        return paths
+
+    def own_messages(self) -> List[str]:
+        """The messages that are reached by fields of ours alone, in the order of their paths."""
+        published = self._published()
+        return [name for name in self.paths() if name not in published]
+
+    def _published(self) -> Set[str]:
+        found, waiting = {ROOT}, [ROOT]
+        while waiting:
+            for field in self.messages[waiting.pop()].fields:
+                name = field.type_name
+                if not field.is_ours and name in self.messages and name not in found:
+                    found.add(name)
+                    waiting.append(name)
+        return found
+
+
+def read_schema(files: descriptor_pb2.FileDescriptorSet) -> Schema:
+    """The schema out of descriptors that have their source's comments."""
+    messages: Dict[str, Message] = {}
+    enums: Dict[str, Sequence[Tuple[str, str]]] = {}
+    for file in files.file:
+        comments = {
+            tuple(place.path): ' '.join(place.leading_comments.split())
+            for place in file.source_code_info.location
+        }
+        for index, message in enumerate(file.message_type):
+            _add_message(messages, enums, message, message.name, (_MESSAGES, index), comments)
+        for index, enum in enumerate(file.enum_type):
+            enums[enum.name] = _enum_values(enum, (_ENUMS, index), comments)
+    return Schema(messages, enums)
+
+
+_Place = Tuple[int, ...]
+_Comments = Mapping[_Place, str]
+
+
+def _add_message(
+    messages: Dict[str, Message],
+    enums: Dict[str, Sequence[Tuple[str, str]]],
+    message: descriptor_pb2.DescriptorProto,
+    name: str,
+    place: _Place,
+    comments: _Comments,
+) -> None:
+    """Adds a message and those that are declared in it."""
+    fields = [
+        _read_field(field, message, comments.get((*place, _FIELDS, index), ''))
+        for index, field in enumerate(message.field)
+    ]
+    messages[name] = Message(comments.get(place, ''), tuple(fields))
+    for index, nested in enumerate(message.nested_type):
+        inside = (*place, _NESTED_MESSAGES, index)
+        _add_message(messages, enums, nested, f'{name}.{nested.name}', inside, comments)
+    for index, enum in enumerate(message.enum_type):
+        inside = (*place, _NESTED_ENUMS, index)
+        enums[f'{name}.{enum.name}'] = _enum_values(enum, inside, comments)
+
+
+def _read_field(field: _Field, message: descriptor_pb2.DescriptorProto, comment: str) -> Field:
+    return Field(
+        name=field.name,
+        number=field.number,
+        comment=comment,
+        # `.object_detection.protos.Ssd.MaskHead`
+        type_name=_SCALARS.get(field.type) or '.'.join(field.type_name.split('.')[3:]),
+        repeated=field.label == _Field.LABEL_REPEATED,
+        default=field.default_value,
+        oneof=message.oneof_decl[field.oneof_index].name if field.HasField('oneof_index') else '',
+    )
+
+
+def _enum_values(
+    enum: descriptor_pb2.EnumDescriptorProto, place: _Place, comments: _Comments
+) -> List[Tuple[str, str]]:
+    return [
+        (value.name, comments.get((*place, _VALUES, index), ''))
+        for index, value in enumerate(enum.value)
+    ]
+
+
+def render(schema: Schema) -> str:
+    """The page."""
+    own = schema.own_messages()
+    paths = schema.paths()
+    lines = [_TITLE, '## What a run does', '']
+    for number, (title, names) in enumerate(BEHAVIOURS, start=1):
+        lines += [f'### {number}. {title}', '', *_behaviour(schema, paths, names)]
+    lines += ['## Fields of ours in published messages', '']
+    for name, path in paths.items():
+        fields = [field for field in schema.messages[name].fields if field.is_ours]
+        if fields and name not in own:
+            lines += [f'### {_heading(name, path)}', '', *_table(schema, fields)]
+    lines += ['## Messages of ours', '']
+    for name in own:
+        message = schema.messages[name]
+        lines += [f'### {_heading(name, paths[name])}', '', message.comment, '']
+        lines += _table(schema, message.fields) if message.fields else []
+    return '\n'.join(lines).rstrip() + '\n'
+
+
+def _behaviour(schema: Schema, paths: Mapping[str, str], names: Sequence[str]) -> Iterator[str]:
+    """What a run does, and the fields that decide it."""
+    decided: List[str] = []
+    for name in names:
+        message, _, last = name.rpartition('.')
+        if name in schema.messages:
+            yield from (schema.messages[name].comment, '')
+            fields = schema.messages[name].fields if name in schema.own_messages() else ()
+            decided += [f'`{paths[name]}.{field.name}`' for field in fields]
+        else:
+            field = _find(schema, message, last)
+            path = f'{paths[message]}.{last}'
+            yield from (f'`{path}`: {_meaning(schema, field)}', '')
+    if decided:
+        yield from (f'Fields: {", ".join(decided)}.', '')
+
+
+def _find(schema: Schema, message: str, name: str) -> Field:
+    return next(field for field in schema.messages[message].fields if field.name == name)
+
+
+def _heading(name: str, path: str) -> str:
+    return f'`{name}`, at `{path}`' if path else f'`{name}`, the config itself'
+
+
+def _table(schema: Schema, fields: Sequence[Field]) -> List[str]:
+    lines = ['| field | type | default | what it does |', '| --- | --- | --- | --- |']
+    for field in fields:
+        default = f'`{field.default}`' if field.default else ''
+        meaning = _meaning(schema, field).replace('|', '\\|')
+        lines.append(
+            f'| `{field.name}` = {field.number} | {_type(field)} | {default} | {meaning} |'
+        )
+    return [*lines, '']
+
+
+def _type(field: Field) -> str:
+    kind = f'`{field.type_name}`'
+    if field.repeated:
+        return f'list of {kind}'
+    return f'{kind}, one of `{field.oneof}`' if field.oneof else kind
+
+
+def _meaning(schema: Schema, field: Field) -> str:
+    """What is said of a field; of an enum also what is said of each value."""
+    values: Optional[Sequence[Tuple[str, str]]] = schema.enums.get(field.type_name)
+    if values is None:
+        return field.comment
+    listed = [f'`{name}`: {comment}' if comment else f'`{name}`.' for name, comment in values]
+    return ' '.join([field.comment, *listed])

@@ -1,0 +1,153 @@
+"""The page about the config: as generated, whole, and true to the comments."""
+
+import re
+
+import pytest
+from google.protobuf import descriptor_pb2, text_format
+
+from protos import generate, pipeline_pb2, reference
+
+PAGE = generate.PAGE.read_text()
+
+
+def messages(descriptor, found=None):
+    """All messages that a config can hold, by name."""
+    found = {} if found is None else found
+    if descriptor.name not in found:
+        found[descriptor.full_name] = descriptor
+        for field in descriptor.fields:
+            if field.message_type is not None and field.message_type.full_name not in found:
+                messages(field.message_type, found)
+    return found
+
+
+@pytest.fixture(scope='module')
+def made():
+    reason = generate.missing_generator()
+    if reason:
+        pytest.skip(reason)
+    return generate.page()
+
+
+def test_the_page_is_what_the_generator_makes(made):
+    assert made == PAGE, 'run: python -m protos.generate'
+
+
+def test_each_field_from_1000_is_on_the_page_with_a_comment():
+    fields = [
+        field
+        for message in messages(pipeline_pb2.TrainEvalPipelineConfig.DESCRIPTOR).values()
+        for field in message.fields
+        if field.number >= 1000
+    ]
+    assert len(fields) >= 31
+    for field in fields:
+        start = f'| `{field.name}` = {field.number} | '
+        (row,) = [line for line in PAGE.splitlines() if line.startswith(start)]
+        assert len(row.split(' | ')[-1].rstrip(' |')) > 10, row
+
+
+def test_no_row_of_the_page_is_without_a_comment():
+    rows = [line for line in PAGE.splitlines() if line.startswith('| `')]
+    assert len(rows) > 200
+    assert [row for row in rows if row.endswith('|  |')] == []
+
+
+def test_values_of_our_enums_have_comments():
+    assert '`SKIP`: ' in PAGE
+    assert re.findall(r'.*`[A-Z_0-9]+`\.(?: |$).*', PAGE) == []
+
+
+def test_the_page_has_each_behaviour_with_text():
+    sections = PAGE.partition('## What a run does')[2].partition('\n## ')[0].split('\n### ')[1:]
+    assert [section.split('.')[0] for section in sections] == [str(n) for n in range(1, 10)]
+    for section in sections:
+        assert len(section.splitlines()[2]) > 60, section
+
+
+def test_paths_on_the_page_are_there():
+    paths = re.findall(r'`([a-z_]+\.[a-z_.]+)`', PAGE.partition('## What a run does')[2])
+    assert len(paths) > 30
+    for path in paths:
+        descriptor = pipeline_pb2.TrainEvalPipelineConfig.DESCRIPTOR
+        for part in path.split('.'):
+            field = descriptor.fields_by_name[part]
+            descriptor = field.message_type
+
+
+FILE = """
+file {
+  package: 'object_detection.protos'
+  message_type {
+    name: 'TrainEvalPipelineConfig'
+    field { name: 'old' number: 1 type: TYPE_MESSAGE label: LABEL_OPTIONAL
+            type_name: '.object_detection.protos.Old' }
+    field { name: 'new' number: 1000 type: TYPE_MESSAGE label: LABEL_OPTIONAL
+            type_name: '.object_detection.protos.New' }
+  }
+  message_type {
+    name: 'Old'
+    field { name: 'kept' number: 2 type: TYPE_FLOAT label: LABEL_OPTIONAL }
+    field { name: 'ours' number: 1001 type: TYPE_ENUM label: LABEL_REPEATED
+            type_name: '.object_detection.protos.New.Kind' default_value: 'A' }
+  }
+  message_type {
+    name: 'New'
+    field { name: 'size' number: 1 type: TYPE_UINT32 label: LABEL_OPTIONAL default_value: '7'
+            oneof_index: 0 }
+    field { name: 'back' number: 2 type: TYPE_MESSAGE label: LABEL_OPTIONAL
+            type_name: '.object_detection.protos.Old' }
+    enum_type { name: 'Kind' value { name: 'A' number: 0 } value { name: 'B' number: 1 } }
+    oneof_decl { name: 'choice' }
+  }
+  source_code_info {
+    location { path: [4, 0, 2, 1] leading_comments: ' What is\\n new.\\n' }
+    location { path: [4, 1, 2, 1] leading_comments: ' One | two.\\n' }
+    location { path: [4, 2] leading_comments: ' A message.\\n' }
+    location { path: [4, 2, 2, 0] leading_comments: ' In pixels.\\n' }
+    location { path: [4, 2, 4, 0, 2, 1] leading_comments: ' The second.\\n' }
+  }
+}
+"""
+
+
+def test_a_page_by_hand(monkeypatch):
+    files = text_format.Parse(FILE, descriptor_pb2.FileDescriptorSet())
+    monkeypatch.setattr(reference, 'BEHAVIOURS', [('Title', ('New', 'Old.ours'))])
+    page = reference.render(reference.read_schema(files))
+    assert page.partition('## What a run does\n')[2] == (
+        """
+### 1. Title
+
+A message.
+
+`old.ours`: One | two. `A`. `B`: The second.
+
+Fields: `new.size`, `new.back`.
+
+## Fields of ours in published messages
+
+### `TrainEvalPipelineConfig`, the config itself
+
+| field | type | default | what it does |
+| --- | --- | --- | --- |
+| `new` = 1000 | `New` |  | What is new. |
+
+### `Old`, at `old`
+
+| field | type | default | what it does |
+| --- | --- | --- | --- |
+| `ours` = 1001 | list of `New.Kind` | `A` | One \\| two. `A`. `B`: The second. |
+
+## Messages of ours
+
+### `New`, at `new`
+
+A message.
+
+| field | type | default | what it does |
+| --- | --- | --- | --- |
+| `size` = 1 | `uint32`, one of `choice` | `7` | In pixels. |
+| `back` = 2 | `Old` |  |  |
+"""
+    )
