@@ -17,9 +17,9 @@ from typing import Callable, Dict, Iterator, List, Mapping, Optional, Sequence, 
 Addresses = Mapping[str, Sequence[str]]
 
 HOST = '127.0.0.1'
-# How long tasks may take to end after SIGTERM, before SIGKILL: the trainers first, the parameter
+# How long tasks may take to end after SIGTERM, before SIGKILL: the workers first, the parameter
 # servers when these have ended.
-TRAINERS_SECONDS = 30.0
+WORKERS_SECONDS = 30.0
 SERVERS_SECONDS = 10.0
 POLL_SECONDS = 0.1
 _SERVER_ROLE = 'ps'
@@ -237,7 +237,7 @@ class LocalCluster:
     def stop(self) -> None:
         """Ends all tasks: SIGTERM, SIGKILL after a deadline; parameter servers last."""
         others = [task for task in self.running if task.role != _SERVER_ROLE]
-        self._stop(others, TRAINERS_SECONDS)
+        self._stop(others, WORKERS_SECONDS)
         self._stop(self.running, SERVERS_SECONDS)
 
     def _stop(self, tasks: Sequence[Task], seconds: float) -> None:

@@ -139,7 +139,7 @@ def compute(
             '%d of %d trained variables get no gradient from the loss, and stay as they are: %s',
             len(missing),
             len(pairs),
-            _some(missing),
+            errors.shortened(missing),
         )
     return [(gradient, variable) for gradient, variable in pairs if gradient is not None]
 
@@ -160,7 +160,7 @@ def multipliers(
     Args:
         variables: the trained variables.
         bias_multiplier: for names that match `.*/biases`.
-        pattern_multipliers: (regular expression, factor), for names that match from their start.
+        pattern_multipliers: (regular expression, factor), for names in which it is found anywhere.
         last_layer_scopes: name parts of the last layers.
         last_layer_multiplier: for names that contain one of those.
 
@@ -281,8 +281,3 @@ def _map_values(gradient: Gradient, function: Callable[[tf.Tensor], tf.Tensor]) 
         values = function(gradient.values)
         return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
     return function(gradient)
-
-
-def _some(names: Sequence[str], most: int = 8) -> str:
-    rest = f' and {len(names) - most} more' if len(names) > most else ''
-    return ', '.join(names[:most]) + rest

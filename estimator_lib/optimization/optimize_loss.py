@@ -39,7 +39,7 @@ def optimize_loss(
             the graph's `UPDATE_OPS`.
         averages: which moving averages of variables are kept; None: none.
         summarize_gradients: whether TensorBoard gets each gradient's histogram and norm.
-        exchange: with trainers on other machines; None: this one's gradients make the step.
+        exchange: with workers on other machines; None: this one's gradients make the step.
         colocate_gradients: whether an op's gradient is computed on the device of the op.
 
     Returns:

@@ -29,7 +29,7 @@ def test_only_strategies_are_made():
     assert strategies.create_strategy(TWO).num_replicas_in_sync == 2
 
 
-def test_replicas_see_the_means_and_their_own_penalties():
+def test_replicas_see_the_means_and_their_own_regularization_losses():
     with tf.Graph().as_default():
         strategy = strategies.create_strategy(TWO)
 
@@ -40,7 +40,7 @@ def test_replicas_see_the_means_and_their_own_penalties():
             index = tf.cast(tf.distribute.get_replica_context().replica_id_in_sync_group, tf.int32)
             losses = strategies.mean_over_replicas({'x': 1.0 + 2.0 * tf.cast(index, tf.float32)})
             names = strategies.all_of_this_process(tf.strings.as_string(index)[tf.newaxis])
-            penalties = tf1.get_collection(strategies.penalties_collection())
+            penalties = tf1.get_collection(strategies.regularization_collection())
             gradient = tf.gradients(tf.add_n(penalties), weight)[0]
             return {'x': losses['x'], 'names': names, 'gradient': gradient}
 
@@ -60,7 +60,7 @@ def test_without_a_strategy_all_is_as_it_is():
         losses, names = {'x': tf.constant(1.0)}, tf.constant(['a'])
         assert strategies.mean_over_replicas(losses) is losses
         assert strategies.all_of_this_process(names) is names
-        assert strategies.penalties_collection() == tf1.GraphKeys.REGULARIZATION_LOSSES
+        assert strategies.regularization_collection() == tf1.GraphKeys.REGULARIZATION_LOSSES
 
 
 def test_an_estimator_without_the_strategy_is_refused():
@@ -80,7 +80,7 @@ def test_a_run_config_of_mirrored_devices():
 
 
 @pytest.mark.parametrize('role', ['chief', 'worker'])
-def test_a_run_config_of_a_trainer_with_servers(role):
+def test_a_run_config_of_a_worker_with_servers(role):
     config = create(Plan(Mode.ASYNC_PARAMETER_SERVERS, Cluster(SERVERS, role, 0)))
     assert (config.task_type, config.task_id, config.num_ps_replicas) == (role, 0, 1)
     assert '/job:ps' in config.session_config.device_filters
@@ -119,7 +119,7 @@ class Coordinator:
         return False
 
 
-def test_a_trainer_begins_when_the_others_have_come_to_its_step():
+def test_a_worker_begins_when_the_others_have_come_to_its_step():
     plan = Plan(
         Mode.ASYNC_PARAMETER_SERVERS, Cluster(SERVERS, 'worker', 0), startup_delay_steps=7.5
     )
