@@ -1,63 +1,10 @@
 """What a task finds out about its job and the other tasks."""
 
-import socket
-
 import pytest
 
 from estimator_lib import errors
 from estimator_lib.cluster import heartbeats, job_state, supervision
-from estimator_lib.cluster.job import Job
-from estimator_lib.distribution.tf_config import Cluster
-from protos import train_pb2
-
-
-def listening():
-    server = socket.socket()
-    server.bind(('127.0.0.1', 0))
-    server.listen()
-    return server, f'127.0.0.1:{server.getsockname()[1]}'
-
-
-def job(folder, addresses, role, index=0, **fields):
-    config = train_pb2.TrainConfig(num_steps=10, **fields)
-    config.cluster.wait_timeout_seconds = 60
-    cluster = Cluster({name: tuple(tasks) for name, tasks in addresses.items()}, role, index)
-    return Job(cluster, config, str(folder), job_state.JobState(str(folder), config))
-
-
-SERVERS = {'chief': ['a:1'], 'worker': ['b:1', 'b:2'], 'ps': ['c:1', 'c:2'], 'evaluator': ['d:1']}
-PEERS = {'chief': ['a:1'], 'worker': ['b:1', 'b:2']}
-
-
-@pytest.mark.parametrize(
-    'addresses, role, fields, needed',
-    [
-        (SERVERS, 'chief', {}, ['ps:0', 'ps:1']),
-        (
-            SERVERS,
-            'chief',
-            {'sync_replicas': True},
-            ['ps:0', 'ps:1', 'worker:0', 'worker:1'],
-        ),
-        (
-            SERVERS,
-            'chief',
-            {'sync_replicas': True, 'replicas_to_aggregate': 2},
-            ['ps:0', 'ps:1'],
-        ),
-        (SERVERS, 'worker', {}, ['chief:0', 'ps:0', 'ps:1']),
-        (SERVERS, 'ps', {}, ['chief:0']),
-        (SERVERS, 'evaluator', {}, ['chief:0']),
-        (PEERS, 'worker', {}, ['chief:0', 'worker:1']),
-        (PEERS, 'evaluator', {}, ['chief:0']),
-    ],
-)
-def test_whom_a_task_needs(tmp_path, addresses, role, fields, needed):
-    assert job(tmp_path, addresses, role, **fields).needed == needed
-
-
-def test_the_evaluator_is_watched_even_when_it_is_not_listed(tmp_path):
-    assert 'evaluator:0' in job(tmp_path, PEERS, 'chief').others
+from tests.estimator_lib.cluster.jobs import SERVERS, job, listening
 
 
 class Clock:
