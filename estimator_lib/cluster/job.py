@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import List, Tuple
+from typing import List
 
 from estimator_lib.cluster import job_state, waiting
 from estimator_lib.distribution.tf_config import Cluster
@@ -59,7 +59,8 @@ class Job:
     @property
     def servers(self) -> List[str]:
         """The names of the parameter servers."""
-        return self._names(SERVER_ROLE)
+        tasks = self.cluster.addresses.get(SERVER_ROLE, ())
+        return [f'{SERVER_ROLE}:{index}' for index in range(len(tasks))]
 
     @property
     def workers(self) -> List[str]:
@@ -115,7 +116,3 @@ class Job:
             for name in names
             if not waiting.is_listening(self.address(name))
         ]
-
-    def _names(self, role: str) -> List[str]:
-        tasks: Tuple[str, ...] = self.cluster.addresses.get(role, ())
-        return [f'{role}:{index}' for index in range(len(tasks))]

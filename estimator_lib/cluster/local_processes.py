@@ -245,14 +245,13 @@ class LocalCluster:
             task.send(signal.SIGTERM)
             task.send(signal.SIGCONT)
         deadline = time.monotonic() + seconds
-        left = list(tasks)
-        while left and time.monotonic() < deadline:
-            time.sleep(POLL_SECONDS)
-            left = self._still_running(left)
-        for task in left:
-            self._output(task.name, f'[killed: it has not ended within {seconds:g} s]')
-            task.send(signal.SIGKILL)
+        left = self._still_running(tasks)
         while left:
+            if deadline is not None and time.monotonic() >= deadline:
+                deadline = None
+                for task in left:
+                    self._output(task.name, f'[killed: it has not ended within {seconds:g} s]')
+                    task.send(signal.SIGKILL)
             time.sleep(POLL_SECONDS)
             left = self._still_running(left)
 

@@ -236,14 +236,14 @@ def _replicas_to_aggregate(
 
 def _startup_delay(mode: Mode, train_config: train_pb2.TrainConfig) -> float:
     """Workers that wait for each other begin together."""
-    if mode is Mode.ASYNC_PARAMETER_SERVERS:
-        if not train_config.startup_delay_steps >= 0:
-            raise errors.ConfigError(
-                f'train_config.startup_delay_steps is {train_config.startup_delay_steps}; '
-                'expected a number that is not negative.'
-            )
-        return train_config.startup_delay_steps
-    return 0.0
+    delay = train_config.startup_delay_steps
+    if mode is not Mode.ASYNC_PARAMETER_SERVERS:
+        return 0.0
+    if not delay >= 0:
+        raise errors.ConfigError(
+            f'train_config.startup_delay_steps is {delay}; expected a number that is not negative.'
+        )
+    return delay
 
 
 def idle_fields(plan: Plan, train_config: train_pb2.TrainConfig) -> List[str]:

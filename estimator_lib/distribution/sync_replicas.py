@@ -150,7 +150,8 @@ class TokenExchange:
             )
             is_new = tf.gather(notes, self._own) < self._token
             token = tf.where(is_new, self._token, tf.constant(_NEVER, tf.int64))
-            push = _push(accumulator, value, token)
+            add = accumulator.apply_indexed_slices_grad if is_sparse else accumulator.apply_grad
+            push = add(value, token)
             with tf.control_dependencies([push]):
                 noted = tf1.scatter_update(notes, self._own, self._token)
             self._accumulators.append(accumulator)
@@ -252,12 +253,6 @@ def _variable(name: str, value: Any, device: str, collections: Sequence[str] = (
             name=f'{_SCOPE}/{name}',
             use_resource=True,
         )
-
-
-def _push(accumulator: Any, value: Any, token: tf.Tensor) -> tf.Operation:
-    if isinstance(value, tf.IndexedSlices):
-        return accumulator.apply_indexed_slices_grad(value, token)
-    return accumulator.apply_grad(value, token)
 
 
 def _take(accumulator: Any, count: int) -> Any:
