@@ -211,7 +211,7 @@ def _devices(
                 'accelerators; expected at most that many, or clone_on_cpu: true.'
             )
         return tuple(f'/device:GPU:{index}' for index in range(wanted or num_accelerators))
-    # A strategy wants devices of its own for its replicas; towers may share the one that there is.
+    # A strategy wants devices of its own for its replicas; clones may share the one that there is.
     own = mode is Mode.MIRRORED
     return tuple(f'/device:CPU:{index if own else 0}' for index in range(wanted or 1))
 

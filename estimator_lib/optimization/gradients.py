@@ -249,16 +249,6 @@ def clip_each(pairs: Iterable[Pair], bound: float) -> List[Pair]:
     ]
 
 
-def norms(pairs: Iterable[Pair]) -> Dict[str, tf.Tensor]:
-    """The Euclidean norm of each gradient: float32 scalars by variable name."""
-    return {
-        variable_name(variable): tf.norm(
-            gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
-        )
-        for gradient, variable in pairs
-    }
-
-
 def global_norm(pairs: Iterable[Pair]) -> tf.Tensor:
     """The norm of all gradients as one vector: a float32 scalar."""
     return tf.linalg.global_norm([gradient for gradient, _ in pairs])

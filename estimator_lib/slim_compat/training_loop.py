@@ -276,7 +276,8 @@ def train(
             train_step_kwargs = _questions(
                 global_step, number_of_steps, log_every_n_steps, trace_every_n_steps
             )
-        replicas = Replicas(_as_list(sync_optimizer), is_chief)
+        optimizers = [one for one in tf.nest.flatten(sync_optimizer) if one is not None]
+        replicas = Replicas(optimizers, is_chief)
         supervisor = tf1.train.Supervisor(
             graph=graph,
             is_chief=is_chief,
@@ -354,9 +355,3 @@ def _each(
 ) -> List[MaybePair]:
     """The pairs changed one by one; without a gradient there is nothing to change."""
     return [pair if pair[0] is None else change([pair])[0] for pair in pairs]
-
-
-def _as_list(value: Any) -> List[Any]:
-    if value is None:
-        return []
-    return list(value) if isinstance(value, (list, tuple)) else [value]
