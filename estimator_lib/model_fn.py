@@ -140,7 +140,7 @@ def compute_training_losses(
 def _with_total(config: pipeline_pb2.TrainEvalPipelineConfig, losses: Tensors) -> Tensors:
     """The losses, the regularisation, and the sum."""
     losses = dict(losses)
-    penalties = tf1.get_collection(strategies.penalties_collection())
+    penalties = tf1.get_collection(strategies.regularization_collection())
     if penalties and config.train_config.add_regularization_loss:
         losses[REGULARIZATION_LOSS] = tf.add_n(penalties, name=REGULARIZATION_LOSS)
     losses[TOTAL_LOSS] = tf.add_n(list(losses.values()), name=TOTAL_LOSS)

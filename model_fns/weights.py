@@ -163,7 +163,7 @@ def _first_value(initializer: Initializer, seed: Tuple[int, int]) -> Callable[..
 
 
 def _penalize(name: str, weights: tf.Variable, penalty: Penalty) -> None:
-    collection = strategies.penalties_collection()
+    collection = strategies.regularization_collection()
     names = f'{collection}_names'
     if name not in tf1.get_collection(names):
         tf1.add_to_collection(names, name)

@@ -46,7 +46,7 @@ def evaluate_until_finished(
     while True:
         supervisor.raise_verdict()
         # In this order: a finished job has its last checkpoint.
-        finished = job.marks.finished()
+        finished = job.state.finished()
         checkpoint = _latest(job.model_dir)
         if finished is not None and checkpoint is not None:
             return _evaluate_last(job, evaluator, checkpoint)
@@ -79,7 +79,7 @@ class _Schedule:
 def _evaluate(job: Job, evaluator: evaluating.Evaluator, checkpoint: str) -> bool:
     """Whether an evaluation was made: the checkpoint may be deleted in the meantime."""
     try:
-        with _held(checkpoint, os.path.join(job.marks.folder, HELD_FOLDER)) as held:
+        with _held(checkpoint, os.path.join(job.state.folder, HELD_FOLDER)) as held:
             evaluator.evaluate(held)
         return True
     except (tf.errors.NotFoundError, errors.CheckpointError) as error:
@@ -119,13 +119,13 @@ def _evaluate_last(
     job: Job, evaluator: evaluating.Evaluator, checkpoint: str
 ) -> Dict[str, Dict[str, float]]:
     """The last evaluation and the final export; not again when an earlier start has done it."""
-    mark = os.path.join(job.marks.folder, FINAL_FILE)
+    path = os.path.join(job.state.folder, FINAL_FILE)
     step = checkpoint_files.step_of(checkpoint)
-    if (job_state.read_mark(mark) or {}).get('step') == step:
+    if (job_state.read_state(path) or {}).get('step') == step:
         log.info('the last checkpoint, step %d, has been evaluated before', step)
         return {}
     evaluator.evaluate(checkpoint, is_final=True)
-    job_state.write_mark(mark, {'step': step})
+    job_state.write_state(path, {'step': step})
     return evaluator.last_metrics
 
 
@@ -139,7 +139,7 @@ def _latest(model_dir: str) -> Optional[str]:
 
 def _evaluated_step(model_dir: str) -> int:
     """The last step that an earlier start of the evaluator has evaluated."""
-    metrics = job_state.read_mark(os.path.join(model_dir, evaluating.METRICS_FILE)) or {}
+    metrics = job_state.read_state(os.path.join(model_dir, evaluating.METRICS_FILE)) or {}
     step = int(metrics.get('global_step', 0))
     # Numbers of another, longer run that was in this folder say nothing.
     return step if step <= checkpoint_files.latest_step(model_dir) else 0

@@ -83,7 +83,7 @@ class Heart:
         with self._lock:
             self._content['beat'] += 1
             self._content['time'] = time.time()
-            job_state.write_mark(self._path, dict(self._content))
+            job_state.write_state(self._path, dict(self._content))
 
 
 class Watch:
@@ -99,7 +99,7 @@ class Watch:
         self.names: List[str] = list(names)
         self.silent_after = silent_after
         self._paths = {name: path_of(folder, name) for name in names}
-        self._seen = {name: job_state.read_mark(path) for name, path in self._paths.items()}
+        self._seen = {name: job_state.read_state(path) for name, path in self._paths.items()}
         now = time.monotonic()
         self._changed = dict.fromkeys(names, now)
         self._alive = dict.fromkeys(names, False)
@@ -107,9 +107,9 @@ class Watch:
     def look(self) -> None:
         """Reads the heartbeats."""
         for name, path in self._paths.items():
-            mark = job_state.read_mark(path)
-            if mark is not None and mark != self._seen[name]:
-                self._seen[name] = mark
+            beat = job_state.read_state(path)
+            if beat is not None and beat != self._seen[name]:
+                self._seen[name] = beat
                 self._changed[name] = time.monotonic()
                 self._alive[name] = True
 

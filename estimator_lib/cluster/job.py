@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import List, Tuple
+from typing import List
 
 from estimator_lib.cluster import job_state, waiting
 from estimator_lib.distribution.tf_config import Cluster
@@ -23,13 +23,13 @@ class Job:
         cluster: its tasks.
         train_config: what it does.
         model_dir: which all its tasks see.
-        marks: of its end.
+        state: what its tasks tell each other about its end.
     """
 
     cluster: Cluster
     train_config: train_pb2.TrainConfig
     model_dir: str
-    marks: job_state.JobMarks
+    state: job_state.JobState
 
     @property
     def name(self) -> str:
@@ -53,37 +53,38 @@ class Job:
 
     @property
     def is_all_reduce(self) -> bool:
-        """Whether the trainers exchange gradients among themselves."""
-        return not self.servers and len(self.trainers) > 1
+        """Whether the workers exchange gradients among themselves."""
+        return not self.servers and len(self.workers) > 1
 
     @property
     def servers(self) -> List[str]:
         """The names of the parameter servers."""
-        return self._names(SERVER_ROLE)
+        tasks = self.cluster.addresses.get(SERVER_ROLE, ())
+        return [f'{SERVER_ROLE}:{index}' for index in range(len(tasks))]
 
     @property
-    def trainers(self) -> List[str]:
+    def workers(self) -> List[str]:
         """The names of the tasks that run training steps."""
-        return list(self.cluster.trainers)
+        return list(self.cluster.workers)
 
     @property
     def chief(self) -> str:
         """The name of the task that writes checkpoints."""
-        return self.trainers[0]
+        return self.workers[0]
 
     @property
     def others(self) -> List[str]:
         """The names of all other tasks, the evaluator among them whether it is listed or not."""
-        names = [*self.trainers, *self.servers, EVALUATOR]
+        names = [*self.workers, *self.servers, EVALUATOR]
         return [name for name in names if name != self.name]
 
     @property
     def needed(self) -> List[str]:
         """The names of the tasks without which this one cannot do its work for long."""
         if self.is_all_reduce and self.trains:
-            names = self.trainers
+            names = self.workers
         elif self.cluster.is_chief:
-            names = [*self.servers, *(self.trainers if self._waits_for_all else ())]
+            names = [*self.servers, *(self.workers if self._waits_for_all else ())]
         elif self.trains:
             names = [self.chief, *self.servers]
         else:
@@ -92,14 +93,14 @@ class Job:
 
     @property
     def _waits_for_all(self) -> bool:
-        """Whether a step of synchronised replicas takes the gradients of all trainers."""
+        """Whether a step of synchronised replicas takes the gradients of all workers."""
         config = self.train_config
         mode = config.cluster.mode
         is_synchronous = config.sync_replicas or (
             mode == cluster_pb2.ClusterConfig.SYNC_PARAMETER_SERVERS
         )
         has_backups = config.HasField('replicas_to_aggregate') and (
-            config.replicas_to_aggregate < len(self.trainers)
+            config.replicas_to_aggregate < len(self.workers)
         )
         return is_synchronous and not has_backups
 
@@ -115,7 +116,3 @@ class Job:
             for name in names
             if not waiting.is_listening(self.address(name))
         ]
-
-    def _names(self, role: str) -> List[str]:
-        tasks: Tuple[str, ...] = self.cluster.addresses.get(role, ())
-        return [f'{role}:{index}' for index in range(len(tasks))]

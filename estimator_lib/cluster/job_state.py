@@ -1,4 +1,4 @@
-"""How a job ends, and how all of its tasks come to know: marks in `model_dir/cluster`."""
+"""How a job ends, and how all of its tasks come to know: files in `model_dir/cluster`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Mapping, Optional
 
 import tensorflow as tf
 
+from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files
 from protos import train_pb2
 
@@ -40,7 +41,7 @@ class PeerLost(SystemExit):
         return self.message
 
 
-class JobMarks:
+class JobState:
     """What the tasks of a job tell each other about its end.
 
     A finished job is one that has reached what its config asks for: asked for more steps, the same
@@ -58,15 +59,15 @@ class JobMarks:
         self._finished = os.path.join(self.folder, FINISHED_FILE)
         self._failed = os.path.join(self.folder, FAILED_FILE)
         tf.io.gfile.makedirs(self.folder)
-        self._leftover = read_mark(self._failed)
+        self._leftover = read_state(self._failed)
 
     def finished(self) -> Optional[int]:
         """The last global step of a finished job; None while it is not finished."""
-        mark = read_mark(self._finished)
-        if mark is None or mark.get('goal') != self._goal:
+        finished = read_state(self._finished)
+        if finished is None or finished.get('goal') != self._goal:
             return None
         # Who deletes the checkpoints wants to train anew.
-        step = int(mark['step'])
+        step = int(finished['step'])
         return step if checkpoint_files.latest_step(self._model_dir) >= step else None
 
     def write_finished(self, reason: str) -> None:
@@ -76,17 +77,17 @@ class JobMarks:
             reason: `num_steps`, or what ended it before.
         """
         step = checkpoint_files.latest_step(self._model_dir)
-        write_mark(self._finished, {'step': step, 'reason': reason, 'goal': self._goal})
+        write_state(self._finished, {'step': step, 'reason': reason, 'goal': self._goal})
         if tf.io.gfile.exists(self._failed):
             tf.io.gfile.remove(self._failed)
         log.info('the job is finished: step %d (%s)', step, reason)
 
     def failure(self) -> Optional[str]:
         """`worker:1: the message`, when a task has failed since this one started."""
-        mark = read_mark(self._failed)
-        if mark is None or mark == self._leftover:
+        failed = read_state(self._failed)
+        if failed is None or failed == self._leftover:
             return None
-        return f'{mark["task"]}: {mark["message"]}'
+        return f'{failed["task"]}: {failed["message"]}'
 
     def write_failed(self, task: str, message: str, identity: str) -> None:
         """Any task: says that it has failed in a way that a restart does not mend.
@@ -97,27 +98,26 @@ class JobMarks:
             identity: of this start of the task.
         """
         if self.failure() is None:
-            write_mark(self._failed, {'task': task, 'message': message, 'identity': identity})
+            write_state(self._failed, {'task': task, 'message': message, 'identity': identity})
 
 
-def read_mark(path: str) -> Optional[Mapping[str, Any]]:
-    """What a mark says; None when it is not there (or not readable at this moment)."""
+def read_state(path: str) -> Optional[Mapping[str, Any]]:
+    """What a state file says; None when it is not there, or not readable at this moment."""
     try:
-        with tf.io.gfile.GFile(path) as file:
-            return json.load(file)
-    except (tf.errors.OpError, OSError, ValueError):
+        return checkpoint_files.read_json(path)
+    except (tf.errors.OpError, OSError, errors.DataError):
         return None
 
 
-def write_mark(path: str, content: Mapping[str, Any]) -> None:
-    """Writes a mark; a folder that cannot be written to is only warned about.
+def write_state(path: str, content: Mapping[str, Any]) -> None:
+    """Writes a state file; a folder that cannot be written to is only warned about.
 
-    What matters more than a mark, a checkpoint, has its own error for that.
+    What matters more, a checkpoint, has its own error for that.
     """
     try:
         checkpoint_files.write_atomically(path, json.dumps(content))
     except (tf.errors.OpError, OSError) as error:
-        log.warning('cannot write %s: %s', path, str(error).splitlines()[0])
+        log.warning('cannot write %s: %s', path, errors.first_line(error))
 
 
 def leave_now(status: int, message: str) -> None:

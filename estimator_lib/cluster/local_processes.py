@@ -17,9 +17,9 @@ from typing import Callable, Dict, Iterator, List, Mapping, Optional, Sequence, 
 Addresses = Mapping[str, Sequence[str]]
 
 HOST = '127.0.0.1'
-# How long tasks may take to end after SIGTERM, before SIGKILL: the trainers first, the parameter
+# How long tasks may take to end after SIGTERM, before SIGKILL: the workers first, the parameter
 # servers when these have ended.
-TRAINERS_SECONDS = 30.0
+WORKERS_SECONDS = 30.0
 SERVERS_SECONDS = 10.0
 POLL_SECONDS = 0.1
 _SERVER_ROLE = 'ps'
@@ -237,7 +237,7 @@ class LocalCluster:
     def stop(self) -> None:
         """Ends all tasks: SIGTERM, SIGKILL after a deadline; parameter servers last."""
         others = [task for task in self.running if task.role != _SERVER_ROLE]
-        self._stop(others, TRAINERS_SECONDS)
+        self._stop(others, WORKERS_SECONDS)
         self._stop(self.running, SERVERS_SECONDS)
 
     def _stop(self, tasks: Sequence[Task], seconds: float) -> None:
@@ -245,14 +245,13 @@ class LocalCluster:
             task.send(signal.SIGTERM)
             task.send(signal.SIGCONT)
         deadline = time.monotonic() + seconds
-        left = list(tasks)
-        while left and time.monotonic() < deadline:
-            time.sleep(POLL_SECONDS)
-            left = self._still_running(left)
-        for task in left:
-            self._output(task.name, f'[killed: it has not ended within {seconds:g} s]')
-            task.send(signal.SIGKILL)
+        left = self._still_running(tasks)
         while left:
+            if deadline is not None and time.monotonic() >= deadline:
+                deadline = None
+                for task in left:
+                    self._output(task.name, f'[killed: it has not ended within {seconds:g} s]')
+                    task.send(signal.SIGKILL)
             time.sleep(POLL_SECONDS)
             left = self._still_running(left)
 

@@ -18,7 +18,7 @@ tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
 
 _LOOK_SECONDS = 0.5
-# What a trainer may need to leave when the job is finished, or to save when a server is to end.
+# What a worker may need to leave when the job is finished, or to save when a server is to end.
 _LEAVING_SECONDS = 15.0
 
 
@@ -46,7 +46,7 @@ def start_server(job: Job, session_config: tf1.ConfigProto) -> tf1.train.Server:
     except tf.errors.OpError as error:
         raise errors.ClusterError(
             f'{job.name} cannot listen at {address}, its address in TF_CONFIG: '
-            f'{str(error).splitlines()[0]}'
+            f'{errors.first_line(error)}'
         ) from error
 
 
@@ -55,29 +55,29 @@ def serve(job: Job, supervisor: Supervisor, session_config: tf1.ConfigProto) -> 
 
     Raises:
         errors.ClusterError: the job has failed, or its chief is silent for too long.
-        preemption.Preempted: told to end; the trainers have been asked to save and end before.
+        preemption.Preempted: told to end; the workers have been asked to save and end before.
     """
     server = start_server(job, session_config)
     supervisor.heart.tell(heartbeats.SERVING)
     log.info('%s serves variables at %s', job.name, job.address(job.name))
     try:
-        while job.marks.finished() is None:
+        while job.state.finished() is None:
             supervisor.raise_verdict()
             time.sleep(_LOOK_SECONDS)
-        _wait_for_trainers(job, supervisor)
+        _wait_for_workers(job, supervisor)
     except preemption.Preempted:
-        coordinated_stop.StopAgreement(job.marks.folder, is_chief=False).ask(
+        coordinated_stop.StopAgreement(job.state.folder, is_chief=False).ask(
             coordinated_stop.PREEMPTION
         )
-        _wait_for_trainers(job, supervisor)
+        _wait_for_workers(job, supervisor)
         raise
     del server  # served until here
 
 
-def _wait_for_trainers(job: Job, supervisor: Supervisor) -> None:
+def _wait_for_workers(job: Job, supervisor: Supervisor) -> None:
     """Serves those who are about to leave."""
     deadline = time.monotonic() + _LEAVING_SECONDS
     while time.monotonic() < deadline and any(
-        supervisor.watch.state(name) not in (None, heartbeats.ENDED) for name in job.trainers
+        supervisor.watch.state(name) not in (None, heartbeats.ENDED) for name in job.workers
     ):
         time.sleep(_LOOK_SECONDS)

@@ -1,7 +1,7 @@
-"""How the trainers of an all-reduce job begin together.
+"""The rendezvous of the workers of an all-reduce job: they begin together.
 
-A collective step needs every trainer, and one that was started again cannot join the steps of the
-others. So the chief waits until all trainers wait, and writes down which start of each it has seen;
+A collective step needs every worker, and one that was started again cannot join the steps of the
+others. So the chief waits until all workers wait, and writes down which start of each it has seen;
 they begin when they find themselves there.
 """
 
@@ -14,11 +14,11 @@ from estimator_lib.cluster import heartbeats, job_state, waiting
 from estimator_lib.cluster.job import Job
 from estimator_lib.cluster.supervision import Supervisor
 
-GANG_FILE = 'gang.json'
+MEMBERS_FILE = 'members.json'
 
 
-def form(job: Job, supervisor: Supervisor) -> bool:
-    """Waits for all trainers.
+def join(job: Job, supervisor: Supervisor) -> bool:
+    """Waits for all workers, and tells the supervisor who they are.
 
     Returns:
         False when the job is finished already.
@@ -26,40 +26,36 @@ def form(job: Job, supervisor: Supervisor) -> bool:
     Raises:
         errors.ClusterError: some have not come in time.
     """
-    path = os.path.join(job.marks.folder, GANG_FILE)
+    path = os.path.join(job.state.folder, MEMBERS_FILE)
     supervisor.heart.tell(heartbeats.WAITING)
+    members: Dict[str, str] = {}
 
     def give_up() -> bool:
         supervisor.raise_verdict()
-        return job.marks.finished() is not None
+        return job.state.finished() is not None
 
-    def absent() -> List[str]:
-        return [
-            name
-            for name in job.trainers
-            if name != job.name and supervisor.watch.state(name) != heartbeats.WAITING
-        ]
+    def not_waiting() -> List[str]:
+        others = [name for name in job.workers if name != job.name]
+        return [one for one in others if supervisor.watch.state(one) != heartbeats.WAITING]
 
-    members: Dict[str, str] = {}
-
-    def uncalled() -> List[str]:
-        members.update((job_state.read_mark(path) or {}).get('members', {}))
+    def not_listed() -> List[str]:
+        members.update((job_state.read_state(path) or {}).get('members', {}))
         return [] if members.get(job.name) == supervisor.heart.identity else [job.chief]
 
     is_chief = job.cluster.is_chief
-    formed = waiting.wait_for(
-        absent if is_chief else uncalled,
+    joined = waiting.wait_for(
+        not_waiting if is_chief else not_listed,
         who=job.name,
-        until='to be ready' if is_chief else 'to call all trainers',
+        until='to be ready' if is_chief else 'to list all workers',
         timeout_seconds=job.wait_timeout_seconds,
         give_up=give_up,
     )
-    if not formed:
+    if not joined:
         return False
     if is_chief:
         members[job.name] = supervisor.heart.identity
-        for name in job.trainers[1:]:
+        for name in job.workers[1:]:
             members[name] = supervisor.watch.last(name)['identity']
-        job_state.write_mark(path, {'members': members})
+        job_state.write_state(path, {'members': members})
     supervisor.members = members
     return True

@@ -55,8 +55,8 @@ class Parts:
     """What a task may need; each is made when its role needs it.
 
     Attributes:
-        create_estimator: of the trainers.
-        create_input_fn: of the trainers.
+        create_estimator: of the workers.
+        create_input_fn: of the workers.
         chief_hooks: of the chief's training.
         create_evaluator: of the checkpoints of the job; None when nothing is evaluated.
         finish: what the chief of a job without evaluator does in the end: the last evaluation and
@@ -93,17 +93,17 @@ def run_task(
 
     Raises:
         errors.ClusterError: another task has failed, or was waited for too long.
-        ending.PeerLost: the job is to be started again.
+        job_state.PeerLost: the job is to be started again.
         preemption.Preempted: told to end; the chief has saved.
     """
     job = Job(
-        cluster, config.train_config, model_dir, job_state.JobMarks(model_dir, config.train_config)
+        cluster, config.train_config, model_dir, job_state.JobState(model_dir, config.train_config)
     )
     with preemption.preemption_guard(DEADLINE_SECONDS, ends_process=True), _supervised(job) as it:
         if cluster.role == SERVER_ROLE:
             parameter_server.serve(job, it, session_config)
         elif job.trains:
-            return _Trainer(job, it, session_config, parts).run()
+            return _Worker(job, it, session_config, parts).run()
         elif parts.create_evaluator is not None:
             return evaluator_task.evaluate_until_finished(
                 job, it, parts.create_evaluator(), config.eval_config.schedule
@@ -128,14 +128,14 @@ def _supervised(job: Job) -> Iterator[supervision.Supervisor]:
         raise
     except Exception as error:
         status = 2 if isinstance(error, errors.UserError) else 1
-        job.marks.write_failed(job.name, _first_line(error), supervisor.heart.identity)
+        job.state.write_failed(job.name, errors.first_line(error), supervisor.heart.identity)
         raise
     finally:
         supervisor.stop(status)
 
 
-class _Trainer:
-    """The chief, or a worker."""
+class _Worker:
+    """The chief, or another worker."""
 
     def __init__(
         self,
@@ -151,12 +151,12 @@ class _Trainer:
         self._is_chief = job.cluster.is_chief
         self._sessions = 0
         self._attempts = 0
-        self._agreement = coordinated_stop.StopAgreement(job.marks.folder, self._is_chief)
+        self._agreement = coordinated_stop.StopAgreement(job.state.folder, self._is_chief)
 
     def run(self) -> Metrics:
         """Trains, and ends the job where this is the chief."""
         reason = 'num_steps'
-        if self._job.marks.finished() is None:
+        if self._job.state.finished() is None:
             train = self._train_all_reduce if self._job.is_all_reduce else self._train
             reason = train() or reason
         elif not self._is_chief:
@@ -167,8 +167,8 @@ class _Trainer:
         return self._finish(reason) if self._is_chief else {}
 
     def _finish(self, reason: str) -> Metrics:
-        if self._job.marks.finished() is None:
-            self._job.marks.write_finished(reason)
+        if self._job.state.finished() is None:
+            self._job.state.write_finished(reason)
         if self._parts.create_evaluator is not None and self._supervisor.has_evaluator():
             return {}
         log.info('no evaluator: the chief does what comes at the end')
@@ -202,12 +202,13 @@ class _Trainer:
                     raise errors.ClusterError(
                         f'{self._job.name} has opened {self._attempts} sessions, one after the '
                         'other, and not made a step; expected: all tasks run the same config and '
-                        f'the same version of this program. The last error: {_first_line(error)}'
+                        'the same version of this program. The last error: '
+                        f'{errors.first_line(error)}'
                     ) from error
                 log.warning(
                     '%s has lost its session and opens another: %s',
                     self._job.name,
-                    _first_line(error),
+                    errors.first_line(error),
                 )
                 time.sleep(_ATTEMPT_SECONDS)
 
@@ -218,7 +219,7 @@ class _Trainer:
 
         def give_up() -> bool:
             self._supervisor.raise_verdict()
-            return job.marks.finished() is not None
+            return job.state.finished() is not None
 
         def idle_chief() -> List[str]:
             trains = self._supervisor.watch.state(job.chief) == heartbeats.TRAINING
@@ -233,8 +234,8 @@ class _Trainer:
         return waiting.wait_for(idle_chief, who=job.name, until='to train', **options)
 
     def _train_all_reduce(self) -> Optional[str]:
-        """All trainers together; who loses one ends, to be started again with all."""
-        if not rendezvous.form(self._job, self._supervisor):
+        """All workers together; when one is lost all end, to be started again together."""
+        if not rendezvous.join(self._job, self._supervisor):
             return None
         stop = self._stop_hook()
         train_spec = tf.estimator.TrainSpec(
@@ -242,7 +243,7 @@ class _Trainer:
             max_steps=self._job.train_config.num_steps or None,
             hooks=self._hooks(stop),
         )
-        # Not used by a trainer, but no TrainSpec goes without.
+        # Not used by a worker, but no TrainSpec goes without.
         eval_spec = tf.estimator.EvalSpec(self._parts.create_input_fn())
         try:
             tf.estimator.train_and_evaluate(self._parts.create_estimator(), train_spec, eval_spec)
@@ -253,8 +254,8 @@ class _Trainer:
         return stop.reason
 
     def _raise_if_peer_lost(self, error: tf.errors.OpError) -> None:
-        """Gives the supervisor the time to find out whether another trainer is gone."""
-        log.warning('%s: %s', self._job.name, _first_line(error))
+        """Gives the supervisor the time to find out whether another worker is gone."""
+        log.warning('%s: %s', self._job.name, errors.first_line(error))
         deadline = time.monotonic() + 3 * heartbeats.LEAST_SECONDS
         while time.monotonic() < deadline:
             self._supervisor.raise_verdict()
@@ -281,7 +282,7 @@ class _Trainer:
         self._sessions += 1
         if self._job.is_all_reduce and self._sessions > 1:
             raise job_state.PeerLost(
-                'a trainer of the all-reduce job is gone: all are started again together, and go '
+                'a worker of the all-reduce job is gone: all are started again together, and go '
                 'on from the last checkpoint.'
             )
         self._supervisor.heart.tell(heartbeats.TRAINING, step=step)
@@ -291,7 +292,3 @@ class _Trainer:
     def _step_done(self, step: int) -> None:
         self._attempts = 0
         self._supervisor.heart.at_step(step)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]

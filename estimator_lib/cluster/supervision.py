@@ -25,7 +25,7 @@ REPORT_SECONDS = 30.0
 # How long the main thread has to act on a verdict.
 GRACE_SECONDS = 15.0
 PEER_LOST_GRACE_SECONDS = 3.0
-# A trainer of a finished job has left by then, or hangs in a step that nobody answers any more.
+# A worker of a finished job has left by then, or hangs in a step that nobody answers any more.
 FINISHED_GRACE_SECONDS = 20.0
 _USER_ERROR_STATUS = 2
 _TOLD_TO_END_STATUS = 143
@@ -55,15 +55,15 @@ class Supervisor:
     Attributes:
         heart: this task's heartbeat.
         watch: those of the others.
-        members: of an all-reduce job that has formed, the identity of each trainer.
+        members: after the rendezvous of an all-reduce job, the identity of each worker.
     """
 
     def __init__(self, job: Job):
         self._job = job
         count = len(job.others) + 1
-        self.heart = heartbeats.Heart(job.marks.folder, job.name)
+        self.heart = heartbeats.Heart(job.state.folder, job.name)
         self.watch = heartbeats.Watch(
-            job.marks.folder, job.others, heartbeats.silent_seconds(count)
+            job.state.folder, job.others, heartbeats.silent_seconds(count)
         )
         self.members: Dict[str, str] = {}
         self._beat_seconds = heartbeats.beat_seconds(count)
@@ -96,7 +96,7 @@ class Supervisor:
 
         Raises:
             errors.ClusterError: the job has failed, or another task is silent for too long.
-            ending.PeerLost: all tasks are to be started again.
+            job_state.PeerLost: all tasks are to be started again.
         """
         verdict = self._verdict
         if verdict is None:
@@ -141,7 +141,7 @@ class Supervisor:
     def _judge(self, now: float) -> None:
         if self._verdict is not None:
             return
-        failure = self._job.marks.failure()
+        failure = self._job.state.failure()
         if failure is not None:
             self._find(_USER_ERROR_STATUS, f'the job has failed: {failure}', now)
         elif self.members:
@@ -162,7 +162,7 @@ class Supervisor:
                 return
 
     def _judge_members(self, now: float) -> None:
-        """Whether a trainer of an all-reduce job is gone: the others then hang in their step."""
+        """Whether a worker of an all-reduce job is gone: the others then hang in their step."""
         for name, identity in self.members.items():
             if name == self._job.name:
                 continue
@@ -177,7 +177,7 @@ class Supervisor:
         self._judge_silence(now, job_state.PEER_LOST_STATUS)
 
     def _is_gone(self, name: str, now: float) -> bool:
-        """Whether nobody has listened at a trainer's address for some seconds."""
+        """Whether nobody has listened at a worker's address for some seconds."""
         if self.heart.state != heartbeats.TRAINING or not self._job.not_listening([name]):
             self._unreachable_since.pop(name, None)
             return False
@@ -187,7 +187,7 @@ class Supervisor:
     def _lost(self, name: str, what: str, now: float) -> None:
         self._find(
             job_state.PEER_LOST_STATUS,
-            f'{name} {what}: the trainers of an all-reduce job are started again together, and go '
+            f'{name} {what}: the workers of an all-reduce job are started again together, and go '
             'on from the last checkpoint.',
             now,
         )
@@ -221,7 +221,7 @@ class Supervisor:
     def _leave_finished(self, now: float) -> None:
         if self._finished_since is None:
             chief_ended = self.watch.last(self._job.chief).get('state') == heartbeats.ENDED
-            if chief_ended and self._job.marks.finished() is not None:
+            if chief_ended and self._job.state.finished() is not None:
                 self._finished_since = now
         elif now - self._finished_since >= FINISHED_GRACE_SECONDS:
             log.info('the job is finished, and %s has nothing to save', self._job.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from typing import Callable, List, Sequence
+from typing import Callable, Sequence
 
 from estimator_lib import errors
 from estimator_lib.hooks import preemption
@@ -56,16 +56,16 @@ def wait_for(
             return True
         if waited >= timeout_seconds:
             raise errors.ClusterError(
-                f'{who} has waited {waited:.0f} s for {_list(names)} {until}, as long as '
-                'train_config.cluster.wait_timeout_seconds says; expected: all tasks of TF_CONFIG '
-                'are started, and reach each other and the same model_dir.'
+                f'{who} has waited {waited:.0f} s for {errors.shortened(names)} {until}, as long '
+                'as train_config.cluster.wait_timeout_seconds says; expected: all tasks of '
+                'TF_CONFIG are started, and reach each other and the same model_dir.'
             )
         if waited >= next_report:
             next_report = REPORT_SECONDS * (1 + waited // REPORT_SECONDS)
             log.info(
                 '%s waits for %s %s: %.0f s (gives up after %g s)',
                 who,
-                _list(names),
+                errors.shortened(names),
                 until,
                 waited,
                 timeout_seconds,
@@ -84,9 +84,3 @@ def is_listening(address: str) -> bool:
             return True
     except OSError:
         return False
-
-
-def _list(names: Sequence[str], most: int = 8) -> str:
-    shown: List[str] = list(names[:most])
-    rest = f' and {len(names) - most} more' if len(names) > most else ''
-    return ', '.join(shown) + rest

@@ -114,7 +114,7 @@ def _check_data(
 def _plan_lines(config: pipeline_pb2.TrainEvalPipelineConfig) -> List[str]:
     """Who shares the work, as this process would as a task of the cluster of `TF_CONFIG`."""
     plan = distribution.create_plan(config, distribution.read_tf_config())
-    shares = max(plan.num_trainers, plan.num_replicas)
+    shares = max(plan.num_workers, plan.num_replicas)
     line = f'training uses {plan.mode.value}'
     if shares > 1:
         line += f': {shares} replicas, {plan.batch_size} examples a step'

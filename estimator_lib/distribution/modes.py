@@ -40,9 +40,9 @@ class Plan:
         devices: of the copies of the network in this process, for `CLONES` and `MIRRORED`; for
             `MULTI_WORKER_MIRRORED` its accelerators.
         batch_size: `train_config.batch_size`: the examples that one global step learns from.
-        replicas_to_aggregate: how many trainers' gradients make a step, for
+        replicas_to_aggregate: how many workers' gradients make a step, for
             `SYNC_PARAMETER_SERVERS`; each is of an equal part of the batch.
-        startup_delay_steps: trainer i begins when the global step has come to i times this.
+        startup_delay_steps: worker i begins when the global step has come to i times this.
         partition_over_bytes: variables of at least so many bytes are split over the parameter
             servers; 0: none.
     """
@@ -67,25 +67,25 @@ class Plan:
 
     @property
     def is_synchronous(self) -> bool:
-        """Whether several trainers wait for each other at each step."""
+        """Whether several workers wait for each other at each step."""
         return self.mode in (Mode.SYNC_PARAMETER_SERVERS, Mode.MULTI_WORKER_MIRRORED)
 
     @property
-    def num_trainers(self) -> int:
+    def num_workers(self) -> int:
         """Processes that train."""
-        return 1 if self.mode in _ON_ONE_MACHINE else len(self.cluster.trainers)
+        return 1 if self.mode in _ON_ONE_MACHINE else len(self.cluster.workers)
 
     @property
-    def trainer_index(self) -> int:
+    def worker_index(self) -> int:
         """Which of them this one is; 0 is the chief. The evaluator and others are 0 too."""
-        if self.num_trainers == 1 or self.cluster.name not in self.cluster.trainers:
+        if self.num_workers == 1 or self.cluster.name not in self.cluster.workers:
             return 0
-        return self.cluster.trainers.index(self.cluster.name)
+        return self.cluster.workers.index(self.cluster.name)
 
     @property
     def num_replicas(self) -> int:
         """Copies of the network, of all processes, that share one batch."""
-        return num_replicas(self.mode, self.num_trainers, len(self.devices))
+        return num_replicas(self.mode, self.num_workers, len(self.devices))
 
     @property
     def input_parts(self) -> int:
@@ -141,15 +141,15 @@ def choose_mode(train_config: train_pb2.TrainConfig, cluster: Optional[Cluster])
         errors.UserError: it does not fit the cluster.
     """
     number = train_config.cluster.mode
-    trainers = len(cluster.trainers) if cluster is not None else 1
+    workers = len(cluster.workers) if cluster is not None else 1
     has_servers = cluster is not None and 'ps' in cluster.addresses
     if number == cluster_pb2.ClusterConfig.AUTO:
         if has_servers:
             sync = train_config.sync_replicas
             return Mode.SYNC_PARAMETER_SERVERS if sync else Mode.ASYNC_PARAMETER_SERVERS
-        return Mode.ONE_DEVICE if trainers == 1 else Mode.MULTI_WORKER_MIRRORED
+        return Mode.ONE_DEVICE if workers == 1 else Mode.MULTI_WORKER_MIRRORED
     mode = Mode[cluster_pb2.ClusterConfig.Mode.Name(number)]
-    _check_cluster(mode, cluster, trainers, has_servers)
+    _check_cluster(mode, cluster, workers, has_servers)
     if mode is Mode.ASYNC_PARAMETER_SERVERS and train_config.sync_replicas:
         raise errors.ConfigError(
             f'{_FIELD}.mode is {mode.name}, but train_config.sync_replicas is true; expected '
@@ -158,18 +158,16 @@ def choose_mode(train_config: train_pb2.TrainConfig, cluster: Optional[Cluster])
     return mode
 
 
-def num_replicas(mode: Mode, num_trainers: int, num_devices: int) -> int:
+def num_replicas(mode: Mode, num_workers: int, num_devices: int) -> int:
     """Copies of the network that share one batch."""
     if mode in (Mode.CLONES, Mode.MIRRORED):
         return num_devices
-    return num_trainers * num_devices if mode is Mode.MULTI_WORKER_MIRRORED else 1
+    return num_workers * num_devices if mode is Mode.MULTI_WORKER_MIRRORED else 1
 
 
-def _check_cluster(
-    mode: Mode, cluster: Optional[Cluster], trainers: int, has_servers: bool
-) -> None:
+def _check_cluster(mode: Mode, cluster: Optional[Cluster], workers: int, has_servers: bool) -> None:
     if mode in _ON_ONE_MACHINE:
-        if trainers > 1 or has_servers:
+        if workers > 1 or has_servers:
             raise errors.ConfigError(
                 f'{_FIELD}.mode is {mode.name}, which is for one machine, but TF_CONFIG describes '
                 f'a cluster of {_roles(cluster)}; expected AUTO or '
@@ -213,7 +211,7 @@ def _devices(
                 'accelerators; expected at most that many, or clone_on_cpu: true.'
             )
         return tuple(f'/device:GPU:{index}' for index in range(wanted or num_accelerators))
-    # A strategy wants devices of its own for its replicas; towers may share the one that there is.
+    # A strategy wants devices of its own for its replicas; clones may share the one that there is.
     own = mode is Mode.MIRRORED
     return tuple(f'/device:CPU:{index if own else 0}' for index in range(wanted or 1))
 
@@ -223,29 +221,29 @@ def _replicas_to_aggregate(
 ) -> int:
     if mode is not Mode.SYNC_PARAMETER_SERVERS:
         return 1
-    trainers = len(cluster.trainers)
+    workers = len(cluster.workers)
     if not train_config.HasField('replicas_to_aggregate'):
-        return trainers
+        return workers
     wanted = train_config.replicas_to_aggregate
-    if not 1 <= wanted <= trainers:
+    if not 1 <= wanted <= workers:
         raise errors.ConfigError(
-            f'train_config.replicas_to_aggregate is {wanted}, but {trainers} processes train; '
-            f'expected 1 to {trainers} (fewer than {trainers}: the others are backups), or no '
+            f'train_config.replicas_to_aggregate is {wanted}, but {workers} processes train; '
+            f'expected 1 to {workers} (fewer than {workers}: the others are backups), or no '
             'value for all of them.'
         )
     return wanted
 
 
 def _startup_delay(mode: Mode, train_config: train_pb2.TrainConfig) -> float:
-    """Trainers that wait for each other begin together."""
-    if mode is Mode.ASYNC_PARAMETER_SERVERS:
-        if not train_config.startup_delay_steps >= 0:
-            raise errors.ConfigError(
-                f'train_config.startup_delay_steps is {train_config.startup_delay_steps}; '
-                'expected a number that is not negative.'
-            )
-        return train_config.startup_delay_steps
-    return 0.0
+    """Workers that wait for each other begin together."""
+    delay = train_config.startup_delay_steps
+    if mode is not Mode.ASYNC_PARAMETER_SERVERS:
+        return 0.0
+    if not delay >= 0:
+        raise errors.ConfigError(
+            f'train_config.startup_delay_steps is {delay}; expected a number that is not negative.'
+        )
+    return delay
 
 
 def idle_fields(plan: Plan, train_config: train_pb2.TrainConfig) -> List[str]:
@@ -288,7 +286,7 @@ def _check_fields(mode: Mode, train_config: train_pb2.TrainConfig) -> None:
 
 
 def _check_batch(plan: Plan, config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
-    """What parts of batches, and trainers that wait for each other, need of the input."""
+    """What parts of batches, and workers that wait for each other, need of the input."""
     parts = max(plan.num_replicas, plan.replicas_to_aggregate)
     if plan.batch_size % parts:
         less = plan.batch_size // parts * parts
@@ -301,10 +299,10 @@ def _check_batch(plan: Plan, config: pipeline_pb2.TrainEvalPipelineConfig) -> No
             f'{near}{other}.'
         )
     reader = config.train_input_reader
-    if reader.examples_per_batch and 1 < plan.replicas_to_aggregate < plan.num_trainers:
+    if reader.examples_per_batch and 1 < plan.replicas_to_aggregate < plan.num_workers:
         raise errors.ConfigError(
             'train_input_reader.examples_per_batch is set, but of '
-            f'{plan.num_trainers} trainers only {plan.replicas_to_aggregate} make a step '
+            f'{plan.num_workers} workers only {plan.replicas_to_aggregate} make a step '
             '(train_config.replicas_to_aggregate); expected sample_from_datasets_weights, or that '
             'all make a step.'
         )
@@ -314,9 +312,9 @@ def _check_batch(plan: Plan, config: pipeline_pb2.TrainEvalPipelineConfig) -> No
             f'train_input_reader.drop_remainder is false, but {replicas} replicas share each '
             'batch, and a smaller one at the end may leave some without examples; expected true.'
         )
-    if plan.is_synchronous and plan.num_trainers > 1 and reader.num_epochs:
+    if plan.is_synchronous and plan.num_workers > 1 and reader.num_epochs:
         raise errors.ConfigError(
-            f'train_input_reader.num_epochs is {reader.num_epochs}, but {plan.num_trainers} '
-            'trainers wait for each other at each step, and one may come to the end of its '
+            f'train_input_reader.num_epochs is {reader.num_epochs}, but {plan.num_workers} '
+            'workers wait for each other at each step, and one may come to the end of its '
             'records before the others; expected 0, and train_config.num_steps as the end.'
         )

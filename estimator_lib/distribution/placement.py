@@ -20,15 +20,15 @@ VARIABLE_OPS = ('Variable', 'VariableV2', 'VarHandleOp')
 
 
 def worker_device(cluster: Cluster) -> str:
-    """The device of what a trainer computes."""
+    """The device of what a worker computes."""
     return f'/job:{cluster.role}/task:{cluster.index}'
 
 
 def device_fn(cluster: Cluster) -> Callable[[tf.Operation], str]:
-    """The device function of a trainer: variables on the parameter servers, all else here.
+    """The device function of a worker: variables on the parameter servers, all else here.
 
     Each new variable goes to the server that has the fewest bytes of variables so far (ties: the
-    first). Since all trainers build the same graph, they agree.
+    first). Since all workers build the same graph, they agree.
     """
     addresses = {role: list(tasks) for role, tasks in cluster.addresses.items()}
     addresses.pop('evaluator', None)
@@ -41,7 +41,7 @@ def device_fn(cluster: Cluster) -> Callable[[tf.Operation], str]:
 
 
 def device_filters(cluster: Cluster) -> List[str]:
-    """The tasks that a trainer talks to: without these it waits for all others to be there."""
+    """The tasks that a worker talks to: without these it waits for all others to be there."""
     own = f'/job:{cluster.role}'
     return ['/job:ps', own if cluster.role != 'worker' else f'{own}/task:{cluster.index}']
 
@@ -49,13 +49,13 @@ def device_filters(cluster: Cluster) -> List[str]:
 def of_variables(plan: Plan) -> ContextManager[Any]:
     """Inside, variables are made as a mode needs them.
 
-    With parameter servers a trainer fetches each variable once a step, however many of its ops read
-    it (a layer, and the layer's penalty), and large variables are made in parts, one for each
+    With parameter servers a worker fetches each variable once a step, however many of its ops read
+    it (a layer, and the layer's regularizer), and large variables are made in parts, one for each
     server.
     """
     if not plan.uses_parameter_servers:
         return contextlib.nullcontext()
-    # The device that the op has anyway: the trainer's, where its graph is placed.
+    # The device that the op has anyway: the worker's, where its graph is placed.
     options: Dict[str, Any] = {'caching_device': lambda op: op.device}
     if plan.partition_over_bytes:
         servers = len(plan.cluster.addresses['ps'])

@@ -1,7 +1,7 @@
-"""Copies of the network on several devices of one machine ("towers", "clones").
+"""Replicas of the network on several devices of one machine (`Mode.CLONES`).
 
-Each copy takes an equal part of the batch; the loss is the mean of theirs, so that the gradient is
-that of the whole batch. Variables live on the CPU. Only the first copy's `UPDATE_OPS` run: batch
+Each takes an equal part of the batch; the loss is the mean of theirs, so that the gradient is
+that of the whole batch. Variables live on the CPU. Only the first replica's `UPDATE_OPS` run: batch
 norm's statistics follow its part of the batch.
 """
 
@@ -24,7 +24,7 @@ Device = Union[str, Callable[[tf.Operation], str]]
 
 
 def scope_of(index: int, count: int) -> str:
-    """The name scope of a copy: `clone_<i>`, or none where there is only one."""
+    """The name scope of a replica: `clone_<i>`, or none where there is only one."""
     return f'clone_{index}' if count > 1 else ''
 
 
@@ -44,16 +44,18 @@ def place(device: str, variable_device: Device = HOST) -> Callable[[tf.Operation
     return device_of
 
 
-def build(count: int, tower_fn: Callable[[int, str], Any], device_of: Callable[[int], Any]) -> list:
-    """Builds copies of a part of the graph that share their variables.
+def build(
+    count: int, replica_fn: Callable[[int, str], Any], device_of: Callable[[int], Any]
+) -> list:
+    """Builds replicas of a part of the graph that share their variables.
 
     Args:
         count: how many.
-        tower_fn: builds one; called with its index and its name scope ('' or ending with '/').
-        device_of: the device, or device function, of a copy by its index.
+        replica_fn: builds one; called with its index and its name scope ('' or ending with '/').
+        device_of: the device, or device function, of a replica by its index.
 
     Returns:
-        What `tower_fn` returned, copy by copy.
+        What `replica_fn` returned, replica by replica.
     """
     results: List[Any] = []
     for index in range(count):
@@ -61,12 +63,12 @@ def build(count: int, tower_fn: Callable[[int, str], Any], device_of: Callable[[
         name_scope = tf1.name_scope(scope) if scope else contextlib.nullcontext('')
         shared = tf1.variable_scope(tf1.get_variable_scope(), reuse=True if index else None)
         with shared, name_scope as name, tf1.device(device_of(index)):
-            results.append(tower_fn(index, name))
+            results.append(replica_fn(index, name))
     return results
 
 
 def mean(values: Sequence[tf.Tensor]) -> tf.Tensor:
-    """The mean of what the copies computed: what makes the gradient that of the whole batch."""
+    """The mean of what the replicas computed: what makes the gradient that of the whole batch."""
     return tf.add_n(list(values)) / len(values)
 
 
@@ -78,16 +80,16 @@ def mean_losses(
 ) -> Tensors:
     """The losses of a batch that several devices share.
 
-    What the second and later copies add to `UPDATE_OPS` is taken out of it again.
+    What the second and later replicas add to `UPDATE_OPS` is taken out of it again.
 
     Args:
-        devices: one for each copy; a single one computes on the batch as it is.
+        devices: one for each replica; a single one computes on the batch as it is.
         loss_fn: builds the network and its losses, means over the examples it is given.
         features: of the whole batch, whose size is a multiple of the number of devices.
         labels: likewise.
 
     Returns:
-        Scalars by name: the means over the copies.
+        Scalars by name: the means over the replicas.
     """
     if len(devices) == 1:
         # Not tf1.device(None): that would forget where the variables of a cluster go.
@@ -97,13 +99,13 @@ def mean_losses(
     updates = tf1.get_collection_ref(tf1.GraphKeys.UPDATE_OPS)
     counts: List[int] = []
 
-    def tower(index: int, scope: str) -> Tensors:
+    def replica(index: int, scope: str) -> Tensors:
         del scope
         losses = loss_fn(*parts[index])
         counts.append(len(updates))
         return losses
 
-    losses = build(len(devices), tower, lambda index: place(devices[index]))
+    losses = build(len(devices), replica, lambda index: place(devices[index]))
     del updates[counts[0] :]
     with tf.device(HOST), tf1.name_scope('clones'):
         return {name: mean([one[name] for one in losses]) for name in losses[0]}

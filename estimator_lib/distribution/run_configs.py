@@ -15,12 +15,12 @@ def create(plan: Plan, session_config: tf.compat.v1.ConfigProto, **options: Any)
 
     Args:
         plan: which task of which cluster it is. The evaluator, which no other task talks to, and a
-            trainer without others get the config of one machine.
+            worker without others get the config of one machine.
         session_config: what the mode needs is added to it.
         options: all others of a `RunConfig`.
     """
     cluster = plan.cluster
-    trains = cluster is None or cluster.name in cluster.trainers
+    trains = cluster is None or cluster.name in cluster.workers
     if plan.uses_parameter_servers and trains:
         options['device_fn'] = placement.device_fn(cluster)
         # TensorFlow would look for a ready model every 30 s, in silence; `running` waits instead.

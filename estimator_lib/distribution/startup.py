@@ -1,4 +1,4 @@
-"""How the trainers of a cluster begin: in step, or one after the other."""
+"""How the workers of a cluster begin: in step, or one after the other."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ _SAY_EVERY_SECONDS = 30.0
 def hooks(
     plan: Plan, exchange: Optional[TokenExchange], num_steps: int
 ) -> List[tf1.train.SessionRunHook]:
-    """What a trainer does when its session begins.
+    """What a worker does when its session begins.
 
     Args:
-        plan: which trainer of what mode it is.
-        exchange: of its graph, with trainers that it is in step with.
+        plan: which worker of what mode it is.
+        exchange: of its graph, with workers that it is in step with.
         num_steps: at which training ends; 0: never.
     """
     if exchange is not None:
         return [exchange.hook()]
-    first_step = startup_step(plan.trainer_index * plan.startup_delay_steps, num_steps)
+    first_step = startup_step(plan.worker_index * plan.startup_delay_steps, num_steps)
     return [StartupDelayHook(first_step)] if first_step else []
 
 
 def startup_step(delay_steps: float, num_steps: int) -> int:
-    """The global step at which a delayed trainer begins: not behind the end of training."""
+    """The global step at which a delayed worker begins: not behind the end of training."""
     return int(min(delay_steps, num_steps) if num_steps else delay_steps)
 
 
 class StartupDelayHook(tf1.train.SessionRunHook):
-    """Lets a trainer begin when the others have come to a step.
+    """Lets a worker begin when the others have come to a step.
 
     Args:
         first_step: that step.

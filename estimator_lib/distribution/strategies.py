@@ -49,10 +49,10 @@ def configure_devices(plan: Plan, session_config: tf1.ConfigProto) -> None:
         session_config.device_count['CPU'] = len(plan.devices)
 
 
-def penalties_collection() -> str:
-    """The collection of this replica's penalties on weights: `REGULARIZATION_LOSSES`.
+def regularization_collection() -> str:
+    """The collection of this replica's regularization losses: `REGULARIZATION_LOSSES`.
 
-    The replicas of one process build one graph. A penalty is a function of one replica's weights,
+    The replicas of one process build one graph. Such a loss is a function of one replica's weights,
     so those of the second and later ones have a collection of their own.
     """
     context = tf.distribute.get_replica_context()
@@ -61,6 +61,9 @@ def penalties_collection() -> str:
         replica = int(tf.get_static_value(context.replica_id_in_sync_group) or 0)
     name = tf1.GraphKeys.REGULARIZATION_LOSSES
     return f'{name}_{replica}' if replica else name
+
+
+penalties_collection = regularization_collection  # its former name
 
 
 def mean_over_replicas(losses: Tensors) -> Tensors:

@@ -1,6 +1,6 @@
-"""Synchronous training on parameter servers: one step from the gradients of several trainers.
+"""Synchronous training on parameter servers: one step from the gradients of several replicas.
 
-Each trainer adds its gradients to accumulators beside the variables and waits for a token. The
+Each replica adds its gradients to accumulators beside the variables and waits for a token. The
 chief takes the mean of each accumulator, changes the variables (and their moving averages) as a
 part of its own step, and then sends every worker the next token, by a queue of that worker's own.
 
@@ -9,13 +9,13 @@ step exact, whoever is started again in the middle of it:
 
 * An accumulator drops gradients whose token is older than its own, and each new session of the
   chief begins with a newer token and empty accumulators: nothing of a step that was broken off is
-  left, and all trainers compute their gradients of it anew.
-* Beside each accumulator is noted which token each trainer has added a gradient for. A trainer
+  left, and all replicas compute their gradients of it anew.
+* Beside each accumulator is noted which token each replica has added a gradient for. A replica
   that was started again, or was sent a token twice, finds its note, and its second gradient for
   the same token is dropped.
 
-So a step takes gradients of as many different trainers as it asks for, at most one from each;
-where all are asked for, exactly one from each. (Not covered: a trainer killed in the microseconds
+So a step takes gradients of as many different replicas as it asks for, at most one from each;
+where all are asked for, exactly one from each. (Not covered: a replica killed in the microseconds
 between a server's addition and its note, which may then be counted twice in that step; and a chief
 killed while it changes the variables, which changes some of them for that step again.) Where fewer
 are asked for, the last ones to come are dropped, and who was late goes on from the newest token.
@@ -48,26 +48,26 @@ _POLL_SECONDS = 0.1
 
 
 class TokenExchange:
-    """What one trainer puts into its graph to train in step with the others.
+    """What one replica puts into its graph to train in step with the others.
 
     Call `average` (and `mean_losses`, where they are to be reported), then build the update from
     what it returns, then `finish`, once in a graph, and add `hook` to the session.
 
     Args:
-        trainers: the names of all, the chief's first.
+        replicas: the names of all, the chief's first.
         own: which one this is.
         replicas_to_aggregate: how many gradients make a step; 1 to all.
         device: of this process, for what it alone reads: `/job:worker/task:1`.
     """
 
     def __init__(
-        self, trainers: Sequence[str], own: int, replicas_to_aggregate: int, device: str = ''
+        self, replicas: Sequence[str], own: int, replicas_to_aggregate: int, device: str = ''
     ):
-        if not 1 <= replicas_to_aggregate <= len(trainers):
+        if not 1 <= replicas_to_aggregate <= len(replicas):
             raise ValueError(
-                f'replicas_to_aggregate is {replicas_to_aggregate}; expected 1 to {len(trainers)}.'
+                f'replicas_to_aggregate is {replicas_to_aggregate}; expected 1 to {len(replicas)}.'
             )
-        self._trainers = list(trainers)
+        self._replicas = list(replicas)
         self._own = own
         self._count = replicas_to_aggregate
         self._accumulators: List[Any] = []
@@ -83,10 +83,10 @@ class TokenExchange:
         """What there is to report of a step.
 
         Args:
-            losses: float32 scalars by name, of this trainer's batch.
+            losses: float32 scalars by name, of this replica's batch.
 
         Returns:
-            For the chief the means over the trainers whose gradients make the step, to be read in
+            For the chief the means over the replicas whose gradients make the step, to be read in
             the run that trains and in no other; for the others their own.
         """
         with tf1.name_scope(_SCOPE):
@@ -96,13 +96,13 @@ class TokenExchange:
             return dict(zip(losses, tf.unstack(mean))) if self._own == 0 else losses
 
     def average(self, pairs: Sequence[Pair]) -> List[Pair]:
-        """Hands over this trainer's gradients.
+        """Hands over this replica's gradients.
 
         Args:
-            pairs: gradients of this trainer's batch, and the variables, on their servers.
+            pairs: gradients of this replica's batch, and the variables, on their servers.
 
         Returns:
-            The means of as many trainers' gradients as make a step: for the chief to apply. The
+            The means of as many replicas' gradients as make a step: for the chief to apply. The
             others run nothing that depends on them.
         """
         if not pairs:
@@ -122,10 +122,10 @@ class TokenExchange:
         Args:
             update: changes the variables and the global step; only the chief runs it.
         """
-        # The chief's token, for trainers whose session begins.
+        # The chief's token, for replicas whose session begins.
         self._newest = _variable('newest_token', 0, self._global_step.device)
         with tf1.name_scope(_SCOPE):
-            self._queues = [self._queue(name) for name in self._trainers[1:]]
+            self._queues = [self._queue(name) for name in self._replicas[1:]]
             if self._own:
                 queue = self._queues[self._own - 1]
                 with tf.control_dependencies(self._pushes):
@@ -136,21 +136,22 @@ class TokenExchange:
                 return self._announce(self._token + 1)
 
     def hook(self) -> tf1.train.SessionRunHook:
-        """Puts this trainer in step with the others when a session begins."""
+        """Puts this replica in step with the others when a session begins."""
         return _ChiefHook(self) if self._own == 0 else _WorkerHook(self)
 
     def _exchange(self, value: Any, name: str, shape: tf.TensorShape, device: str) -> Any:
-        """Hands over a value; the mean of as many trainers' values as make a step."""
+        """Hands over a value; the mean of as many replicas' values as make a step."""
         is_sparse = isinstance(value, tf.IndexedSlices)
         make = tf1.SparseConditionalAccumulator if is_sparse else tf1.ConditionalAccumulator
-        notes = _variable(f'notes/{name}', [0] * len(self._trainers), device)
+        notes = _variable(f'notes/{name}', [0] * len(self._replicas), device)
         with tf.device(device):
             accumulator = make(
                 value.dtype, shape=shape, shared_name=f'{_SCOPE}/{name}', name='mean'
             )
             is_new = tf.gather(notes, self._own) < self._token
             token = tf.where(is_new, self._token, tf.constant(_NEVER, tf.int64))
-            push = _push(accumulator, value, token)
+            add = accumulator.apply_indexed_slices_grad if is_sparse else accumulator.apply_grad
+            push = add(value, token)
             with tf.control_dependencies([push]):
                 noted = tf1.scatter_update(notes, self._own, self._token)
             self._accumulators.append(accumulator)
@@ -173,19 +174,19 @@ class TokenExchange:
 
 
 def from_plan(plan: Plan) -> Optional[TokenExchange]:
-    """The exchange of this process's trainer; None in other modes."""
+    """The exchange of this process's replica; None in other modes."""
     if plan.mode is not Mode.SYNC_PARAMETER_SERVERS:
         return None
     return TokenExchange(
-        plan.cluster.trainers,
-        plan.trainer_index,
+        plan.cluster.workers,
+        plan.worker_index,
         plan.replicas_to_aggregate,
         placement.worker_device(plan.cluster),
     )
 
 
 class _ChiefHook(tf1.train.SessionRunHook):
-    """Begins a session of all trainers in each new session of the chief's.
+    """Begins a session of all replicas in each new session of the chief's.
 
     The global step may be an older one than the last session's, and servers may have been started
     again since, or not.
@@ -207,7 +208,7 @@ class _ChiefHook(tf1.train.SessionRunHook):
             self._announce = exchange._announce(self._token)
 
     def after_create_session(self, session: tf1.Session, coord: Any) -> None:
-        """Empties the accumulators, and sends all trainers their first token."""
+        """Empties the accumulators, and sends all replicas their first token."""
         del coord
         are_set = session.run(self._are_set)
         noted = session.run([one for one, is_set in zip(self._noted, are_set) if is_set])
@@ -243,7 +244,7 @@ class _WorkerHook(tf1.train.SessionRunHook):
 
 
 def _variable(name: str, value: Any, device: str, collections: Sequence[str] = ()) -> tf.Variable:
-    """An int64 variable that is in no checkpoint; of the same name in all trainers' graphs."""
+    """An int64 variable that is in no checkpoint; of the same name in all replicas' graphs."""
     with tf.device(device), tf1.name_scope(None):
         return tf1.Variable(
             tf.constant(value, tf.int64),
@@ -252,12 +253,6 @@ def _variable(name: str, value: Any, device: str, collections: Sequence[str] = (
             name=f'{_SCOPE}/{name}',
             use_resource=True,
         )
-
-
-def _push(accumulator: Any, value: Any, token: tf.Tensor) -> tf.Operation:
-    if isinstance(value, tf.IndexedSlices):
-        return accumulator.apply_indexed_slices_grad(value, token)
-    return accumulator.apply_grad(value, token)
 
 
 def _take(accumulator: Any, count: int) -> Any:

@@ -43,7 +43,7 @@ class Cluster:
         return f'{self.role}:{self.index}'
 
     @property
-    def trainers(self) -> Tuple[str, ...]:
+    def workers(self) -> Tuple[str, ...]:
         """The names of all tasks that train, the chief's first."""
         return tuple(
             f'{role}:{index}'

@@ -148,49 +148,21 @@ def create(config: optimizer_pb2.DeepLabLearningRate, step: tf.Tensor, num_steps
     policy = optimizer_pb2.DeepLabLearningRate.Policy.Name(config.policy)
     create_policy, used = _POLICIES[policy]
     _warn_of_unused(config, policy, used)
+    arguments = {name: getattr(config, name) for name in used}
+    if policy in _OF_LIMITED_LENGTH:
+        arguments['decay_steps'] = arguments.get('decay_steps') or _steps_after_slow_start(
+            config, num_steps
+        )
     start = config.slow_start_step
     after = tf.maximum(step - start, 0) if start else step
     return slow_start(
         step,
-        create_policy(config, after, num_steps),
+        create_policy(after, **arguments),
         base_learning_rate=config.base_learning_rate,
         slow_start_step=start,
         slow_start_learning_rate=config.slow_start_learning_rate,
         linear=config.slow_start == optimizer_pb2.DeepLabLearningRate.LINEAR,
     )
-
-
-def _create_poly(config, step, num_steps):
-    return poly(
-        step,
-        base_learning_rate=config.base_learning_rate,
-        decay_steps=config.decay_steps or _steps_after_slow_start(config, num_steps),
-        learning_power=config.learning_power,
-        end_learning_rate=config.end_learning_rate,
-    )
-
-
-def _create_step_decay(config, step, num_steps):
-    del num_steps
-    return step_decay(
-        step,
-        base_learning_rate=config.base_learning_rate,
-        learning_rate_decay_step=config.learning_rate_decay_step,
-        learning_rate_decay_factor=config.learning_rate_decay_factor,
-    )
-
-
-def _create_cosine(config, step, num_steps):
-    return cosine(
-        step,
-        base_learning_rate=config.base_learning_rate,
-        decay_steps=_steps_after_slow_start(config, num_steps),
-    )
-
-
-def _create_multi_steps(config, step, num_steps):
-    del num_steps
-    return multi_steps(step, boundaries=config.boundaries, learning_rates=config.learning_rates)
 
 
 def _steps_after_slow_start(config: optimizer_pb2.DeepLabLearningRate, num_steps: int) -> int:
@@ -205,28 +177,24 @@ def _warn_of_unused(
     config: optimizer_pb2.DeepLabLearningRate, policy: str, used: Sequence[str]
 ) -> None:
     """Names the fields that are set and have no part in the chosen policy."""
-    common = {'policy', 'slow_start_step', 'slow_start_learning_rate', 'slow_start'}
+    common = {'policy', 'base_learning_rate'}
+    common |= {'slow_start', 'slow_start_step', 'slow_start_learning_rate'}
+    if policy in _OF_LIMITED_LENGTH:
+        common.add('training_number_of_steps')
     unused = sorted({field.name for field, _ in config.ListFields()} - common - set(used))
     if unused:
         log.warning('%s: the policy %s does not use %s.', _NAME, policy, ', '.join(unused))
 
 
-# The policies, and the fields that each of them uses beside those of the slow start.
+# The policies, and the fields that are their arguments.
 _POLICIES: Mapping[str, Tuple[Callable[..., tf.Tensor], Sequence[str]]] = {
-    'POLY': (
-        _create_poly,
-        (
-            'base_learning_rate',
-            'training_number_of_steps',
-            'learning_power',
-            'decay_steps',
-            'end_learning_rate',
-        ),
-    ),
+    'POLY': (poly, ('base_learning_rate', 'decay_steps', 'learning_power', 'end_learning_rate')),
     'STEP': (
-        _create_step_decay,
-        ('base_learning_rate', 'learning_rate_decay_factor', 'learning_rate_decay_step'),
+        step_decay,
+        ('base_learning_rate', 'learning_rate_decay_step', 'learning_rate_decay_factor'),
     ),
-    'COSINE': (_create_cosine, ('base_learning_rate', 'training_number_of_steps')),
-    'MULTI_STEPS': (_create_multi_steps, ('base_learning_rate', 'boundaries', 'learning_rates')),
+    'COSINE': (cosine, ('base_learning_rate',)),
+    'MULTI_STEPS': (multi_steps, ('boundaries', 'learning_rates')),
 }
+# Those that end with the training.
+_OF_LIMITED_LENGTH = ('POLY', 'COSINE')

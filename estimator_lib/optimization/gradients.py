@@ -139,7 +139,7 @@ def compute(
             '%d of %d trained variables get no gradient from the loss, and stay as they are: %s',
             len(missing),
             len(pairs),
-            _some(missing),
+            errors.shortened(missing),
         )
     return [(gradient, variable) for gradient, variable in pairs if gradient is not None]
 
@@ -160,7 +160,7 @@ def multipliers(
     Args:
         variables: the trained variables.
         bias_multiplier: for names that match `.*/biases`.
-        pattern_multipliers: (regular expression, factor), for names that match from their start.
+        pattern_multipliers: (regular expression, factor), for names in which it is found anywhere.
         last_layer_scopes: name parts of the last layers.
         last_layer_multiplier: for names that contain one of those.
 
@@ -249,16 +249,6 @@ def clip_each(pairs: Iterable[Pair], bound: float) -> List[Pair]:
     ]
 
 
-def norms(pairs: Iterable[Pair]) -> Dict[str, tf.Tensor]:
-    """The Euclidean norm of each gradient: float32 scalars by variable name."""
-    return {
-        variable_name(variable): tf.norm(
-            gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
-        )
-        for gradient, variable in pairs
-    }
-
-
 def global_norm(pairs: Iterable[Pair]) -> tf.Tensor:
     """The norm of all gradients as one vector: a float32 scalar."""
     return tf.linalg.global_norm([gradient for gradient, _ in pairs])
@@ -281,8 +271,3 @@ def _map_values(gradient: Gradient, function: Callable[[tf.Tensor], tf.Tensor]) 
         values = function(gradient.values)
         return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
     return function(gradient)
-
-
-def _some(names: Sequence[str], most: int = 8) -> str:
-    rest = f' and {len(names) - most} more' if len(names) > most else ''
-    return ', '.join(names[:most]) + rest

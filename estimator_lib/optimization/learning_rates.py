@@ -207,24 +207,9 @@ def create_learning_rate(
     return tf.identity(rate, name='learning_rate')
 
 
-def _create_constant(config, step, num_steps):
-    del num_steps
-    return constant(step, learning_rate=config.learning_rate)
-
-
-def _create_exponential_decay(config, step, num_steps):
-    del num_steps
-    return exponential_decay(step, **_all_fields(config))
-
-
-def _create_exponential_decay_with_warmup(config, step, num_steps):
-    del num_steps
-    return exponential_decay_with_warmup(step, **_all_fields(config))
-
-
-def _create_cosine_decay(config, step, num_steps):
-    del num_steps
-    return cosine_decay(step, **_all_fields(config))
+def _from_fields(schedule: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
+    """A schedule whose arguments are the fields of its message."""
+    return lambda config, step, num_steps: schedule(step, **_all_fields(config))
 
 
 def _create_manual_step(config, step, num_steps):
@@ -251,11 +236,11 @@ def _all_fields(config) -> Dict[str, float]:
 
 
 _SCHEDULES: Mapping[str, Callable[..., tf.Tensor]] = {
-    'constant_learning_rate': _create_constant,
-    'exponential_decay_learning_rate': _create_exponential_decay,
+    'constant_learning_rate': _from_fields(constant),
+    'exponential_decay_learning_rate': _from_fields(exponential_decay),
     'manual_step_learning_rate': _create_manual_step,
-    'cosine_decay_learning_rate': _create_cosine_decay,
+    'cosine_decay_learning_rate': _from_fields(cosine_decay),
     'polynomial_decay_learning_rate': _create_polynomial_decay,
     'deeplab_learning_rate': deeplab_learning_rates.create,
-    'exponential_decay_with_warmup_learning_rate': _create_exponential_decay_with_warmup,
+    'exponential_decay_with_warmup_learning_rate': _from_fields(exponential_decay_with_warmup),
 }

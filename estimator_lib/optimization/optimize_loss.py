@@ -39,7 +39,7 @@ def optimize_loss(
             the graph's `UPDATE_OPS`.
         averages: which moving averages of variables are kept; None: none.
         summarize_gradients: whether TensorBoard gets each gradient's histogram and norm.
-        exchange: with trainers on other machines; None: this one's gradients make the step.
+        exchange: with workers on other machines; None: this one's gradients make the step.
         colocate_gradients: whether an op's gradient is computed on the device of the op.
 
     Returns:
@@ -95,7 +95,7 @@ def process_gradients(
     """Multiplies, then clips.
 
     Args:
-        pairs: gradients (summed over towers, where there are several) and variables.
+        pairs: gradients (summed over replicas, where there are several) and variables.
         policy: the factors and bounds.
         summarize: whether TensorBoard gets the gradients as they are before clipping, and the
             global norm before and after.
@@ -161,8 +161,7 @@ def _summarize(
     for gradient, variable in before:
         values = gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
         summary.histogram(f'gradients/{variable_name(variable)}', values)
-    for name, value in gradients_lib.norms(before).items():
-        summary.scalar(f'gradient_norm/{name}', value)
+        summary.scalar(f'gradient_norm/{variable_name(variable)}', tf.norm(values))
     summary.scalar('global_norm/gradient_norm', norm)
     if after is not before:
         summary.scalar('global_norm/clipped_gradient_norm', gradients_lib.global_norm(after))

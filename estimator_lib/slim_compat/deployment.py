@@ -3,7 +3,7 @@
 A program says on what it runs (`DeploymentConfig`), and builds its network once for each device
 (`create_clones`), the loss and gradients of all (`optimize_clones`), or everything (`deploy`). What
 the copies have in common, and what is done with their gradients, is written once for these and for
-Estimators: in `clones`, and in `estimator_lib.optimization`.
+Estimators: in `distribution.replicas`, and in `estimator_lib.optimization`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Callable, List, Mapping, NamedTuple, Optional, Sequence,
 
 import tensorflow as tf
 
-from estimator_lib.distribution import replicas as clones_lib
+from estimator_lib.distribution import replicas
 from estimator_lib.distribution.placement import VARIABLE_OPS
 from estimator_lib.optimization import gradients
 from estimator_lib.optimization.optimize_loss import (
@@ -118,20 +118,20 @@ class DeploymentConfig:
     def clone_scope(self, clone_index: int) -> str:
         """The name scope of a copy: '' where there is only one."""
         self._check_clone(clone_index)
-        return clones_lib.scope_of(clone_index, self.num_clones)
+        return replicas.scope_of(clone_index, self.num_clones)
 
     def inputs_device(self) -> str:
         """Where batches are made."""
-        return self.worker_device + clones_lib.HOST
+        return self.worker_device + replicas.HOST
 
     def optimizer_device(self) -> str:
         """Where gradients are summed."""
-        return self.worker_device + clones_lib.HOST
+        return self.worker_device + replicas.HOST
 
-    def variables_device(self) -> clones_lib.Device:
+    def variables_device(self) -> replicas.Device:
         """Where variables are: on the CPU, or on one parameter server after the other."""
         if not self.num_ps_tasks:
-            return clones_lib.HOST
+            return replicas.HOST
         placed: List[str] = []
 
         def choose(op: tf.Operation) -> str:
@@ -139,7 +139,7 @@ class DeploymentConfig:
                 return op.device
             task = len(placed) % self.num_ps_tasks
             placed.append(op.name)
-            return f'{self.ps_device}{clones_lib.HOST}/task:{task}'
+            return f'{self.ps_device}{replicas.HOST}/task:{task}'
 
         return choose
 
@@ -171,17 +171,17 @@ def create_clones(
     """
     variables_device = config.variables_device()
 
-    def tower(index: int, scope: str) -> Clone:
+    def clone(index: int, scope: str) -> Clone:
         outputs = model_fn(*(args or ()), **(kwargs or {}))
         return Clone(outputs, scope, config.clone_device(index))
 
     def device_of(index: int) -> Callable[[tf.Operation], str]:
-        return clones_lib.place(config.clone_device(index), variables_device)
+        return replicas.place(config.clone_device(index), variables_device)
 
     # Where the variable is: what a clone needs of it is sent there once, whoever reads it.
     caching = (lambda op: op.inputs[0].device) if config.num_ps_tasks else None
     with tf1.variable_scope(tf1.get_variable_scope(), caching_device=caching):
-        return clones_lib.build(config.num_clones, tower, device_of)
+        return replicas.build(config.num_clones, clone, device_of)
 
 
 def optimize_clones(

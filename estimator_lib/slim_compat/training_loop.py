@@ -40,12 +40,7 @@ def clip_gradient_norms(pairs: Sequence[MaybePair], max_norm: float) -> List[May
         pairs: gradients (dense, `tf.IndexedSlices`, or None, which stays) and variables.
         max_norm: more than 0.
     """
-    return [
-        (gradient, variable)
-        if gradient is None
-        else gradients.clip_each([(gradient, variable)], max_norm)[0]
-        for gradient, variable in pairs
-    ]
+    return _each(pairs, lambda one: gradients.clip_each(one, max_norm))
 
 
 def multiply_gradients(
@@ -68,19 +63,17 @@ def multiply_gradients(
         raise ValueError(
             f'gradient_multipliers is {gradient_multipliers!r}; expected a dict that is not empty.'
         )
-    factors = _by_name(gradient_multipliers)
+    factors = {
+        key if isinstance(key, str) else whole_name(key): factor
+        for key, factor in gradient_multipliers.items()
+    }
     for gradient, variable in pairs:
         if gradient is None and whole_name(variable) in factors:
             raise ValueError(
                 f'gradient_multipliers has a factor for {whole_name(variable)!r}, of which '
                 'there is no gradient.'
             )
-    return [
-        (gradient, variable)
-        if gradient is None
-        else gradients.multiply([(gradient, variable)], factors)[0]
-        for gradient, variable in pairs
-    ]
+    return _each(pairs, lambda one: gradients.multiply(one, factors))
 
 
 def create_train_op(
@@ -264,18 +257,17 @@ def train(
     Raises:
         ValueError: arguments that do not fit each other.
     """
-    _check_arguments(
-        train_op,
-        number_of_steps,
-        waits=startup_delay_steps > 0 and bool(sync_optimizer),
-        needs_logdir={
-            'summary_op': summary_op is not DEFAULT and summary_op is not None,
-            'saver': saver is not None,
-            'trace_every_n_steps': trace_every_n_steps is not None,
-        }
-        if logdir is None
-        else {},
-    )
+    writes = {
+        'summary_op': summary_op is not DEFAULT and summary_op is not None,
+        'saver': saver is not None,
+        'trace_every_n_steps': trace_every_n_steps is not None,
+    }
+    _check_arguments(train_op, number_of_steps, writes if logdir is None else {})
+    if startup_delay_steps > 0 and sync_optimizer:
+        raise ValueError(
+            'startup_delay_steps and sync_optimizer are both given; replicas that train in step '
+            'begin together.'
+        )
     graph = graph or tf1.get_default_graph()
     with graph.as_default():
         if global_step is None:
@@ -284,7 +276,8 @@ def train(
             train_step_kwargs = _questions(
                 global_step, number_of_steps, log_every_n_steps, trace_every_n_steps
             )
-        replicas = Replicas(_as_list(sync_optimizer), is_chief)
+        optimizers = [one for one in tf.nest.flatten(sync_optimizer) if one is not None]
+        replicas = Replicas(optimizers, is_chief)
         supervisor = tf1.train.Supervisor(
             graph=graph,
             is_chief=is_chief,
@@ -323,21 +316,13 @@ def train(
 
 
 def _check_arguments(
-    train_op: Optional[tf.Tensor],
-    number_of_steps: Optional[int],
-    waits: bool,
-    needs_logdir: Mapping[str, bool],
+    train_op: Optional[tf.Tensor], number_of_steps: Optional[int], needs_logdir: Mapping[str, bool]
 ) -> None:
     if train_op is None:
         raise ValueError('train_op is None; expected the op of a step.')
     for name, is_given in needs_logdir.items():
         if is_given:
             raise ValueError(f'{name} is given, but logdir is None; expected a folder.')
-    if waits:
-        raise ValueError(
-            'startup_delay_steps and sync_optimizer are both given; replicas that train in step '
-            'begin together.'
-        )
     if number_of_steps is not None and number_of_steps <= 0:
         raise ValueError(f'number_of_steps is {number_of_steps}; expected more than 0, or None.')
 
@@ -365,13 +350,8 @@ def _write_trace(options: Mapping[str, Any], metadata: tf1.RunMetadata, step: in
         options['summary_writer'].add_run_metadata(metadata, f'run_metadata-{step}')
 
 
-def _by_name(factors: Mapping[Any, Factor]) -> Dict[str, Factor]:
-    return {
-        key if isinstance(key, str) else whole_name(key): factor for key, factor in factors.items()
-    }
-
-
-def _as_list(value: Any) -> List[Any]:
-    if value is None:
-        return []
-    return list(value) if isinstance(value, (list, tuple)) else [value]
+def _each(
+    pairs: Sequence[MaybePair], change: Callable[[List[gradients.Pair]], List[gradients.Pair]]
+) -> List[MaybePair]:
+    """The pairs changed one by one; without a gradient there is nothing to change."""
+    return [pair if pair[0] is None else change([pair])[0] for pair in pairs]

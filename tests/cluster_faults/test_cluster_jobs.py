@@ -90,7 +90,7 @@ def test_a_job_of_all_roles_survives_ends_by_itself_and_is_evaluated(data, tmp_p
     assert list((tmp_path / 'eval_0').glob('events*'))
 
 
-def test_all_trainers_end_with_143_when_one_is_told_to_and_the_chief_has_saved(data, tmp_path):
+def test_all_workers_end_with_143_when_one_is_told_to_and_the_chief_has_saved(data, tmp_path):
     settings = [
         'train_config.num_steps=100000',
         'train_config.checkpoints.save_every_n_steps=99999',

@@ -45,7 +45,7 @@ def job(tmp_path, monkeypatch):
     monkeypatch.setattr(evaluator_task, 'POLL_SECONDS', 0.01)
     config = train_pb2.TrainConfig(num_steps=30)
     cluster = Cluster({'chief': ('h:1',), 'ps': ('h:2',)}, 'evaluator', 0)
-    return Job(cluster, config, str(tmp_path), job_state.JobMarks(str(tmp_path), config))
+    return Job(cluster, config, str(tmp_path), job_state.JobState(str(tmp_path), config))
 
 
 def run(job, reader, **schedule):
@@ -62,7 +62,7 @@ def test_evaluates_each_new_checkpoint_and_the_last_one_as_such(job, tmp_path):
         if step is not None:
             save(tmp_path, step)
         if step == 30:
-            job.marks.write_finished('num_steps')
+            job.state.write_finished('num_steps')
 
     save(tmp_path, 10)
     reader = Evaluator(train)
@@ -73,7 +73,7 @@ def test_evaluates_each_new_checkpoint_and_the_last_one_as_such(job, tmp_path):
 def test_the_checkpoint_of_step_0_is_not_worth_it(job, tmp_path):
     save(tmp_path, 0)
     save(tmp_path, 30)
-    job.marks.write_finished('num_steps')
+    job.state.write_finished('num_steps')
     reader = Evaluator()
     run(job, reader)
     assert reader.seen == [(30.0, True)]
@@ -83,7 +83,7 @@ def test_a_checkpoint_that_is_deleted_meanwhile_can_still_be_read(job, tmp_path)
     def train(count):
         if count == 0:
             save(tmp_path, 30, keep=1)
-            job.marks.write_finished('num_steps')
+            job.state.write_finished('num_steps')
 
     save(tmp_path, 10, keep=1)
     reader = Evaluator(train)
@@ -98,9 +98,9 @@ def test_without_second_names_a_deleted_checkpoint_is_left_out(job, tmp_path, mo
         raise OSError('not on this file system')
 
     def train(count):
-        if not job.marks.finished():
+        if not job.state.finished():
             save(tmp_path, 30, keep=1)
-            job.marks.write_finished('num_steps')
+            job.state.write_finished('num_steps')
 
     monkeypatch.setattr(evaluator_task.os, 'link', refuse)
     save(tmp_path, 10, keep=1)
@@ -112,7 +112,7 @@ def test_without_second_names_a_deleted_checkpoint_is_left_out(job, tmp_path, mo
 
 def test_the_last_evaluation_is_made_once(job, tmp_path):
     save(tmp_path, 30)
-    job.marks.write_finished('num_steps')
+    job.state.write_finished('num_steps')
     run(job, Evaluator())
     again = Evaluator()
     assert run(job, again) == {}

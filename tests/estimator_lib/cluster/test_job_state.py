@@ -16,45 +16,45 @@ def save(folder, step):
         tf1.train.Saver(max_to_keep=0).save(session, str(folder / 'model.ckpt'), global_step=step)
 
 
-def marks(folder, num_steps=10, **early_stopping):
+def state(folder, num_steps=10, **early_stopping):
     config = train_pb2.TrainConfig(num_steps=num_steps)
     if early_stopping:
         config.early_stopping.MergeFrom(train_pb2.EarlyStopping(**early_stopping))
-    return job_state.JobMarks(str(folder), config)
+    return job_state.JobState(str(folder), config)
 
 
 def test_a_finished_job_is_finished_for_all_that_start_later(tmp_path):
     save(tmp_path, 10)
-    assert marks(tmp_path).finished() is None
-    marks(tmp_path).write_finished('num_steps')
-    assert marks(tmp_path).finished() == 10
+    assert state(tmp_path).finished() is None
+    state(tmp_path).write_finished('num_steps')
+    assert state(tmp_path).finished() == 10
 
 
 def test_a_job_with_another_goal_is_not_finished(tmp_path):
     save(tmp_path, 10)
-    marks(tmp_path).write_finished('num_steps')
-    assert marks(tmp_path, num_steps=20).finished() is None
-    assert marks(tmp_path, metric='accuracy').finished() is None
+    state(tmp_path).write_finished('num_steps')
+    assert state(tmp_path, num_steps=20).finished() is None
+    assert state(tmp_path, metric='accuracy').finished() is None
 
 
 def test_a_job_whose_checkpoints_were_deleted_is_not_finished(tmp_path):
     save(tmp_path, 10)
-    marks(tmp_path).write_finished('num_steps')
+    state(tmp_path).write_finished('num_steps')
     for path in tmp_path.glob('model.ckpt-10*'):
         path.unlink()
     (tmp_path / 'checkpoint').unlink()
-    assert marks(tmp_path).finished() is None
+    assert state(tmp_path).finished() is None
 
 
 def test_a_failure_is_that_of_tasks_which_run_now(tmp_path):
-    before, another = marks(tmp_path), marks(tmp_path)
+    before, another = state(tmp_path), state(tmp_path)
     before.write_failed('worker:1', 'no records', 'first start')
     assert before.failure() == another.failure() == 'worker:1: no records'
-    assert marks(tmp_path).failure() is None
+    assert state(tmp_path).failure() is None
 
 
 def test_the_first_failure_stays(tmp_path):
-    one, other = marks(tmp_path), marks(tmp_path)
+    one, other = state(tmp_path), state(tmp_path)
     one.write_failed('worker:1', 'no records', 'a')
     other.write_failed('chief:0', 'the job has failed', 'b')
     assert other.failure() == 'worker:1: no records'
@@ -62,7 +62,7 @@ def test_the_first_failure_stays(tmp_path):
 
 def test_a_finished_job_has_not_failed(tmp_path):
     save(tmp_path, 10)
-    made = marks(tmp_path)
+    made = state(tmp_path)
     made.write_failed('worker:1', 'no records', 'a')
     made.write_finished('num_steps')
     assert made.failure() is None
@@ -70,13 +70,13 @@ def test_a_finished_job_has_not_failed(tmp_path):
 
 def test_a_mark_that_cannot_be_written_is_not_the_end(tmp_path, caplog):
     (tmp_path / 'file').write_text('')
-    job_state.write_mark(str(tmp_path / 'file' / 'mark.json'), {})
+    job_state.write_state(str(tmp_path / 'file' / 'state.json'), {})
     assert 'cannot write' in caplog.text
 
 
 def test_half_a_mark_is_none(tmp_path):
-    (tmp_path / 'mark.json').write_text('{"task":')
-    assert job_state.read_mark(str(tmp_path / 'mark.json')) is None
+    (tmp_path / 'state.json').write_text('{"task":')
+    assert job_state.read_state(str(tmp_path / 'state.json')) is None
 
 
 def test_a_lost_peer_has_a_status_that_schedulers_try_again():

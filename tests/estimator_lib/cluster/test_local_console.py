@@ -102,7 +102,7 @@ SLEEPER = """
 
 
 @pytest.mark.parametrize('number, status', [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_reaches_the_trainers_first_and_the_servers_last(tmp_path, number, status):
+def test_a_signal_reaches_the_workers_first_and_the_servers_last(tmp_path, number, status):
     code = (
         'import sys\n'
         'from estimator_lib.cluster import local_console\n'
@@ -123,7 +123,7 @@ def test_a_signal_reaches_the_trainers_first_and_the_servers_last(tmp_path, numb
 
 
 def test_who_does_not_end_is_killed(monkeypatch):
-    monkeypatch.setattr(local_processes, 'TRAINERS_SECONDS', 1.0)
+    monkeypatch.setattr(local_processes, 'WORKERS_SECONDS', 1.0)
     text = """
         if role == 'worker':
             time.sleep(2)

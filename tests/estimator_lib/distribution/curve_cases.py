@@ -64,7 +64,7 @@ def write(folder):
 
 
 class Run:
-    """A trainer; made in one thread after the other, since `TF_CONFIG` is one for all.
+    """A worker; made in one thread after the other, since `TF_CONFIG` is one for all.
 
     Args:
         folder: where `write` wrote.
@@ -96,7 +96,7 @@ class Run:
 
 
 def train_with_servers(folder, model_dir, override, steps, num_workers=1, num_servers=1):
-    """A cluster with parameter servers in this process: a thread for each trainer."""
+    """A cluster with parameter servers in this process: a thread for each worker."""
     names = [('chief', 1), ('worker', num_workers), ('ps', num_servers)]
     free = iter(free_addresses(1 + num_workers + num_servers))
     addresses = {role: tuple(next(free) for _ in range(count)) for role, count in names}

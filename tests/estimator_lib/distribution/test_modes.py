@@ -91,13 +91,13 @@ REFUSED = {
         'batch_size is 7, which 2 replicas (CLONES) cannot share equally; expected a multiple of '
         '2, such as 6 or 8',
     ),
-    'a batch that synchronous trainers cannot share': (
+    'a batch that synchronous workers cannot share': (
         'batch_size: 8 sync_replicas: true',
         SERVERS,
         'batch_size is 8, which 3 replicas (SYNC_PARAMETER_SERVERS) cannot share equally; expected '
         'a multiple of 3, such as 6 or 9, or another train_config.replicas_to_aggregate.',
     ),
-    'clones of synchronous trainers': (
+    'clones of synchronous workers': (
         'sync_replicas: true cluster { num_clones: 2 }',
         SERVERS,
         'sync_replicas is true, and train_config.cluster.num_clones is 2; expected one of the two',
@@ -108,7 +108,7 @@ REFUSED = {
         'sync_replicas is true, and train_config.cluster.num_clones is 2; expected one of the two',
     ),
     'a batch smaller than the workers': ('batch_size: 1', WORKERS, 'such as 2.'),
-    'more replicas than trainers': (
+    'more replicas than workers': (
         'sync_replicas: true replicas_to_aggregate: 4',
         SERVERS,
         'replicas_to_aggregate is 4, but 3 processes train; expected 1 to 3',
@@ -162,7 +162,7 @@ def test_smaller_last_batches_are_refused_where_batches_are_shared():
 @pytest.mark.parametrize(
     ('text', 'addresses'), [('', WORKERS), ('sync_replicas: true batch_size: 3', SERVERS)]
 )
-def test_trainers_in_step_do_not_end_with_their_records(text, addresses):
+def test_workers_in_step_do_not_end_with_their_records(text, addresses):
     with pytest.raises(errors.ConfigError, match='train_input_reader.num_epochs is 3'):
         plan(text, task_of(addresses), train_input_reader='num_epochs: 3')
     assert plan('', task_of(SERVERS), train_input_reader='num_epochs: 3')
@@ -172,7 +172,7 @@ def test_counts_of_sources_and_backups():
     text = 'sync_replicas: true batch_size: 24 replicas_to_aggregate: %d'
     reader = 'examples_per_batch: 16 examples_per_batch: 8'
     assert plan(text % 3, task_of(SERVERS), train_input_reader=reader).input_parts == 3
-    with pytest.raises(errors.ConfigError, match='of 3 trainers only 2 make a step'):
+    with pytest.raises(errors.ConfigError, match='of 3 workers only 2 make a step'):
         plan(text % 2, task_of(SERVERS), train_input_reader=reader)
 
 
@@ -197,10 +197,10 @@ def test_parts_of_a_batch():
         (WORKERS, 'evaluator', 0, 0),
     ],
 )
-def test_which_trainer(addresses, role, index, own):
+def test_which_worker(addresses, role, index, own):
     found = plan('', task_of(addresses, role, index))
-    assert found.trainer_index == own
-    assert found.num_trainers == (3 if addresses is SERVERS else 2)
+    assert found.worker_index == own
+    assert found.num_workers == (3 if addresses is SERVERS else 2)
 
 
 def idle(text, task=None):

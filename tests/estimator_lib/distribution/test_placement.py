@@ -73,7 +73,7 @@ def test_no_server_has_more_than_its_share_and_one_variable(sizes):
         ('worker', 1, ['/job:ps', '/job:worker/task:1']),
     ],
 )
-def test_a_trainer_sees_the_servers_and_itself(role, index, expected):
+def test_a_worker_sees_the_servers_and_itself(role, index, expected):
     assert placement.device_filters(task(role, index)) == expected
 
 

@@ -1,4 +1,4 @@
-"""Copies of the network: scopes, devices, parts of the batch, updates and penalties."""
+"""Copies of the network: scopes, devices, parts of the batch, updates and regularization losses."""
 
 import numpy as np
 import pytest
@@ -49,7 +49,7 @@ def test_two_devices(devices):
         variables = tf1.global_variables()
         names = [variable.op.name for variable in variables]
         updates = tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)
-        penalties = tf1.get_collection(tf1.GraphKeys.REGULARIZATION_LOSSES)
+        regularization = tf1.get_collection(tf1.GraphKeys.REGULARIZATION_LOSSES)
         placed = {
             op.device
             for op in graph.get_operations()
@@ -65,7 +65,7 @@ def test_two_devices(devices):
     ]
     assert {variable.device for variable in variables} == {'/device:CPU:0'}
     assert len(updates) == 2 and all(op.name.startswith('clone_0/') for op in updates)
-    assert len(penalties) == 1
+    assert len(regularization) == 1
     assert placed == {devices[1]}
     assert len(parts[0]) == 2
     # Batch norm on parts of two rows of the same difference gives -1 and 1 up to its epsilon, and

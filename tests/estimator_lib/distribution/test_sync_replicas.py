@@ -1,7 +1,7 @@
-"""The exchange of gradients between trainers, in one process: each is a thread with its graph.
+"""The exchange of gradients between replicas, in one process: each is a thread with its graph.
 
-Variables and accumulators are on two parameter servers, and each trainer has a server of its own,
-as in a cluster; a trainer that is "killed" loses its session, in the middle of a step.
+Variables and accumulators are on two parameter servers, and each replica has a server of its own,
+as in a cluster; a replica that is "killed" loses its session, in the middle of a step.
 """
 
 import threading
@@ -44,12 +44,12 @@ def server(cluster, request):
     return addresses, servers, ''.join(filter(str.isalnum, request.node.name))
 
 
-class Trainer:
+class Replica:
     """Loss w * example + v * example[0]: the gradients are the example, and its first number.
 
     Args:
         server: where the variables, the accumulators and the queues are.
-        own: which trainer this is.
+        own: which replica this is.
         examples: of its steps.
         needed: gradients that make a step.
         options: of `optimize_loss`.
@@ -62,8 +62,8 @@ class Trainer:
         self.examples = list(examples)
         self.reported, self.steps, self.error = [], [], None
         self.graph = tf.Graph()
-        placed = tf1.device(placement.device_fn(task))
-        with self.graph.as_default(), self.graph.container(container), placed:
+        container = self.graph.container(container)
+        with self.graph.as_default(), container, self.graph.device(placement.device_fn(task)):
             self.step = tf1.train.get_or_create_global_step()
             self.weight = tf1.get_variable('w', initializer=[0.0, 0.0], use_resource=True)
             other = tf1.get_variable('v', initializer=0.0, use_resource=True)
@@ -146,74 +146,74 @@ def wait_until(condition):
         time.sleep(0.02)
 
 
-def run_all(trainers):
-    trainers[0].initialize()
-    run_threads(trainers)
+def run_all(replicas):
+    replicas[0].initialize()
+    run_threads(replicas)
 
 
-def run_threads(trainers):
-    for trainer in [trainer.start() for trainer in trainers]:
-        assert trainer.join().error is None
+def run_threads(replicas):
+    for replica in [replica.start() for replica in replicas]:
+        assert replica.join().error is None
 
 
 def test_each_step_has_one_gradient_of_each(server):
     random = np.random.RandomState(0)
     examples = random.randint(0, 9, [2, 30, 2]).astype(np.float32)
-    trainers = [Trainer(server, own, examples[own]) for own in range(2)]
-    run_all(trainers)
-    assert [trainer.steps for trainer in trainers] == [list(range(1, 31))] * 2
+    replicas = [Replica(server, own, examples[own]) for own in range(2)]
+    run_all(replicas)
+    assert [replica.steps for replica in replicas] == [list(range(1, 31))] * 2
     means = examples.mean(0)
-    np.testing.assert_allclose(trainers[0].values(), -means.sum(0), rtol=1e-6)
-    np.testing.assert_allclose(trainers[0].reported, means[:, 0], rtol=1e-6)
-    np.testing.assert_allclose(trainers[1].reported, examples[1, :, 0])
+    np.testing.assert_allclose(replicas[0].values(), -means.sum(0), rtol=1e-6)
+    np.testing.assert_allclose(replicas[0].reported, means[:, 0], rtol=1e-6)
+    np.testing.assert_allclose(replicas[1].reported, examples[1, :, 0])
 
 
 def test_the_mean_is_clipped_and_averaged(server):
     policy = GradientPolicy(clip_norm=4.5)
-    trainers = [
-        Trainer(server, 0, [[8.0, 0.0]], policy=policy, averages=MovingAverages(0.75)),
-        Trainer(server, 1, [[0.0, 14.0]], policy=policy, averages=MovingAverages(0.75)),
+    replicas = [
+        Replica(server, 0, [[8.0, 0.0]], policy=policy, averages=MovingAverages(0.75)),
+        Replica(server, 1, [[0.0, 14.0]], policy=policy, averages=MovingAverages(0.75)),
     ]
-    run_all(trainers)
+    run_all(replicas)
     # The means are 4, 7 and, for v, 4: together of norm 9.
-    np.testing.assert_allclose(trainers[0].values(), [-2.0, -3.5], rtol=1e-6)
-    average = trainers[0].values('w/ExponentialMovingAverage')
+    np.testing.assert_allclose(replicas[0].values(), [-2.0, -3.5], rtol=1e-6)
+    average = replicas[0].values('w/ExponentialMovingAverage')
     np.testing.assert_allclose(average, [-0.5, -0.875], rtol=1e-6)
 
 
 def test_backups_are_not_waited_for(server):
-    """The third trainer never comes."""
-    trainers = [Trainer(server, own, [[1.0, 2.0]] * 5, names=NAMES) for own in range(2)]
-    run_all(trainers)
-    assert trainers[0].values() == [-5.0, -10.0]
+    """The third replica never comes."""
+    replicas = [Replica(server, own, [[1.0, 2.0]] * 5, names=NAMES) for own in range(2)]
+    run_all(replicas)
+    assert replicas[0].values() == [-5.0, -10.0]
 
 
 def test_one_who_is_late_goes_on_from_the_newest_step(server):
-    trainers = [Trainer(server, own, [[1.0, 2.0]] * 5, names=NAMES) for own in range(2)]
-    late = Trainer(server, 2, [[100.0, 100.0]], names=NAMES)
-    trainers[0].initialize()
-    chief = trainers[0].start()
+    replicas = [Replica(server, own, [[1.0, 2.0]] * 5, names=NAMES) for own in range(2)]
+    late = Replica(server, 2, [[100.0, 100.0]], names=NAMES)
+    replicas[0].initialize()
+    chief = replicas[0].start()
     late.begin()
     assert late.own_token() == SESSION + 1  # no other worker has come: this is still step 0
-    run_threads(trainers[1:])
+    run_threads(replicas[1:])
     chief.join()
     late.train()
-    assert trainers[0].values() == [-5.0, -10.0]  # its gradient of step 0 is dropped
+    assert replicas[0].values() == [-5.0, -10.0]  # its gradient of step 0 is dropped
     assert late.own_token() == SESSION + 1 + 5
 
 
 @pytest.mark.parametrize('own', [0, 1])
 def test_one_who_comes_again(own, server):
     """Each further step has one gradient of the one who came again, and one of the other."""
-    first = [Trainer(server, index, [[1.0, 1.0]] * 3) for index in range(2)]
+    first = [Replica(server, index, [[1.0, 1.0]] * 3) for index in range(2)]
     run_all(first)
     examples = [[2.0, 2.0]] * 10
-    waiting = Trainer(server, 1 - own, examples).start()
+    waiting = Replica(server, 1 - own, examples).start()
     if own == 0:  # the worker has handed over its gradient, and waits for a token
         wait_until(lambda: first[0].accumulated() == [1, 1, 1])
     else:  # so has the chief; it waits for gradients
         wait_until(lambda: first[1].accumulated() == [1, 1, 1])
-    again = Trainer(server, own, [[4.0, 4.0]] * 10).start()
+    again = Replica(server, own, [[4.0, 4.0]] * 10).start()
     assert waiting.join().error is None and again.join().error is None
     # 3 steps of mean 1, and 7 of mean (2 + 4) / 2.
     assert again.values() == [-24.0, -24.0] and again.values('v') == -24.0
@@ -221,16 +221,16 @@ def test_one_who_comes_again(own, server):
 
 def test_a_chief_that_is_killed_in_its_step(server):
     """What it and the worker have handed over by then is in no step."""
-    killed = Trainer(server, 0, [[64.0, 64.0]], needed=3, names=NAMES)
+    killed = Replica(server, 0, [[64.0, 64.0]], needed=3, names=NAMES)
     killed.initialize()
     killed.start()
-    worker = Trainer(server, 1, [[8.0, 16.0], [2.0, 4.0]], needed=3, names=NAMES).start()
+    worker = Replica(server, 1, [[8.0, 16.0], [2.0, 4.0]], needed=3, names=NAMES).start()
     wait_until(lambda: worker.accumulated() == [2, 2, 2])
     killed.kill()
-    chief = Trainer(server, 0, [[1.0, 2.0]] * 2, needed=3, names=NAMES).start()
+    chief = Replica(server, 0, [[1.0, 2.0]] * 2, needed=3, names=NAMES).start()
     # The worker computes its gradient of step 0 anew, with its next example.
     wait_until(lambda: chief.accumulated() == [2, 2, 2])
-    late = Trainer(server, 2, [[3.0, 3.0]] * 2, needed=3, names=NAMES).start()
+    late = Replica(server, 2, [[3.0, 3.0]] * 2, needed=3, names=NAMES).start()
     assert all(one.join().error is None for one in (worker, chief, late))
     # Step 0: (1 + 2 + 3) / 3 and (2 + 4 + 3) / 3. Step 1: (1 + 8 + 3) / 3 and (2 + 16 + 3) / 3.
     assert chief.values() == [-6.0, -10.0] and chief.values('v') == -6.0
@@ -240,15 +240,15 @@ def test_a_chief_that_is_killed_in_its_step(server):
 
 def test_a_chief_that_is_killed_when_it_has_taken_a_part(server):
     """One mean is gone from its accumulator: nobody waits for it."""
-    killed = Trainer(server, 0, [[64.0, 64.0]])
+    killed = Replica(server, 0, [[64.0, 64.0]])
     killed.initialize()
     killed.begin()
-    worker = Trainer(server, 1, [[8.0, 8.0], [2.0, 4.0]]).start()
+    worker = Replica(server, 1, [[8.0, 8.0], [2.0, 4.0]]).start()
     wait_until(lambda: killed.accumulated() == [1, 1, 1])
     with killed.graph.as_default():
         killed.session.run(killed.exchange._accumulators[-1].take_grad(1))
     killed.session.close()
-    chief = Trainer(server, 0, [[4.0, 2.0]] * 2).start()
+    chief = Replica(server, 0, [[4.0, 2.0]] * 2).start()
     assert chief.join().error is None and worker.join().error is None
     # (4 + 2) / 2 + (4 + 8) / 2, and (2 + 4) / 2 + (2 + 8) / 2.
     assert chief.values() == [-9.0, -8.0] and chief.values('v') == -9.0
@@ -256,17 +256,17 @@ def test_a_chief_that_is_killed_when_it_has_taken_a_part(server):
 
 def test_a_worker_that_is_killed_in_its_step(server):
     """Its gradient is in the step; the one of its next start, for the same step, is not."""
-    chief = Trainer(server, 0, [[1.0, 2.0]] * 2, needed=3, names=NAMES)
+    chief = Replica(server, 0, [[1.0, 2.0]] * 2, needed=3, names=NAMES)
     chief.initialize()
     chief.start()
-    killed = Trainer(server, 1, [[2.0, 4.0]] * 2, needed=3, names=NAMES).start()
-    again = Trainer(server, 1, [[16.0, 16.0], [32.0, 32.0]], needed=3, names=NAMES)
+    killed = Replica(server, 1, [[2.0, 4.0]] * 2, needed=3, names=NAMES).start()
+    again = Replica(server, 1, [[16.0, 16.0], [32.0, 32.0]], needed=3, names=NAMES)
     wait_until(lambda: again.accumulated() == [2, 2, 2])
     killed.kill()
     again.start()
     time.sleep(1.0)
     assert again.accumulated() == [2, 2, 2]
-    third = Trainer(server, 2, [[3.0, 3.0]] * 2, needed=3, names=NAMES).start()
+    third = Replica(server, 2, [[3.0, 3.0]] * 2, needed=3, names=NAMES).start()
     assert all(one.join().error is None for one in (chief, again, third))
     # (1 + 2 + 3) / 3 + (1 + 32 + 3) / 3, and (2 + 4 + 3) / 3 + (2 + 32 + 3) / 3.
     np.testing.assert_allclose(chief.values(), [-14.0, -46.0 / 3], rtol=1e-6)
@@ -274,8 +274,8 @@ def test_a_worker_that_is_killed_in_its_step(server):
 
 def test_a_token_that_comes_twice(server):
     """The worker's further gradient for the same step is dropped."""
-    chief = Trainer(server, 0, [[1.0, 1.0]] * 2)
-    worker = Trainer(server, 1, [[3.0, 3.0], [100.0, 100.0], [5.0, 5.0]])
+    chief = Replica(server, 0, [[1.0, 1.0]] * 2)
+    worker = Replica(server, 1, [[3.0, 3.0], [100.0, 100.0], [5.0, 5.0]])
     chief.initialize()
     chief.begin()
     worker.begin()
@@ -296,7 +296,7 @@ def test_a_token_that_comes_twice(server):
 
 
 def test_a_worker_waits_for_the_session_of_a_chief(server):
-    chief, worker = (Trainer(server, own, [[1.0, 1.0]]) for own in range(2))
+    chief, worker = (Replica(server, own, [[1.0, 1.0]]) for own in range(2))
     chief.initialize()
     waiting = threading.Thread(target=worker.begin, daemon=True)
     waiting.start()
@@ -309,9 +309,9 @@ def test_a_worker_waits_for_the_session_of_a_chief(server):
 
 def test_a_session_is_newer_than_any_that_a_server_remembers(server):
     """The server of the global step has forgotten the tokens, another one has not."""
-    first = [Trainer(server, own, [[1.0, 1.0]]) for own in range(2)]
+    first = [Replica(server, own, [[1.0, 1.0]]) for own in range(2)]
     run_all(first)
-    again = Trainer(server, 0, [[1.0, 1.0]])
+    again = Replica(server, 0, [[1.0, 1.0]])
     on_first_server = [one for one in again.exchange._notes if 'task:0' in one.device]
     assert 0 < len(on_first_server) < len(again.exchange._notes)
     lost = [again.exchange._newest, *on_first_server]
@@ -322,7 +322,7 @@ def test_a_session_is_newer_than_any_that_a_server_remembers(server):
 
 
 @pytest.mark.parametrize('needed', [0, 3])
-def test_more_gradients_than_trainers(needed):
+def test_more_gradients_than_replicas(needed):
     with tf.Graph().as_default(), pytest.raises(ValueError, match='expected 1 to 2'):
         TokenExchange(NAMES[:2], 0, needed)
 

@@ -1,8 +1,10 @@
 import json
+import os
 
 import pytest
 
 from estimator_lib import distribution, errors
+from estimator_lib.distribution import Cluster, tf_config
 
 CLUSTER = {
     'chief': ['a:1'],
@@ -131,3 +133,13 @@ def test_refused_with_the_value_and_what_was_expected(case):
         read(config)
     assert expected in str(caught.value)
     assert str(caught.value).startswith('TF_CONFIG')
+
+
+def test_the_environment_is_as_before():
+    addresses = {role: tuple(tasks) for role, tasks in CLUSTER.items()}
+    os.environ.pop('TF_CONFIG', None)
+    with tf_config.environment(Cluster(addresses, 'worker', 0)):
+        described = json.loads(os.environ['TF_CONFIG'])
+        assert described['task'] == {'type': 'worker', 'index': 0}
+        assert distribution.read_tf_config() == Cluster(addresses, 'worker', 0)
+    assert 'TF_CONFIG' not in os.environ

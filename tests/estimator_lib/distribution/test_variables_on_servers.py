@@ -1,4 +1,4 @@
-"""All that is trained lives on the parameter servers; else each trainer would train alone."""
+"""All that is trained lives on the parameter servers; else each worker would train alone."""
 
 import tensorflow as tf
 
@@ -7,7 +7,7 @@ from estimator_lib.distribution import replicas
 tf1 = tf.compat.v1
 
 
-def test_the_copy_of_a_trainer_keeps_the_device_function_around_it():
+def test_the_copy_of_a_worker_keeps_the_device_function_around_it():
     def device(op):
         return '/job:ps/task:1' if op.type in ('VariableV2', 'VarHandleOp') else '/job:worker'
 

@@ -1,0 +1,123 @@
+"""What a task does by its role; the work itself is the test's."""
+
+import json
+
+import pytest
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.cluster import heartbeats, job_state, local_processes, running, waiting
+from estimator_lib.distribution.tf_config import Cluster
+from protos import pipeline_pb2
+
+tf1 = tf.compat.v1
+
+METRICS = {'0': {'accuracy': 0.5}}
+
+
+class Estimator:
+    """Raises the errors one after the other, and then has trained."""
+
+    def __init__(self, folder, *failures):
+        self.folder, self.failures, self.trained = folder, list(failures), []
+
+    def train(self, input_fn, hooks, max_steps):
+        if self.failures:
+            raise self.failures.pop(0)
+        self.trained.append((input_fn, max_steps))
+        finish_checkpoint(self.folder, max_steps)
+
+
+def finish_checkpoint(folder, step):
+    (folder / 'checkpoint').write_text(f'model_checkpoint_path: "model.ckpt-{step}"')
+    (folder / f'model.ckpt-{step}.index').write_text('')
+
+
+@pytest.fixture
+def addresses(monkeypatch):
+    monkeypatch.setattr(running, '_ATTEMPT_SECONDS', 0.0)
+    monkeypatch.setattr(waiting, 'POLL_SECONDS', 0.01)
+    return local_processes.build_addresses(num_workers=1, num_ps=0, evaluator=True)
+
+
+def run(folder, addresses, role, estimator=None, create_evaluator=None, **roles):
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    config.train_config.num_steps = 10
+    config.train_config.cluster.wait_timeout_seconds = 5
+    parts = running.Parts(
+        create_estimator=lambda: estimator,
+        create_input_fn=lambda: 'the input',
+        chief_hooks=[],
+        create_evaluator=create_evaluator,
+        finish=lambda: METRICS,
+        create_stopping=lambda: None,
+    )
+    tasks = {name: tuple(ports) for name, ports in {**addresses, **roles}.items()}
+    cluster = Cluster(tasks, role, 0)
+    return running.run_task(cluster, config, str(folder), tf1.ConfigProto(), parts)
+
+
+def read(folder, name):
+    path = folder / 'cluster' / name
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def alone(addresses):
+    """A chief without workers: it trains as with parameter servers, of which there are none."""
+    return {'chief': addresses['chief']}
+
+
+def test_a_chief_trains_finishes_the_job_and_evaluates(tmp_path, addresses):
+    estimator = Estimator(tmp_path)
+    assert run(tmp_path, alone(addresses), 'chief', estimator) == METRICS
+    assert estimator.trained == [('the input', 10)]
+    assert read(tmp_path, job_state.FINISHED_FILE)['step'] == 10
+    beat = read(tmp_path, 'heartbeat_chief_0.json')
+    assert (beat['state'], beat['status']) == (heartbeats.ENDED, 0)
+    # Started again, it does not train.
+    assert run(tmp_path, alone(addresses), 'chief', estimator) == METRICS
+    assert len(estimator.trained) == 1
+
+
+def test_the_chief_leaves_the_end_to_an_evaluator(tmp_path, addresses):
+    tasks = {**alone(addresses), 'evaluator': addresses['evaluator']}
+    estimator = Estimator(tmp_path)
+    assert run(tmp_path, tasks, 'chief', estimator, create_evaluator=lambda: None) == {}
+
+
+def test_a_worker_of_a_finished_job_has_nothing_to_do(tmp_path, addresses):
+    run(tmp_path, alone(addresses), 'chief', Estimator(tmp_path))
+    assert run(tmp_path, addresses, 'worker', Estimator(tmp_path, AssertionError())) == {}
+
+
+def test_a_lost_session_is_opened_anew(tmp_path, addresses, caplog):
+    lost = tf.errors.UnavailableError(None, None, 'the server is gone\nat length')
+    estimator = Estimator(tmp_path, lost, lost)
+    run(tmp_path, alone(addresses), 'chief', estimator)
+    assert len(estimator.trained) == 1
+    lines = [one.message for one in caplog.records if 'opens another' in one.message]
+    assert lines == ['chief:0 has lost its session and opens another: the server is gone'] * 2
+
+
+def test_sessions_without_a_step_are_not_opened_for_ever(tmp_path, addresses):
+    lost = tf.errors.AbortedError(None, None, 'again')
+    estimator = Estimator(tmp_path, *[lost] * 20)
+    with pytest.raises(errors.ClusterError, match='has opened 20 sessions, one after the other'):
+        run(tmp_path, alone(addresses), 'chief', estimator)
+
+
+@pytest.mark.parametrize(
+    'error, status', [(ValueError('a bug\nat length'), 1), (errors.DataError('no records'), 2)]
+)
+def test_a_failure_is_told_to_all(tmp_path, addresses, error, status):
+    with pytest.raises(type(error)):
+        run(tmp_path, alone(addresses), 'chief', Estimator(tmp_path, error))
+    failed = read(tmp_path, job_state.FAILED_FILE)
+    assert (failed['task'], failed['message']) == ('chief:0', str(error).splitlines()[0])
+    assert read(tmp_path, 'heartbeat_chief_0.json')['status'] == status
+    assert read(tmp_path, job_state.FINISHED_FILE) is None
+
+
+def test_an_evaluator_without_evaluations_ends(tmp_path, addresses):
+    assert run(tmp_path, addresses, 'evaluator') == {}
+    assert read(tmp_path, 'heartbeat_evaluator_0.json')['status'] == 0

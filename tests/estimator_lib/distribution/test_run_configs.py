@@ -1,0 +1,58 @@
+"""The `RunConfig` of each role in each mode."""
+
+import os
+
+import pytest
+import tensorflow as tf
+
+from estimator_lib.distribution import Cluster, Mode, Plan, run_configs, tf_config
+
+tf1 = tf.compat.v1
+
+TWO = Plan(Mode.MIRRORED, devices=('/device:CPU:0', '/device:CPU:1'))
+SERVERS = {'chief': ('a:1',), 'worker': ('b:1',), 'ps': ('d:1',), 'evaluator': ('f:1',)}
+
+
+def create(plan):
+    return run_configs.create(plan, tf1.ConfigProto(), model_dir='unused')
+
+
+def test_a_run_config_of_mirrored_devices():
+    config = create(TWO)
+    assert config.session_config.device_count['CPU'] == 2  # without, the first step hangs
+    assert config.train_distribute.num_replicas_in_sync == 2
+
+
+@pytest.mark.parametrize('role', ['chief', 'worker'])
+def test_a_run_config_of_a_worker_with_servers(role):
+    config = create(Plan(Mode.ASYNC_PARAMETER_SERVERS, Cluster(SERVERS, role, 0)))
+    assert (config.task_type, config.task_id, config.num_ps_replicas) == (role, 0, 1)
+    assert '/job:ps' in config.session_config.device_filters
+    assert config.device_fn is not None
+    found = tf_config.cluster_of(config)
+    assert found.role == role and found.addresses['worker'] == ('b:1',)
+
+
+@pytest.mark.parametrize(
+    'plan',
+    [
+        Plan(Mode.ASYNC_PARAMETER_SERVERS, Cluster(SERVERS, 'evaluator', 0)),
+        Plan(Mode.ONE_DEVICE, Cluster({'chief': ('a:1',)}, 'chief', 0)),
+    ],
+)
+def test_who_trains_alone_or_not_at_all_has_a_run_config_of_one_machine(plan, monkeypatch):
+    monkeypatch.setenv('TF_CONFIG', 'is not looked at')
+    config = create(plan)
+    assert not config.cluster_spec and config.is_chief
+    assert not config.session_config.device_filters
+    assert tf_config.cluster_of(config) is None
+    assert os.environ['TF_CONFIG'] == 'is not looked at'
+
+
+def test_options_and_the_session_config_are_kept():
+    session_config = tf1.ConfigProto(allow_soft_placement=True)
+    config = run_configs.create(
+        Plan(Mode.ONE_DEVICE), session_config, model_dir='unused', keep_checkpoint_max=7
+    )
+    assert config.keep_checkpoint_max == 7 and config.session_config.allow_soft_placement
+    assert config.train_distribute is None
