@@ -157,7 +157,7 @@ def _model_lines(
         tf1.train.create_global_step()
         features, labels = training.train_input_fn(task, config)()
         features, _ = inputs.pop_reader_state(features)
-        predictions = task.predict(features, tf.estimator.ModeKeys.TRAIN)
+        predictions = task.predict(features, tf.estimator.ModeKeys.TRAIN, labels)
         model_fn.compute_losses(task, config, predictions, features, labels)
         variables = tf1.get_collection(tf1.GraphKeys.MODEL_VARIABLES)
         policy = gradients.GradientPolicy.from_config(config.train_config, task.last_layer_scopes())

@@ -135,8 +135,9 @@ class ClassificationTask(Task):
         example[IMAGE].set_shape([self._height, self._width, self._channels])
         return inputs.split(example)
 
-    def predict(self, features: Features, mode: str) -> Tensors:
+    def predict(self, features: Features, mode: str, labels: Optional[Labels] = None) -> Tensors:
         """`LOGITS`, float32 [batch, num_classes], and `AUXILIARY_LOGITS` in training."""
+        del labels
         style = self._network.style(mode == ModeKeys.TRAIN, self._options)
         end_points = self._network.build(features[IMAGE], self._num_classes, style, self._options)
         predictions = {LOGITS: end_points[registry.LOGITS]}

@@ -144,11 +144,12 @@ class SegmentationTask(Task):
             )
         return features, labels
 
-    def predict(self, features: Features, mode: str) -> Tensors:
+    def predict(self, features: Features, mode: str, labels: Optional[Labels] = None) -> Tensors:
         """The logits of each head and scale, `<head>/<scale>`, and what is predicted with them.
 
         Served images have only the latter; in training there are only logits.
         """
+        del labels
         images = features[fields.IMAGE]
         if mode == ModeKeys.PREDICT:
             export = self._model.export
