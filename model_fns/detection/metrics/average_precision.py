@@ -8,6 +8,7 @@ from typing import Dict, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
+from model_fns.detection.metrics import overlaps
 from model_fns.detection.metrics.evaluator import Detections, Evaluator, Groundtruth
 
 IOU_THRESHOLD = 0.5
@@ -78,7 +79,7 @@ class AveragePrecisionEvaluator(Evaluator):
     def add_image(self, image_id: str, groundtruth: Groundtruth, detections: Detections) -> None:
         """See `Evaluator`."""
         boxes = np.asarray(detections.boxes, np.float64)
-        has_area = np.all(boxes[:, 2:] > boxes[:, :2], axis=1)
+        has_area = overlaps.has_area(boxes)
         order = np.argsort(-detections.scores, kind='stable')
         detections = dataclasses.replace(detections, boxes=boxes).kept(order[has_area[order]])
         boxes = np.asarray(groundtruth.boxes, np.float64)

@@ -35,6 +35,8 @@ class OpenImagesEvaluator(AveragePrecisionEvaluator):
         group_weight: how much of an object a group is; 0: finding or missing it counts for nothing.
         verified_only: whether detections count only where their class was verified to be in the
             image or not: `Groundtruth.image_classes`, and the classes that it has boxes of.
+        empty_to_all: what it means that an image has no `image_classes`: all classes were verified,
+            or none but those of its boxes.
     """
 
     def __init__(
@@ -43,14 +45,16 @@ class OpenImagesEvaluator(AveragePrecisionEvaluator):
         prefix: str = V2_PREFIX,
         group_weight: float = 0.0,
         verified_only: bool = False,
+        empty_to_all: bool = True,
     ):
         super().__init__(class_names, prefix)
         self._group_weight = group_weight
         self._verified_only = verified_only
+        self._empty_to_all = empty_to_all
 
     def judge(self, groundtruth: Groundtruth, detections: Detections) -> Judged:
         """See `AveragePrecisionEvaluator`."""
-        if self._verified_only:
+        if self._verified_only and (len(groundtruth.image_classes) or not self._empty_to_all):
             verified = np.concatenate([groundtruth.image_classes, groundtruth.classes])
             detections = detections.kept(np.isin(detections.classes, verified))
         is_group = np.asarray(groundtruth.group_of, bool)
