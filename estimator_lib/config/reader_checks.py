@@ -89,7 +89,7 @@ def _differing(field: str, readers: List[Tuple[str, InputReader]]) -> Iterator[P
 def _most_boxes(
     config: pipeline_pb2.TrainEvalPipelineConfig, readers: List[Tuple[str, InputReader]]
 ) -> Iterator[Problem]:
-    """Evaluations agree; where `train_config.max_number_of_boxes` is set, it decides in training."""
+    """Evaluations agree; in training `train_config.max_number_of_boxes` decides where it is set."""
     field = 'max_number_of_boxes'
     yield from _differing(field, [one for one in readers if one[0] != _TRAINING])
     expected, given = config.train_config, config.train_input_reader
