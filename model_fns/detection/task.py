@@ -135,8 +135,8 @@ class DetectionTask(Task):
     def postprocess(self, predictions: Tensors, features: Features) -> Tensors:
         """Detections as CONTRACT lists them; class ids are those of the label map."""
         detections = self._model.postprocess(predictions, self._true_shapes(features))
-        detections[fields.DETECTION_CLASSES] = label_maps.to_id(detections[fields.DETECTION_CLASSES])
-        return detections
+        classes = label_maps.to_id(detections[fields.DETECTION_CLASSES])
+        return {**detections, fields.DETECTION_CLASSES: classes}
 
     def metrics(self, outputs: Tensors, features: Features, labels: Labels) -> Dict[str, Metric]:
         """See `metrics`."""

@@ -84,11 +84,11 @@ class AnchorGenerator(abc.ABC):
 
 
 class SsdAnchorGenerator(AnchorGenerator):
-    """Scales that grow from map to map, in shares of the image (Liu et al. 2016, section 2.2).
+    """Scales that grow from map to map, normalized to the image (Liu et al. 2016, section 2.2).
 
     Args:
         shapes: for each feature map, (scale, aspect ratio) of each anchor of a cell.
-        base_size: (height, width) of scale 1 and ratio 1, as shares of the shorter side.
+        base_size: (height, width) of scale 1 and ratio 1, in shorter sides.
         strides: for each map, (vertical, horizontal) distance between cells in pixels; None: the
             image's size over the map's.
         offsets: for each map, the first cell's centre in pixels; None: half a stride.
@@ -139,7 +139,7 @@ class MultiscaleAnchorGenerator(AnchorGenerator):
         anchor_scale: size of the smallest square anchor, in strides.
         aspect_ratios: width over height.
         scales_per_octave: anchors of a ratio are 2^(k / scales_per_octave) apart.
-        normalize: whether boxes are shares of the image; else pixels.
+        normalize: whether boxes are normalized; else in pixels.
     """
 
     def __init__(
@@ -232,7 +232,7 @@ class FlexibleGridAnchorGenerator(AnchorGenerator):
 
     Args:
         levels: one for each feature map.
-        normalize: whether boxes are shares of the image; else pixels.
+        normalize: whether boxes are normalized; else in pixels.
     """
 
     def __init__(self, levels: Sequence[GridLevel], normalize: bool = True):

@@ -63,7 +63,7 @@ def problem_of(box: Sequence[float], overhang: float) -> str:
     if any(math.isnan(side) for side in box):
         return 'is not a number'
     if min(box) < -overhang or max(box) > 1 + overhang:
-        return 'reaches out of the image; expected shares of its height and width, from 0 to 1'
+        return 'reaches out of the image; expected normalized coordinates, from 0 to 1'
     if ymin > ymax or xmin > xmax:
         return 'is inverted; expected ymin < ymax and xmin < xmax'
     if ymin == ymax or xmin == xmax:

@@ -65,7 +65,7 @@ _DEFAULTS = {
 
 _MAX_BOXES = 'max_number_of_boxes'
 
-# Boxes that reach further over the image, as shares of it, are no boxes but a mistake: pixels, say.
+# Normalized boxes that reach further over the image are a mistake: pixels, say.
 _MOST_OVERHANG = 0.1
 
 

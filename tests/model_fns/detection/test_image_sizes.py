@@ -9,11 +9,12 @@ from google.protobuf import text_format
 
 from model_fns import build_task
 from model_fns.datasets import codecs, records
-from model_fns.detection import fields
+from model_fns.detection import detector, fields
 from model_fns.detection.architectures import ssd
 from model_fns.images import image_header
 from protos import pipeline_pb2
 from tests import tiny_detection
+from tests.conftest import shared_folder
 from tests.test_run_train_eval import estimator_predictions, front_door, latest
 
 tf1 = tf.compat.v1
@@ -203,3 +204,23 @@ def test_training_batches_are_without_masks_that_nothing_is_learned_from():
         assert fields.MASKS in example
         assert fields.MASKS not in task.prepare(example, ModeKeys.TRAIN)[1]
         assert fields.MASKS in task.prepare(example, ModeKeys.EVAL)[1]
+
+
+def test_a_network_of_any_input_size_has_the_published_variables():
+    """Published: `ssd_mobilenet_v2_fullyconv_coco` is that of fixed inputs, variable by variable."""
+    shared = shared_folder()
+    path = shared / 'configs' / 'tf1' / 'ssd_mobilenet_v2_coco.config'
+    listed = shared / 'spec' / 'variables' / 'ssd_mobilenet_v2_coco.json'
+    if not (path.is_file() and listed.is_file()):
+        pytest.skip('the published config is not in ../shared')
+    config = text_format.Parse(path.read_text(), pipeline_pb2.TrainEvalPipelineConfig())
+    resizer = 'keep_aspect_ratio_resizer { min_dimension: 320 max_dimension: 640 }'
+    text_format.Merge(f'model {{ ssd {{ image_resizer {{ {resizer} }} }} }}', config)
+    model = detector.build_detector(config.model)
+    with tf.Graph().as_default():
+        images = tf1.placeholder(tf.float32, [None, None, None, 3])
+        model.predict(images, tf1.placeholder(tf.int32, [None, 3]), None, is_training=True)
+        found = {one.op.name: one.shape.as_list() for one in tf1.global_variables()}
+    expected = {name: shape for name, shape, _ in json.loads(listed.read_text())['variables']}
+    assert len(expected) == 324
+    assert found == expected

@@ -83,7 +83,7 @@ def random_jitter_boxes(
 
 
 def scale_boxes_to_pixel_coordinates(example: Example, seed: tf.Tensor) -> Example:
-    """Boxes and keypoints from shares of the image to pixels.
+    """Normalized boxes and keypoints in pixels.
 
     Args:
         example: any.

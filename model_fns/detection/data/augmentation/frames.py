@@ -1,6 +1,6 @@
 """Crops, canvases and sizes: what all steps that change an image's frame are made of.
 
-Boxes and keypoints are shares of the frame, masks have its size: all of them follow it here, so
+Boxes and keypoints are normalized to the frame, masks have its size: all of them follow it here, so
 that no step has to know which of them an example has.
 """
 
@@ -128,7 +128,7 @@ def pad(
 def resize(
     example: Example, size: Size, method: str = 'bilinear', align_corners: bool = False
 ) -> Example:
-    """The image and its masks in another size; boxes are shares of the image and stay.
+    """The image and its masks in another size; boxes are normalized and stay.
 
     Args:
         example: any.
