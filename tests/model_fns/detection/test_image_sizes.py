@@ -207,7 +207,7 @@ def test_training_batches_are_without_masks_that_nothing_is_learned_from():
 
 
 def test_a_network_of_any_input_size_has_the_published_variables():
-    """Published: `ssd_mobilenet_v2_fullyconv_coco` is that of fixed inputs, variable by variable."""
+    """As published: `ssd_mobilenet_v2_fullyconv_coco` has those of the network of fixed inputs."""
     shared = shared_folder()
     path = shared / 'configs' / 'tf1' / 'ssd_mobilenet_v2_coco.config'
     listed = shared / 'spec' / 'variables' / 'ssd_mobilenet_v2_coco.json'

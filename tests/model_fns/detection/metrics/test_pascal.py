@@ -29,7 +29,7 @@ def slow_area(images, class_id):
         for row in range(len(found.scores))
         if found.classes[row] == class_id and (found.boxes[row, 2:] > found.boxes[row, :2]).all()
     ]
-    taken, found = set(), []
+    taken, finds = set(), []
     for _, image, row in sorted(ranked, key=lambda each: each[0]):
         truth, found = images[image]
         own = np.flatnonzero(truth.classes == class_id)
@@ -38,17 +38,17 @@ def slow_area(images, class_id):
         )[0]
         best = int(overlap.argmax()) if len(own) else None
         if best is None or overlap[best] < 0.5:
-            found.append(0)
+            finds.append(0)
         elif not truth.difficult[own[best]]:
-            found.append(0 if (image, best) in taken else 1)
+            finds.append(0 if (image, best) in taken else 1)
             taken.add((image, best))
     count = sum(
         np.count_nonzero((truth.classes == class_id) & ~truth.difficult) for truth, _ in images
     )
     if not count:
         return None
-    precision = [sum(found[: place + 1]) / (place + 1) for place in range(len(found))]
-    return sum(max(precision[place:]) for place, hit in enumerate(found) if hit) / count
+    precision = [sum(finds[: place + 1]) / (place + 1) for place in range(len(finds))]
+    return sum(max(precision[place:]) for place, hit in enumerate(finds) if hit) / count
 
 
 @pytest.mark.parametrize('coarse', [False, True])
