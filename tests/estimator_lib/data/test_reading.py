@@ -101,7 +101,7 @@ def test_examples_of_several_sizes_are_padded_to_the_largest_of_their_batch(tmp_
     path = cases.write_ids(tmp_path / 'ids', [1, 3, 2, 1])
     reader = cases.reader_of(path, corrupt_record_policy=policy)
     plan = reading.plan_reading(Rows(), reader, cases.EVAL, 2, 1)
-    batches = reading.create_batches(plan, np.zeros([plan.rows + 1, 3], np.int64))
+    batches = reading.create_batches(plan, np.zeros([len(plan.fingerprints) + 1, 3], np.int64))
     assert [features[IMAGE].numpy().tolist() for features, _ in batches] == [
         [[1, 0, 0], [3, 3, 3]],
         [[2, 2], [1, 0]],

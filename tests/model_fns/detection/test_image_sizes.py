@@ -72,6 +72,12 @@ def test_it_learns_and_finds_boxes_of_the_original_images(trained):
     assert len(list((trained.parent / 'pictures').glob('*.png'))) == 2
 
 
+def test_a_check_says_that_the_memory_is_not_known(trained, capsys):
+    config = trained.parent / 'pipeline.config'
+    assert front_door('--mode=check', f'--pipeline_config_path={config}') == 0
+    assert ' MiB, and activations that depend on the images' in capsys.readouterr().out
+
+
 @pytest.mark.parametrize('input_type', ['image_tensor', 'encoded_image_string_tensor'])
 @pytest.mark.parametrize('shape', SHAPES[:2])
 def test_a_served_batch_of_one_size(trained, tmp_path, input_type, shape):
