@@ -72,7 +72,8 @@ def bare_rate(config_path: str, steps: int, use_bfloat16: bool) -> float:
     with tf.Graph().as_default():
         images = tf.random.stateless_uniform([BATCH_SIZE, size.height, size.width, 3], [1, 2])
         images = tf1.get_variable('images', initializer=images * 2.0 - 1.0, trainable=False)
-        predictions = ssd.build_ssd(config.model.ssd).predict(images.read_value(), True)
+        model = ssd.build_ssd(config.model.ssd, 'model.ssd')
+        predictions = model.predict(images.read_value(), None, None, is_training=True)
         loss = sum(
             tf.nn.l2_loss(predictions[name]) for name in (fields.BOX_ENCODINGS, fields.CLASS_LOGITS)
         )

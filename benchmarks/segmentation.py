@@ -118,7 +118,7 @@ def bare_rate(config_path: str, steps: int) -> float:
         tf1.train.create_global_step()
         features, labels = _constant_batch(config.train_config.batch_size)
         task = build_task(config)
-        predictions = task.predict(features, tf.estimator.ModeKeys.TRAIN)
+        predictions = task.predict(features, tf.estimator.ModeKeys.TRAIN, labels)
         losses = model_fn.compute_losses(task, config, predictions, features, labels)
         gradients = tf.gradients(losses[model_fn.TOTAL_LOSS], tf1.trainable_variables())
         # One number of each is fetched: a gradient that nobody reads is optimised away.

@@ -71,7 +71,7 @@ def create_model_fn(
             if graph_hook_fn is not None:
                 graph_hook_fn()
             return _train_spec(task, pipeline, plan, losses, features, reader_state, config)
-        predictions = task.predict(features, mode)
+        predictions = task.predict(features, mode, labels)
         if mode == ModeKeys.PREDICT:
             if graph_hook_fn is not None:
                 graph_hook_fn()
@@ -128,7 +128,7 @@ def compute_training_losses(
     """
 
     def task_losses(features: Features, labels: Labels) -> Tensors:
-        predictions = task.predict(features, ModeKeys.TRAIN)
+        predictions = task.predict(features, ModeKeys.TRAIN, labels)
         summaries.offer_training_metrics(task.training_metrics(predictions, features, labels))
         return task.losses(predictions, features, labels)
 

@@ -62,7 +62,7 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def prepare(self, example: Example, mode: str) -> Tuple[Features, Labels]:
-        """One example as tensors of static shape that can be batched.
+        """One example as tensors that can be batched: of static shape, or see `pads_batches`.
 
         Args:
             example: from `augment` or `decode`.
@@ -73,12 +73,21 @@ class Task(abc.ABC):
             dimension.
         """
 
+    def pads_batches(self) -> bool:
+        """Whether examples differ in size: zeros then bring them to the largest of their batch."""
+        return False
+
     @abc.abstractmethod
-    def predict(self, features: Features, mode: str) -> Tensors:
+    def predict(self, features: Features, mode: str, labels: Optional[Labels] = None) -> Tensors:
         """The network: raw outputs of a batch of features.
 
-        Creates all variables of the model, adds batch-norm updates to `UPDATE_OPS` and penalties to
-        `REGULARIZATION_LOSSES`.
+        Creates all variables of the model, adds batch-norm updates to `UPDATE_OPS` and
+        regularization losses to `REGULARIZATION_LOSSES`.
+
+        Args:
+            features: of a batch.
+            mode: a `tf.estimator.ModeKeys`.
+            labels: of the batch in training and evaluation, for networks that sample by them.
         """
 
     @abc.abstractmethod

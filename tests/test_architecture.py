@@ -121,7 +121,6 @@ estimator_lib/optimization/exchange.py
 estimator_lib/optimization/partitioned.py
 estimator_lib/optimization/schedule_parts.py
 estimator_lib/slim_compat/supervised_run.py
-estimator_lib/task.py
 model_fns/__init__.py
 model_fns/backbones/registry.py
 model_fns/datasets/coco.py
@@ -131,12 +130,6 @@ model_fns/datasets/id_pngs.py
 model_fns/datasets/sources.py
 model_fns/datasets/textures.py
 model_fns/datasets/voc.py
-model_fns/detection/data/augmentation/frames.py
-model_fns/detection/data/augmentation/steps.py
-model_fns/detection/fields.py
-model_fns/detection/metrics/__init__.py
-model_fns/detection/metrics/coco_matching.py
-model_fns/detection/metrics/evaluator.py
 model_fns/detection/networks/feature_extractors/inception.py
 model_fns/detection/networks/feature_extractors/mobiledet.py
 model_fns/detection/networks/feature_extractors/mobilenet_v1.py

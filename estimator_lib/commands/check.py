@@ -157,17 +157,18 @@ def _model_lines(
         tf1.train.create_global_step()
         features, labels = training.train_input_fn(task, config)()
         features, _ = inputs.pop_reader_state(features)
-        predictions = task.predict(features, tf.estimator.ModeKeys.TRAIN)
+        predictions = task.predict(features, tf.estimator.ModeKeys.TRAIN, labels)
         model_fn.compute_losses(task, config, predictions, features, labels)
         variables = tf1.get_collection(tf1.GraphKeys.MODEL_VARIABLES)
         policy = gradients.GradientPolicy.from_config(config.train_config, task.last_layer_scopes())
         trained = optimize_loss.select_variables(None, policy)
         activations = _activation_bytes(graph, config.train_config.batch_size)
+        varying = ', and activations that depend on the images' if task.pads_batches() else ''
         lines = [
             f'parameters: {_parameters(variables):,} in {len(variables)} variables, '
             f'{_parameters(trained):,} in {len(trained)} trained',
             'memory: about '
-            f'{_memory_bytes(config, variables, trained, activations) / 2**20:,.0f} MiB',
+            f'{_memory_bytes(config, variables, trained, activations) / 2**20:,.0f} MiB{varying}',
         ]
         if model_dir:
             restoring.check_model_dir(model_dir, variables, complete=False)
@@ -196,15 +197,15 @@ def _memory_bytes(
 
 
 def _activation_bytes(graph: tf.Graph, batch_size: int) -> int:
-    """Bytes of everything that the forward pass computes for one batch."""
+    """Bytes of everything of known size that the forward pass computes for one batch."""
     total = 0
     for operation in graph.get_operations():
         for output in operation.outputs:
             shape = output.shape
             if shape.rank is None or shape.rank < 2 or not output.dtype.is_floating:
                 continue
-            sizes = [batch_size if size is None else size for size in shape.as_list()]
-            if sizes[0] == batch_size:
+            sizes = [batch_size if shape[0] is None else shape[0], *shape[1:]]
+            if sizes[0] == batch_size and None not in sizes:
                 total += int(np.prod(sizes)) * output.dtype.size
     return total
 

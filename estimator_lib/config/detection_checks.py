@@ -82,12 +82,6 @@ _ONLY_WITH: Mapping[str, Tuple[str, ...]] = {
 def _resizer(path: str, config: image_resizer_pb2.ImageResizer) -> Iterator[Problem]:
     kind = config.WhichOneof('image_resizer_oneof')
     keeping = config.keep_aspect_ratio_resizer
-    if kind not in (None, 'fixed_shape_resizer') and not keeping.pad_to_max_dimension:
-        yield Problem(
-            f'{path}.{kind}',
-            'inputs of several sizes; expected fixed_shape_resizer, or keep_aspect_ratio_resizer '
-            'with pad_to_max_dimension: true.',
-        )
     values, channels = len(keeping.per_channel_pad_value), 1 if keeping.convert_to_grayscale else 3
     if values not in (0, channels):
         yield Problem(

@@ -89,17 +89,12 @@ def _differing(field: str, readers: List[Tuple[str, InputReader]]) -> Iterator[P
 def _most_boxes(
     config: pipeline_pb2.TrainEvalPipelineConfig, readers: List[Tuple[str, InputReader]]
 ) -> Iterator[Problem]:
-    """`train_config.max_number_of_boxes` decides where it is set."""
+    """Evaluations agree; in training `train_config.max_number_of_boxes` decides where it is set."""
     field = 'max_number_of_boxes'
-    if not config.train_config.HasField(field):
-        yield from _differing(field, readers)
-        return
-    expected = config.train_config.max_number_of_boxes
-    for path, reader in readers:
-        if reader.HasField(field) and reader.max_number_of_boxes != expected:
-            yield _difference(
-                f'{path}.{field}', reader.max_number_of_boxes, f'train_config.{field}', expected
-            )
+    yield from _differing(field, [one for one in readers if one[0] != _TRAINING])
+    expected, given = config.train_config, config.train_input_reader
+    if expected.HasField(field) and given.HasField(field):
+        yield from _differing(field, [('train_config', expected), (_TRAINING, given)])
 
 
 def _difference(path: str, got: Any, other: str, expected: Any) -> Problem:

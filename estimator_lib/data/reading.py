@@ -196,7 +196,8 @@ def create_batches(
         start = reader_state.valid_start(start, reading.fingerprints)
     examples = [_create_examples(reading, source, start) for source in reading.sources]
     dataset = record_streams.mix(examples, reading.sources, reading.order.seed, start[-1, 0])
-    dataset = dataset.batch(reading.batch_size, drop_remainder=reading.drop_remainder)
+    batch = dataset.padded_batch if reading.task.pads_batches() else dataset.batch
+    dataset = batch(reading.batch_size, drop_remainder=reading.drop_remainder)
     dataset = reader_state.with_state(dataset, reading.fingerprints, start, watch)
     if reading.num_prefetch_batches:
         prefetched = reading.num_prefetch_batches

@@ -19,6 +19,7 @@ from estimator_lib.task import (
     Task,
     Tensors,
 )
+from model_fns import checkpoint_scopes
 from model_fns import label_map as label_maps
 from model_fns.backbones import registry
 from model_fns.classification import inputs, losses, metrics, preprocessing
@@ -34,9 +35,6 @@ CLASSES = 'classes'
 
 CLASSIFICATION_LOSS = 'classification_loss'
 AUXILIARY_LOSS = 'auxiliary_loss'
-
-# Scopes that other tasks put around the same backbone in their checkpoints.
-_OUTER_SCOPES = {'classification': '', 'detection': 'FeatureExtractor/', 'segmentation': ''}
 
 
 class ClassificationTask(Task):
@@ -135,8 +133,9 @@ class ClassificationTask(Task):
         example[IMAGE].set_shape([self._height, self._width, self._channels])
         return inputs.split(example)
 
-    def predict(self, features: Features, mode: str) -> Tensors:
+    def predict(self, features: Features, mode: str, labels: Optional[Labels] = None) -> Tensors:
         """`LOGITS`, float32 [batch, num_classes], and `AUXILIARY_LOGITS` in training."""
+        del labels
         style = self._network.style(mode == ModeKeys.TRAIN, self._options)
         end_points = self._network.build(features[IMAGE], self._num_classes, style, self._options)
         predictions = {LOGITS: end_points[registry.LOGITS]}
@@ -220,12 +219,12 @@ class ClassificationTask(Task):
         self, variables: Sequence[tf.Variable], checkpoint_type: str
     ) -> Mapping[str, tf.Variable]:
         """Variables by their own names, or under the extractor's scope of a detection model."""
-        if checkpoint_type and checkpoint_type not in _OUTER_SCOPES:
+        if checkpoint_type and checkpoint_type not in checkpoint_scopes.PREFIXES:
             raise errors.ConfigError(
                 f'train_config.fine_tune_checkpoint_type: {checkpoint_type!r} is unknown'
-                f'{errors.did_you_mean(checkpoint_type, _OUTER_SCOPES)}'
+                f'{errors.did_you_mean(checkpoint_type, checkpoint_scopes.PREFIXES)}'
             )
-        outer = _OUTER_SCOPES.get(checkpoint_type, '')
+        outer = checkpoint_scopes.PREFIXES.get(checkpoint_type, '')
         return {outer + variable.op.name: variable for variable in variables}
 
     def last_layer_scopes(self) -> Sequence[str]:

@@ -1,7 +1,8 @@
 """The names of what a detection example, batch and prediction hold: published ones where there are.
 
 Without a batch dimension while an example is decoded and augmented, with one in features and
-labels. n is the number of boxes of an example, M the padded number, C the number of classes.
+labels. n is the number of boxes of an example, M the padded number, C the number of classes, K that
+of the numbers of a box. Boxes and keypoints are normalized to the image, never to what pads it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ TRUE_IMAGE_SHAPE = 'true_image_shape'  # int32 [3]: what is image, not padding, 
 ORIGINAL_SHAPE = 'original_image_spatial_shape'  # int32 [2]: height, width as decoded
 
 # Examples and labels.
-BOXES = 'groundtruth_boxes'  # float32 [n, 4]: ymin, xmin, ymax, xmax, normalised
+BOXES = 'groundtruth_boxes'  # float32 [n, K], as their family has it, normalized to the image
 CLASSES = 'groundtruth_classes'  # int64 [n], from 0; in labels float32 [M, C], one-hot
 WEIGHTS = 'groundtruth_weights'  # float32 [n]
 CONFIDENCES = 'groundtruth_confidences'  # float32 [n]; in labels [M, C]
@@ -29,7 +30,7 @@ MASKS = 'groundtruth_instance_masks'  # float32 or uint8 [n, height, width], 0 o
 MASK_WEIGHTS = 'groundtruth_instance_mask_weights'  # float32 [n]
 KEYPOINTS = 'groundtruth_keypoints'  # float32 [n, k, 2]: y, x, normalised; NaN where not labelled
 KEYPOINT_VISIBILITIES = 'groundtruth_keypoint_visibilities'  # bool [n, k]
-NUM_BOXES = 'num_groundtruth_boxes'  # int32 scalar: how many of M are real
+NUM_BOXES = 'num_groundtruth_boxes'  # int32 scalar: how many of M are valid
 NUM_LEFT_OUT = 'num_groundtruth_boxes_left_out'  # int32 scalar: how many were more than M
 IMAGE_CLASSES = 'groundtruth_image_classes'  # float32 [C]: which classes were looked for at all
 

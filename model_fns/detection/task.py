@@ -11,21 +11,13 @@ from estimator_lib import errors
 from estimator_lib.config import support
 from estimator_lib.task import Arrays, Example, Features, Labels, Metric, Task, Tensors
 from model_fns import label_map as label_maps
-from model_fns.detection import fields, metrics
-from model_fns.detection.architectures import ssd
+from model_fns.detection import detector, fields, metrics
 from model_fns.detection.boxes import targets
-from model_fns.detection.data import augmentation, image_resizers, inputs
+from model_fns.detection.data import augmentation, inputs
 from model_fns.detection.detections import pictures
-from model_fns.detection.networks.feature_extractors import extractor
 from protos import pipeline_pb2
 
-tf1 = tf.compat.v1
 ModeKeys = tf.estimator.ModeKeys
-
-# Class ids of a label map start at 1, those of a network at 0.
-LABEL_ID_OFFSET = 1
-
-_CHECKPOINT_TYPES = ('detection', 'classification')
 
 # What a config may ask of a detector outside of `model` and of the readers.
 _ASKED_ELSEWHERE = (
@@ -35,6 +27,13 @@ _ASKED_ELSEWHERE = (
     'eval_config.eval_instance_masks',
     'eval_config.force_no_resize',
 )
+# Groundtruth that only a detector with such outputs learns from.
+_LEARNED_FOR = {
+    fields.MASKS: fields.DETECTION_MASKS,
+    fields.MASK_WEIGHTS: fields.DETECTION_MASKS,
+    fields.KEYPOINTS: fields.DETECTION_KEYPOINTS,
+    fields.KEYPOINT_VISIBILITIES: fields.DETECTION_KEYPOINTS,
+}
 
 
 class DetectionTask(Task):
@@ -42,20 +41,17 @@ class DetectionTask(Task):
 
     Args:
         model: the network, its targets, losses and detections.
-        resizer: how an image becomes an input.
         reader: how records are decoded.
         augment: example and seed -> example.
         evaluator: what is measured.
         drawer: how detections are drawn.
-        label_map: names of the classes.
         load_all_variables: whether a detection checkpoint gives all variables of the same name,
             not the feature extractor's alone.
     """
 
     def __init__(
         self,
-        model: ssd.SsdModel,
-        resizer: image_resizers.ImageResizer,
+        model: detector.Detector,
         reader: inputs.Reader,
         augment: augmentation.Augmentation,
         evaluator: metrics.Metrics,
@@ -63,7 +59,6 @@ class DetectionTask(Task):
         load_all_variables: bool = False,
     ):
         self._model = model
-        self._resizer = resizer
         self._reader = reader
         self._augment = augment
         self._evaluator = evaluator
@@ -72,18 +67,17 @@ class DetectionTask(Task):
 
     @classmethod
     def from_config(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> DetectionTask:
-        """The task that `model.ssd` describes.
+        """The task that the config's `model` describes.
 
         Raises:
             errors.ConfigError: a part is missing or unknown, or a field is not honoured.
         """
         _refuse(config)
-        model = config.model.ssd
+        model = detector.build_detector(config.model)
         label_map = label_maps.of_readers(config, model.num_classes)
         return cls(
-            ssd.build_ssd(model),
-            image_resizers.build_image_resizer(model.image_resizer, 'model.ssd.image_resizer'),
-            inputs.build_reader(config, model.num_classes, label_map),
+            model,
+            inputs.build_reader(config, model.num_classes, label_map, model.family),
             augmentation.build_augmentation(config.train_config.data_augmentation_options),
             metrics.build_metrics(config.eval_config, model.num_classes, label_map),
             pictures.build_drawer(config.eval_config, label_map),
@@ -104,35 +98,45 @@ class DetectionTask(Task):
         return self._augment(example, seed)
 
     def prepare(self, example: Example, mode: str) -> Tuple[Features, Labels]:
-        """See `inputs.Reader.prepare`: resized and padded images, padded groundtruth."""
-        return self._reader.prepare(example, self._resizer, mode)
+        """See `inputs.Reader.prepare`: resized images, padded groundtruth.
 
-    def predict(self, features: Features, mode: str) -> Tensors:
-        """Raw predictions: see `ssd.SsdModel.predict`."""
-        images = self._model.preprocess(tf.cast(features[fields.IMAGE], tf.float32))
-        if self._resizer.pads:
-            images = _with_padding(
-                images, features[fields.TRUE_IMAGE_SHAPE], self._resizer.pad_values
-            )
-        predictions = self._model.predict(images, mode == ModeKeys.TRAIN)
+        Training batches are without masks and keypoints that nothing is learned from.
+        """
+        if mode == ModeKeys.TRAIN:
+            example = {
+                name: value
+                for name, value in example.items()
+                if name not in _LEARNED_FOR or _LEARNED_FOR[name] in self._model.outputs
+            }
+        return self._reader.prepare(example, self._model.resizer, mode)
+
+    def pads_batches(self) -> bool:
+        """See `Task`: where the size of an input depends on its image."""
+        return self._model.resizer.static_size is None
+
+    def predict(self, features: Features, mode: str, labels: Optional[Labels] = None) -> Tensors:
+        """Raw predictions: see `detector.Detector.predict`."""
+        true_shapes = self._true_shapes(features)
+        images = self._model.preprocess(tf.cast(features[fields.IMAGE], tf.float32), true_shapes)
+        groundtruth = None if labels is None else self._groundtruth(features, labels)
+        training = mode == ModeKeys.TRAIN
+        predictions = self._model.predict(images, true_shapes, groundtruth, training)
         return {fields.PREPROCESSED: images, **predictions}
 
     def losses(self, predictions: Tensors, features: Features, labels: Labels) -> Tensors:
-        """See `ssd.SsdModel.losses`."""
-        return self._model.losses(predictions, groundtruth_of(labels))
+        """See `detector.Detector.losses`."""
+        groundtruth = self._groundtruth(features, labels)
+        return self._model.losses(predictions, self._true_shapes(features), groundtruth)
 
     def loss_names(self) -> Sequence[str]:
         """See `Task`."""
-        return (ssd.CLASSIFICATION_LOSS, ssd.LOCALIZATION_LOSS)
+        return self._model.loss_names
 
     def postprocess(self, predictions: Tensors, features: Features) -> Tensors:
         """Detections as CONTRACT lists them; class ids are those of the label map."""
-        windows = None
-        if self._resizer.pads:
-            windows = _windows(features[fields.TRUE_IMAGE_SHAPE], features[fields.IMAGE])
-        detections = self._model.postprocess(predictions, windows)
-        detections[fields.DETECTION_CLASSES] += LABEL_ID_OFFSET
-        return detections
+        detections = self._model.postprocess(predictions, self._true_shapes(features))
+        classes = label_maps.to_id(detections[fields.DETECTION_CLASSES])
+        return {**detections, fields.DETECTION_CLASSES: classes}
 
     def metrics(self, outputs: Tensors, features: Features, labels: Labels) -> Dict[str, Metric]:
         """See `metrics`."""
@@ -156,14 +160,14 @@ class DetectionTask(Task):
         """Each image at the network's input size."""
         signature = {
             fields.IMAGE: tf.TensorSpec(
-                [*(self._resizer.static_size or (None, None)), None], tf.float32
+                [*(self._model.resizer.static_size or (None, None)), None], tf.float32
             ),
             fields.TRUE_IMAGE_SHAPE: tf.TensorSpec([3], tf.int32),
         }
 
         @tf.autograph.experimental.do_not_convert
         def resized(image: tf.Tensor) -> Features:
-            one = self._resizer.resize(image)
+            one = self._model.resizer.resize(image)
             return {fields.IMAGE: one.image, fields.TRUE_IMAGE_SHAPE: one.true_shape}
 
         features = tf.map_fn(resized, images, fn_output_signature=signature)
@@ -171,71 +175,53 @@ class DetectionTask(Task):
         return features
 
     def export_outputs(self, outputs: Tensors) -> Tensors:
-        """All that `postprocess` gives."""
-        return dict(outputs)
+        """See `detector.Detector.export_outputs`."""
+        return self._model.export_outputs(outputs)
 
     def restore_map(
         self, variables: Sequence[tf.Variable], checkpoint_type: str
     ) -> Mapping[str, tf.Variable]:
-        """The feature extractor's variables, by their names in either kind of checkpoint.
-
-        A `detection` checkpoint has the same names; a `classification` one, the default as
-        published, has them without the extractor's scope.
-        """
+        """See `detector.Detector.restore_map`; a `classification` checkpoint is the default."""
         kind = checkpoint_type or 'classification'
-        if kind not in _CHECKPOINT_TYPES:
+        if kind not in detector.CHECKPOINT_TYPES:
             raise errors.ConfigError(
                 f'train_config.fine_tune_checkpoint_type: {kind!r} is unknown'
-                f'{errors.did_you_mean(kind, _CHECKPOINT_TYPES)}'
+                f'{errors.did_you_mean(kind, detector.CHECKPOINT_TYPES)}'
             )
-        outer = f'{extractor.SCOPE}/'
         if kind == 'detection' and self._load_all_variables:
             return {variable.op.name: variable for variable in variables}
-        of_extractor = [one for one in variables if one.op.name.startswith(outer)]
-        skip = len(outer) if kind == 'classification' else 0
-        return {variable.op.name[skip:]: variable for variable in of_extractor}
+        return self._model.restore_map(variables, kind)
 
     def last_layer_scopes(self) -> Sequence[str]:
         """See `Task`."""
-        return ('ClassPredictor', 'BoxEncodingPredictor', 'BoxPredictor/')
+        return self._model.last_layer_scopes
 
     def check_example(self, serialized: bytes) -> Optional[str]:
         """See `Task`."""
         return self._reader.problem_with(serialized)
 
+    def _true_shapes(self, features: Features) -> Optional[tf.Tensor]:
+        """int32 [B, 3]; None where no input can hold padding."""
+        return features[fields.TRUE_IMAGE_SHAPE] if self._model.resizer.pads else None
 
-def groundtruth_of(labels: Labels) -> targets.Groundtruth:
-    """The groundtruth of a batch, from its labels."""
-    boxes = labels[fields.BOXES]
-    count = labels[fields.NUM_BOXES][:, tf.newaxis]
-    return targets.Groundtruth(
-        boxes=boxes,
-        classes=labels[fields.CLASSES],
-        weights=labels[fields.WEIGHTS],
-        real=tf.range(tf.shape(boxes)[1]) < count,
-        confidences=labels.get(fields.CONFIDENCES),
-    )
+    def _groundtruth(self, features: Features, labels: Labels) -> targets.Groundtruth:
+        """The groundtruth of a batch, normalized to the padded input."""
+        boxes = labels[fields.BOXES]
+        valid = tf.range(tf.shape(boxes)[1]) < labels[fields.NUM_BOXES][:, tf.newaxis]
+        if self._model.resizer.pads:
+            true_shapes = features[fields.TRUE_IMAGE_SHAPE]
+            shares = detector.content_shares(true_shapes, features[fields.IMAGE])[:, tf.newaxis]
+            boxes = self._model.family.scale(boxes, shares[..., 0], shares[..., 1])
+        return targets.Groundtruth(
+            boxes=boxes,
+            classes=labels[fields.CLASSES],
+            weights=labels[fields.WEIGHTS],
+            valid=valid,
+            confidences=labels.get(fields.CONFIDENCES),
+        )
 
 
 def _refuse(config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
     refused = [one for one in support.refused(config) if one.path in _ASKED_ELSEWHERE]
     if refused:
         raise errors.ConfigError(support.listed(refused))
-
-
-def _with_padding(
-    images: tf.Tensor, true_shapes: tf.Tensor, values: Tuple[float, ...]
-) -> tf.Tensor:
-    """Images [B, height, width, channels] whose padding holds the given values."""
-    _, height, width, _ = tf.unstack(tf.shape(images))
-    rows = tf.range(height)[tf.newaxis, :] < true_shapes[:, 0:1]
-    columns = tf.range(width)[tf.newaxis, :] < true_shapes[:, 1:2]
-    inside = tf.logical_and(rows[:, :, tf.newaxis], columns[:, tf.newaxis, :])
-    return tf.where(inside[..., tf.newaxis], images, tf.constant(values, tf.float32))
-
-
-def _windows(true_shapes: tf.Tensor, images: tf.Tensor) -> tf.Tensor:
-    """What of each input is image: float32 [B, 4], as shares of the padded input."""
-    size = tf.cast(tf.shape(images)[1:3], tf.float32)
-    far = tf.cast(true_shapes[:, :2], tf.float32) / size
-    return tf.concat([tf.zeros_like(far), far], axis=1)

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.task import Arrays, Example, Features, Labels, Metric, Task, Tensors
-from model_fns import label_map
+from model_fns import checkpoint_scopes, label_map
 from model_fns.segmentation import fields, instances, losses, pictures, serving
 from model_fns.segmentation.data import (
     class_weights,
@@ -28,9 +28,6 @@ from protos import pipeline_pb2, segmentation_pb2
 tf1 = tf.compat.v1
 log = logging.getLogger('model_fns')
 ModeKeys = tf.estimator.ModeKeys
-
-# What stands before a variable's name in checkpoints of other tasks.
-_OUTER_SCOPES = {'segmentation': '', 'classification': '', 'detection': 'FeatureExtractor/'}
 
 # DeepLab trains biases twice as fast as the rest.
 BIAS_GRADIENT_MULTIPLIER = 2.0
@@ -144,11 +141,12 @@ class SegmentationTask(Task):
             )
         return features, labels
 
-    def predict(self, features: Features, mode: str) -> Tensors:
+    def predict(self, features: Features, mode: str, labels: Optional[Labels] = None) -> Tensors:
         """The logits of each head and scale, `<head>/<scale>`, and what is predicted with them.
 
         Served images have only the latter; in training there are only logits.
         """
+        del labels
         images = features[fields.IMAGE]
         if mode == ModeKeys.PREDICT:
             export = self._model.export
@@ -288,15 +286,17 @@ class SegmentationTask(Task):
     ) -> Mapping[str, tf.Variable]:
         """All variables by their names, or those of the backbone in a model of another task."""
         kind = checkpoint_type or 'segmentation'
-        if kind not in _OUTER_SCOPES:
+        if kind not in checkpoint_scopes.PREFIXES:
             raise errors.ConfigError(
                 f'train_config.fine_tune_checkpoint_type: {kind!r} is unknown'
-                f'{errors.did_you_mean(kind, _OUTER_SCOPES)}'
+                f'{errors.did_you_mean(kind, checkpoint_scopes.PREFIXES)}'
             )
         if kind != 'segmentation':
             scope = f'{self._network.backbone.scope}/'
             variables = [one for one in variables if one.op.name.startswith(scope)]
-        return {_OUTER_SCOPES[kind] + variable.op.name: variable for variable in variables}
+        return {
+            checkpoint_scopes.PREFIXES[kind] + variable.op.name: variable for variable in variables
+        }
 
     def last_layer_scopes(self) -> Sequence[str]:
         """See `Task`."""

@@ -33,7 +33,7 @@ class Line(Task):
     def prepare(self, example, mode):
         return example, {'y': 3.0 * tf.reshape(example[IMAGE], [])}
 
-    def predict(self, features, mode):
+    def predict(self, features, mode, labels=None):
         slope = tf1.get_variable(
             'slope',
             [],

@@ -29,7 +29,7 @@ class TinyTask(Task):
     def prepare(self, example, mode):
         raise NotImplementedError
 
-    def predict(self, features, mode):
+    def predict(self, features, mode, labels=None):
         weights = _variable('Tiny/conv/weights', [3, 3, 3, self._channels])
         outputs = tf.nn.conv2d(features[IMAGE], weights, 1, 'SAME')
         statistics = {

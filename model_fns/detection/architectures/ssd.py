@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Callable, Dict, Optional
+from typing import Callable, Dict, Mapping, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.config import support
-from model_fns.detection import fields
+from model_fns.detection import detector, fields
 from model_fns.detection.boxes import (
     anchors,
+    axis_aligned,
     box_coders,
     matchers,
     similarities,
     targets,
 )
+from model_fns.detection.boxes.family import BoxFamily
+from model_fns.detection.data import image_resizers
 from model_fns.detection.detections import post_processing
 from model_fns.detection.losses import losses, mining
 from model_fns.detection.networks import box_predictors
 from model_fns.detection.networks.feature_extractors import extractor
 from protos import ssd_pb2
-
-# Where the config of the model is, for error messages.
-WHERE = 'model.ssd'
 
 CLASSIFICATION_LOSS = 'classification_loss'
 LOCALIZATION_LOSS = 'localization_loss'
@@ -54,11 +54,12 @@ class LossRules:
     by_code_size: bool = False
 
 
-class SsdModel:
+class SsdModel(detector.Detector):
     """A single-shot detector, without what surrounds it (inputs, metrics, class ids).
 
     Args:
         num_classes: C, without background.
+        resizer: how an image becomes an input.
         extractor_for: is_training -> feature extractor.
         predictor_for: (is_training, code size, class columns) -> head.
         anchor_generator: the anchors' sizes and places.
@@ -68,11 +69,17 @@ class SsdModel:
         loss_rules: see there.
         background_column: whether the first column of class logits is background.
         background_is_zeros: whether an unmatched anchor's class target is all zeros.
+        family: of the boxes.
+        where: path of its config, for error messages.
     """
+
+    loss_names = (CLASSIFICATION_LOSS, LOCALIZATION_LOSS)
+    last_layer_scopes = ('ClassPredictor', 'BoxEncodingPredictor', 'BoxPredictor/')
 
     def __init__(
         self,
         num_classes: int,
+        resizer: image_resizers.ImageResizer,
         extractor_for: Callable[[bool], extractor.FeatureExtractor],
         predictor_for: Callable[[bool, int, int], box_predictors.BoxPredictor],
         anchor_generator: anchors.AnchorGenerator,
@@ -82,8 +89,13 @@ class SsdModel:
         loss_rules: LossRules,
         background_column: bool = True,
         background_is_zeros: bool = False,
+        family: BoxFamily = axis_aligned,
+        where: str = '',
     ):
         self.num_classes = num_classes
+        self.resizer = resizer
+        self.family = family
+        self._where = where
         self.class_columns = num_classes + int(background_column)
         self._extractor_for = extractor_for
         self._predictor_for = predictor_for
@@ -101,49 +113,44 @@ class SsdModel:
         """The scope of the backbone's variables inside the feature extractor's."""
         return self._extractor_for(False).backbone_scope
 
-    def preprocess(self, images: tf.Tensor) -> tf.Tensor:
-        """Images float32 [B, height, width, 3] in [0, 255], as the backbone was trained on."""
-        return self._extractor_for(False).preprocess(images)
+    def preprocess(self, images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
+        """See `Detector`; as published, padding is not normalized as images are."""
+        images = self._extractor_for(False).preprocess(images)
+        if true_shapes is None:
+            return images
+        return detector.fill_padding(images, true_shapes, self.resizer.pad_values)
 
-    def predict(self, preprocessed: tf.Tensor, is_training: bool) -> Dict[str, tf.Tensor]:
-        """Raw predictions.
-
-        Args:
-            preprocessed: float32 [B, height, width, 3] from `preprocess`.
-            is_training: batch statistics and dropout.
+    def predict(
+        self,
+        images: tf.Tensor,
+        true_shapes: Optional[tf.Tensor],
+        groundtruth: Optional[targets.Groundtruth],
+        is_training: bool,
+    ) -> Dict[str, tf.Tensor]:
+        """Raw predictions; see `Detector`. They depend neither on padding nor on groundtruth.
 
         Returns:
-            `BOX_ENCODINGS` [B, A, K], `CLASS_LOGITS` [B, A, C'] and `ANCHORS` [A, 4].
+            `BOX_ENCODINGS` [B, A, code size], `CLASS_LOGITS` [B, A, C'] and `ANCHORS` [A, K].
 
         Raises:
-            errors.ConfigError: the anchors do not fit the feature maps, or the input has no static
-                size.
+            errors.ConfigError: the anchors do not fit the feature maps.
         """
-        maps = self._extractor_for(is_training).extract(preprocessed)
+        del true_shapes, groundtruth
+        maps = self._extractor_for(is_training).extract(images)
         counts = self._anchor_generator.anchors_per_location()
         if len(counts) != len(maps):
             raise errors.ConfigError(
-                f'{WHERE}.anchor_generator: anchors for {len(counts)} feature maps, and the '
+                f'{self._where}.anchor_generator: anchors for {len(counts)} feature maps, and the '
                 f'feature extractor makes {len(maps)}; expected as many.'
             )
         predictor = self._predictor_for(is_training, self._box_coder.code_size, self.class_columns)
         codes, logits = predictor.predict(maps, counts)
+        made = self._anchor_generator.generate([_size(one) for one in maps], _size(images))
         return {
             fields.BOX_ENCODINGS: codes,
             fields.CLASS_LOGITS: logits,
-            fields.ANCHORS: self._anchors(maps, preprocessed),
+            fields.ANCHORS: tf.convert_to_tensor(made.boxes),
         }
-
-    def _anchors(self, maps: list, preprocessed: tf.Tensor) -> tf.Tensor:
-        """Constants: a static input size is what makes them so."""
-        grids = [tuple(features.shape.as_list()[1:3]) for features in maps]
-        size = tuple(preprocessed.shape.as_list()[1:3])
-        if any(None in one for one in [*grids, size]):
-            raise errors.ConfigError(
-                'model.ssd.image_resizer: a single-shot detector needs a static input size; use '
-                'fixed_shape_resizer, or keep_aspect_ratio_resizer with pad_to_max_dimension: true.'
-            )
-        return tf.constant(self._anchor_generator.generate(grids, size).boxes)
 
     def targets(
         self, predictions: Dict[str, tf.Tensor], groundtruth: targets.Groundtruth
@@ -154,9 +161,13 @@ class SsdModel:
         )
 
     def losses(
-        self, predictions: Dict[str, tf.Tensor], groundtruth: targets.Groundtruth
+        self,
+        predictions: Dict[str, tf.Tensor],
+        true_shapes: Optional[tf.Tensor],
+        groundtruth: targets.Groundtruth,
     ) -> Dict[str, tf.Tensor]:
-        """`CLASSIFICATION_LOSS` and `LOCALIZATION_LOSS`, scalars."""
+        """`CLASSIFICATION_LOSS` and `LOCALIZATION_LOSS`; anchors on padding are negatives."""
+        del true_shapes
         rules = self._rules
         assigned = self.targets(predictions, groundtruth)
         logits = predictions[fields.CLASS_LOGITS]
@@ -181,42 +192,53 @@ class SsdModel:
     ) -> tf.Tensor:
         loss = self._rules.localization
         codes, expected = predictions[fields.BOX_ENCODINGS], assigned.box_targets
-        if loss in losses.ON_DECODED_BOXES:
+        if isinstance(loss, losses.OverlapLoss):
             boxes = predictions[fields.ANCHORS]
             codes = self._box_coder.decode(codes, boxes)
             expected = self._box_coder.decode(expected, boxes)
         return loss(codes, expected, assigned.box_weights)
 
     def _decoded(self, predictions: Dict[str, tf.Tensor]) -> tf.Tensor:
-        """Predicted boxes [B, A, 4]."""
+        """Predicted boxes [B, A, K]."""
         return self._box_coder.decode(
             predictions[fields.BOX_ENCODINGS], predictions[fields.ANCHORS]
-        )[..., :4]
+        )[..., : self.family.SIZE]
 
     def postprocess(
-        self, predictions: Dict[str, tf.Tensor], windows: Optional[tf.Tensor]
+        self, predictions: Dict[str, tf.Tensor], true_shapes: Optional[tf.Tensor]
     ) -> Dict[str, tf.Tensor]:
-        """Detections, with classes from 0.
-
-        Args:
-            predictions: from `predict`.
-            windows: float32 [B, 4]: what of each input is image, not padding; None: all.
-        """
+        """Detections; see `Detector`."""
+        windows = None
+        if true_shapes is not None:
+            far = detector.content_shares(true_shapes, predictions[fields.PREPROCESSED])
+            windows = tf.concat([tf.zeros_like(far), far], axis=1)
         return self._post_processor.apply(
             self._decoded(predictions)[:, :, tf.newaxis, :],
             predictions[fields.CLASS_LOGITS],
             windows,
         )
 
+    def restore_map(
+        self, variables: Sequence[tf.Variable], checkpoint_type: str
+    ) -> Mapping[str, tf.Variable]:
+        """The feature extractor's variables; see `Detector`."""
+        return detector.without_scope(variables, extractor.SCOPE, checkpoint_type)
 
-def build_ssd(config: ssd_pb2.Ssd) -> SsdModel:
+
+@detector.DETECTORS.register('ssd')
+def build_ssd(config: ssd_pb2.Ssd, where: str) -> SsdModel:
     """The detector that a config describes.
+
+    Args:
+        config: of the model.
+        where: its path, for error messages.
 
     Raises:
         errors.ConfigError: a part is missing or unknown, or a field is not honoured.
     """
-    support.refuse(config, WHERE)
-    coder = box_coders.build_box_coder(config.box_coder)
+    support.refuse(config, where)
+    family = axis_aligned
+    coder = box_coders.build_box_coder(config.box_coder, f'{where}.box_coder')
     background_column = config.add_background_class
 
     def extractor_for(is_training: bool) -> extractor.FeatureExtractor:
@@ -232,6 +254,7 @@ def build_ssd(config: ssd_pb2.Ssd) -> SsdModel:
     ) -> box_predictors.BoxPredictor:
         return box_predictors.build_box_predictor(
             config.box_predictor,
+            f'{where}.box_predictor',
             code_size,
             class_columns,
             is_training,
@@ -241,35 +264,64 @@ def build_ssd(config: ssd_pb2.Ssd) -> SsdModel:
 
     return SsdModel(
         num_classes=config.num_classes,
+        resizer=image_resizers.build_image_resizer(config.image_resizer, f'{where}.image_resizer'),
         extractor_for=extractor_for,
         predictor_for=predictor_for,
-        anchor_generator=anchors.build_anchor_generator(config.anchor_generator),
-        assigner=targets.TargetAssigner(
-            similarities.build_similarity(config.similarity_calculator),
-            matchers.build_matcher(config.matcher),
-            coder,
-            config.negative_class_weight,
+        anchor_generator=anchors.build_anchor_generator(
+            config.anchor_generator, f'{where}.anchor_generator'
         ),
+        assigner=_assigner(config, where, coder, family),
         box_coder=coder,
         post_processor=post_processing.build_post_processing(
             config.post_processing,
-            f'{WHERE}.post_processing',
+            f'{where}.post_processing',
             config.num_classes,
+            family,
             background_column,
         ),
-        loss_rules=_loss_rules(config),
+        loss_rules=_loss_rules(config, where, family),
         background_column=background_column,
         background_is_zeros=config.encode_background_as_zeros,
+        family=family,
+        where=where,
     )
 
 
-def _loss_rules(config: ssd_pb2.Ssd) -> LossRules:
+def _assigner(
+    config: ssd_pb2.Ssd, where: str, coder: box_coders.BoxCoder, family: BoxFamily
+) -> targets.TargetAssigner:
+    return targets.TargetAssigner(
+        similarities.build_similarity(
+            config.similarity_calculator, f'{where}.similarity_calculator', family
+        ),
+        matchers.build_matcher(config.matcher, f'{where}.matcher'),
+        coder,
+        config.negative_class_weight,
+        family,
+    )
+
+
+def _loss_rules(config: ssd_pb2.Ssd, where: str, family: BoxFamily) -> LossRules:
+    loss, where = config.loss, f'{where}.loss'
     return LossRules(
-        localization=losses.build_localization_loss(config.loss.localization_loss),
-        classification=losses.build_classification_loss(config.loss.classification_loss),
-        reduction=mining.build_reduction(config.loss, f'{WHERE}.loss'),
-        localization_weight=config.loss.localization_weight,
-        classification_weight=config.loss.classification_weight,
+        localization=losses.build_localization_loss(
+            loss.localization_loss, f'{where}.localization_loss', family
+        ),
+        classification=losses.build_classification_loss(
+            loss.classification_loss, f'{where}.classification_loss'
+        ),
+        reduction=mining.build_reduction(loss, where),
+        localization_weight=loss.localization_weight,
+        classification_weight=loss.classification_weight,
         by_matches=config.normalize_loss_by_num_matches,
         by_code_size=config.normalize_loc_loss_by_codesize,
     )
+
+
+def _size(images: tf.Tensor) -> anchors.Size:
+    """Height and width of [B, height, width, channels]: ints where they are static."""
+    static = images.shape.as_list()[1:3]
+    if None not in static:
+        return tuple(static)
+    dynamic = tf.unstack(tf.shape(images)[1:3])
+    return tuple(one or other for one, other in zip(static, dynamic))

@@ -1,7 +1,8 @@
 """Anchors: the boxes that predictions are relative to, at every place of every feature map.
 
-They depend on sizes alone, so where sizes are static they are computed once, in NumPy. The order is
-by feature map, then by cell (row by row), then by anchor of the cell.
+They depend on sizes alone: where sizes are static they are computed once, in NumPy, and where they
+are tensors in the graph, by the same functions in the same precision. The order is by feature map,
+then by cell (row by row), then by anchor of the cell.
 """
 
 from __future__ import annotations
@@ -9,28 +10,32 @@ from __future__ import annotations
 import abc
 import dataclasses
 import math
-from typing import List, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
+import tensorflow as tf
 from google.protobuf import message as message_lib
 
 from estimator_lib import errors
+from model_fns.detection.boxes import axis_aligned
 from protos import anchors_pb2
 
-Size = Tuple[int, int]
+Array = Union[np.ndarray, tf.Tensor]
+# Height and width: ints, or int32 scalars where they are known at run time alone.
+Size = Tuple[Union[int, tf.Tensor], Union[int, tf.Tensor]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Anchors:
-    """The anchors of one input size.
+    """The anchors of one input size: arrays where it is static, else tensors.
 
     Attributes:
         boxes: float32 [A, 4], ymin, xmin, ymax, xmax; they may reach over the image's border.
         feature_map_index: int32 [A], the feature map that each belongs to.
     """
 
-    boxes: np.ndarray
-    feature_map_index: np.ndarray
+    boxes: Array
+    feature_map_index: Array
 
 
 class AnchorGenerator(abc.ABC):
@@ -41,7 +46,7 @@ class AnchorGenerator(abc.ABC):
         """How many anchors a cell has, for each feature map."""
 
     @abc.abstractmethod
-    def level(self, index: int, grid: Size, image_size: Size) -> np.ndarray:
+    def level(self, index: int, grid: Size, image_size: Size) -> Array:
         """The anchors of one feature map.
 
         Args:
@@ -70,18 +75,20 @@ class AnchorGenerator(abc.ABC):
                 'maps'
             )
         levels = [self.level(index, grid, image_size) for index, grid in enumerate(grids)]
-        return Anchors(
-            np.concatenate(levels).astype(np.float32),
-            np.repeat(np.arange(len(levels), dtype=np.int32), [len(anchors) for anchors in levels]),
-        )
+        numbers = np.arange(len(levels), dtype=np.int32)
+        if not any(tf.is_tensor(level) for level in levels):
+            counts = [len(level) for level in levels]
+            return Anchors(np.concatenate(levels).astype(np.float32), np.repeat(numbers, counts))
+        counts = [tf.shape(level)[0] for level in levels]
+        return Anchors(tf.cast(tf.concat(levels, axis=0), tf.float32), tf.repeat(numbers, counts))
 
 
 class SsdAnchorGenerator(AnchorGenerator):
-    """Scales that grow from map to map, in shares of the image (Liu et al. 2016, section 2.2).
+    """Scales that grow from map to map, normalized to the image (Liu et al. 2016, section 2.2).
 
     Args:
         shapes: for each feature map, (scale, aspect ratio) of each anchor of a cell.
-        base_size: (height, width) of scale 1 and ratio 1, as shares of the shorter side.
+        base_size: (height, width) of scale 1 and ratio 1, in shorter sides.
         strides: for each map, (vertical, horizontal) distance between cells in pixels; None: the
             image's size over the map's.
         offsets: for each map, the first cell's centre in pixels; None: half a stride.
@@ -106,18 +113,19 @@ class SsdAnchorGenerator(AnchorGenerator):
         """See `AnchorGenerator`."""
         return [len(one) for one in self._shapes]
 
-    def level(self, index: int, grid: Size, image_size: Size) -> np.ndarray:
+    def level(self, index: int, grid: Size, image_size: Size) -> Array:
         """See `AnchorGenerator`; normalised to the image."""
-        shorter = min(image_size)
-        base = [side * shorter / size for side, size in zip(self._base_size, image_size)]
+        sides = _as_floats(image_size)
+        shorter = _ops(*sides).minimum(*sides)
+        base = [part * shorter / side for part, side in zip(self._base_size, sides)]
         if self._strides is None:
-            strides = [1.0 / cells for cells in grid]
+            strides = [1.0 / cells for cells in _as_floats(grid)]
         else:
-            strides = [stride / size for stride, size in zip(self._strides[index], image_size)]
+            strides = [stride / side for stride, side in zip(self._strides[index], sides)]
         if self._offsets is None:
             offsets = [0.5 * stride for stride in strides]
         else:
-            offsets = [offset / size for offset, size in zip(self._offsets[index], image_size)]
+            offsets = [offset / side for offset, side in zip(self._offsets[index], sides)]
         scales, ratios = np.array(self._shapes[index], np.float64).T
         return _tile(grid, _sizes(scales, ratios, base), strides, offsets)
 
@@ -131,7 +139,7 @@ class MultiscaleAnchorGenerator(AnchorGenerator):
         anchor_scale: size of the smallest square anchor, in strides.
         aspect_ratios: width over height.
         scales_per_octave: anchors of a ratio are 2^(k / scales_per_octave) apart.
-        normalize: whether boxes are shares of the image; else pixels.
+        normalize: whether boxes are normalized; else in pixels.
     """
 
     def __init__(
@@ -154,12 +162,15 @@ class MultiscaleAnchorGenerator(AnchorGenerator):
         """See `AnchorGenerator`."""
         return [len(self._scales)] * len(self._levels)
 
-    def level(self, index: int, grid: Size, image_size: Size) -> np.ndarray:
+    def level(self, index: int, grid: Size, image_size: Size) -> Array:
         """See `AnchorGenerator`."""
         stride = 2 ** self._levels[index]
         base = self._anchor_scale * stride
-        # The cells of a size that the stride does not divide start at the image's border.
-        offsets = [0.5 * stride if size % stride == 0 else 0.0 for size in image_size]
+        # As published: the cells of a static size that the stride does not divide start at the
+        # image's border; those of a size that is known at run time alone never do.
+        offsets = [
+            0.5 * stride if tf.is_tensor(size) or size % stride == 0 else 0.0 for size in image_size
+        ]
         boxes = _tile(
             grid, _sizes(self._scales, self._ratios, (base, base)), (stride,) * 2, offsets
         )
@@ -195,7 +206,7 @@ class GridAnchorGenerator(AnchorGenerator):
         """See `AnchorGenerator`."""
         return [len(self._scales)]
 
-    def level(self, index: int, grid: Size, image_size: Size) -> np.ndarray:
+    def level(self, index: int, grid: Size, image_size: Size) -> Array:
         """See `AnchorGenerator`; in pixels."""
         sizes = _sizes(self._scales, self._ratios, self._base_size)
         return _tile(grid, sizes, self._stride, self._offset)
@@ -221,7 +232,7 @@ class FlexibleGridAnchorGenerator(AnchorGenerator):
 
     Args:
         levels: one for each feature map.
-        normalize: whether boxes are shares of the image; else pixels.
+        normalize: whether boxes are normalized; else in pixels.
     """
 
     def __init__(self, levels: Sequence[GridLevel], normalize: bool = True):
@@ -232,7 +243,7 @@ class FlexibleGridAnchorGenerator(AnchorGenerator):
         """See `AnchorGenerator`."""
         return [len(level.sizes) for level in self._levels]
 
-    def level(self, index: int, grid: Size, image_size: Size) -> np.ndarray:
+    def level(self, index: int, grid: Size, image_size: Size) -> Array:
         """See `AnchorGenerator`."""
         level = self._levels[index]
         scales, ratios = np.array(level.sizes, np.float64).T
@@ -267,8 +278,12 @@ def ssd_shapes(
     return levels
 
 
-def build_anchor_generator(config: anchors_pb2.AnchorGenerator) -> AnchorGenerator:
+def build_anchor_generator(config: anchors_pb2.AnchorGenerator, where: str) -> AnchorGenerator:
     """The anchor generator that a config describes.
+
+    Args:
+        config: which.
+        where: its path, for error messages.
 
     Raises:
         errors.ConfigError: it describes none, or one that contradicts itself.
@@ -281,13 +296,11 @@ def build_anchor_generator(config: anchors_pb2.AnchorGenerator) -> AnchorGenerat
     }
     kind = config.WhichOneof('anchor_generator_oneof')
     if kind is None:
-        raise errors.ConfigError(
-            f'anchor_generator: empty; expected one of {", ".join(sorted(builders))}.'
-        )
+        raise errors.ConfigError(f'{where}: empty; expected one of {", ".join(sorted(builders))}.')
     try:
         return builders[kind](getattr(config, kind))
     except ValueError as error:
-        raise errors.ConfigError(f'anchor_generator.{kind}: {error}.') from None
+        raise errors.ConfigError(f'{where}.{kind}: {error}.') from None
 
 
 def _build_ssd(config: anchors_pb2.SsdAnchorGenerator) -> SsdAnchorGenerator:
@@ -389,22 +402,39 @@ def _pairs(
     return list(zip(vertical, horizontal)) or None
 
 
-def _sizes(scales: np.ndarray, ratios: np.ndarray, base: Sequence[float]) -> np.ndarray:
+def _sizes(scales: np.ndarray, ratios: np.ndarray, base: Sequence[Any]) -> Array:
     """Heights and widths [n, 2] of anchors of some scales and aspect ratios (width over height)."""
     roots = np.sqrt(ratios)
-    return np.stack([scales / roots * base[0], scales * roots * base[1]], axis=1)
+    heights, widths = scales / roots * base[0], scales * roots * base[1]
+    return _ops(heights, widths).stack([heights, widths], axis=1)
 
 
-def _tile(
-    grid: Size, sizes: np.ndarray, strides: Sequence[float], offsets: Sequence[float]
-) -> np.ndarray:
+def _tile(grid: Size, sizes: Array, strides: Sequence[Any], offsets: Sequence[Any]) -> Array:
     """Boxes [height * width * n, 4] of n sizes around the centre of each cell."""
-    rows = offsets[0] + strides[0] * np.arange(grid[0], dtype=np.float64)
-    columns = offsets[1] + strides[1] * np.arange(grid[1], dtype=np.float64)
-    centers = np.stack(np.meshgrid(rows, columns, indexing='ij'), axis=-1)[:, :, np.newaxis, :]
+    ops = _ops(sizes, *grid, *strides, *offsets)
+    arange = np.arange if ops is np else tf.range
+    rows, columns = (
+        offset + stride * arange(cells, dtype=np.float64)
+        for offset, stride, cells in zip(offsets, strides, grid)
+    )
     half = 0.5 * sizes
-    return np.concatenate([centers - half, centers + half], axis=-1).reshape(-1, 4)
+    y, x = rows[:, np.newaxis, np.newaxis], columns[np.newaxis, :, np.newaxis]
+    sides = [y - half[:, 0], x - half[:, 1], y + half[:, 0], x + half[:, 1]]
+    shape = (*grid, half.shape[0])
+    boxes = ops.stack([ops.broadcast_to(side, shape) for side in sides], axis=-1)
+    return ops.reshape(boxes, (-1, axis_aligned.SIZE))
 
 
-def _normalized(boxes: np.ndarray, image_size: Size) -> np.ndarray:
-    return boxes / np.array([*image_size, *image_size], np.float64)
+def _normalized(boxes: Array, image_size: Size) -> Array:
+    height, width = _as_floats(image_size)
+    return boxes / _ops(height, width).stack([height, width, height, width])
+
+
+def _as_floats(sides: Size) -> List[Any]:
+    """Sides in the precision in which anchors are computed, 64 bits."""
+    return [tf.cast(one, tf.float64) if tf.is_tensor(one) else float(one) for one in sides]
+
+
+def _ops(*values: Any) -> Any:
+    """`tf` where one of the values is a tensor, else `np`: what both have goes by one name."""
+    return tf if any(tf.is_tensor(value) for value in values) else np

@@ -1,13 +1,26 @@
-"""Geometry of boxes: functions on tensors [..., 4] of ymin, xmin, ymax, xmax."""
+"""Upright boxes, a `family.BoxFamily`: tensors [..., 4] of ymin, xmin, ymax, xmax."""
 
 from __future__ import annotations
 
-from typing import Tuple
+import math
+from typing import Sequence, Tuple
 
 import tensorflow as tf
 
+SIZE = 4  # numbers of a box
+SIDES = ('ymin', 'xmin', 'ymax', 'xmax')
+RECORD_KEYS = tuple(f'image/object/bbox/{side}' for side in SIDES)
+
 # Keeps divisions and logarithms finite.
 EPSILON = 1e-8
+
+# Coordinates of boxes in a flipped or turned image: those of these places, times a sign, plus an
+# offset.
+_FLIPS = (
+    ([2, 1, 0, 3], [-1.0, 1.0, -1.0, 1.0], [1.0, 0.0, 1.0, 0.0]),
+    ([0, 3, 2, 1], [1.0, -1.0, 1.0, -1.0], [0.0, 1.0, 0.0, 1.0]),
+)
+_QUARTER_TURN = ([3, 0, 1, 2], [-1.0, 1.0, -1.0, 1.0], [1.0, 0.0, 1.0, 0.0])
 
 
 def area(boxes: tf.Tensor) -> tf.Tensor:
@@ -20,6 +33,47 @@ def height_width(boxes: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
     """Heights [...] and widths [...]."""
     ymin, xmin, ymax, xmax = tf.unstack(boxes, axis=-1)
     return ymax - ymin, xmax - xmin
+
+
+def has_area(boxes: tf.Tensor) -> tf.Tensor:
+    """Bool [...]: whether both sides are above 0."""
+    return tf.reduce_all(boxes[..., 2:] > boxes[..., :2], axis=-1)
+
+
+def is_sound(boxes: tf.Tensor, overhang: float) -> tf.Tensor:
+    """Bool [...]: whether a normalized box can be what was meant.
+
+    Args:
+        boxes: [..., 4]; one with NaN, which is neither beyond nor inverted, is.
+        overhang: how far a box may reach over the image.
+    """
+    beyond = tf.reduce_any(tf.abs(boxes - 0.5) > 0.5 + overhang, axis=-1)
+    inverted = tf.reduce_any(boxes[..., :2] > boxes[..., 2:], axis=-1)
+    return tf.logical_not(tf.logical_or(beyond, inverted))
+
+
+def problem_of(box: Sequence[float], overhang: float) -> str:
+    """What is wrong with the normalized box of a record; empty when nothing is.
+
+    Args:
+        box: in the order of `RECORD_KEYS`.
+        overhang: how far it may reach over the image.
+    """
+    ymin, xmin, ymax, xmax = box
+    if any(math.isnan(side) for side in box):
+        return 'is not a number'
+    if min(box) < -overhang or max(box) > 1 + overhang:
+        return 'reaches out of the image; expected normalized coordinates, from 0 to 1'
+    if ymin > ymax or xmin > xmax:
+        return 'is inverted; expected ymin < ymax and xmin < xmax'
+    if ymin == ymax or xmin == xmax:
+        return 'has no area; expected ymin < ymax and xmin < xmax'
+    return ''
+
+
+def hull(boxes: tf.Tensor) -> tf.Tensor:
+    """The boxes themselves."""
+    return boxes
 
 
 def to_center_size(boxes: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
@@ -50,7 +104,7 @@ def pairwise_intersection(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
     Returns:
         [..., N, P].
     """
-    ymin1, xmin1, ymax1, xmax1 = tf.split(first, 4, axis=-1)  # [..., N, 1]
+    ymin1, xmin1, ymax1, xmax1 = tf.split(first, SIZE, axis=-1)  # [..., N, 1]
     ymin2, xmin2, ymax2, xmax2 = tf.unstack(second[..., tf.newaxis, :, :], axis=-1)  # [..., 1, P]
     height = tf.maximum(0.0, tf.minimum(ymax1, ymax2) - tf.maximum(ymin1, ymin2))
     width = tf.maximum(0.0, tf.minimum(xmax1, xmax2) - tf.maximum(xmin1, xmin2))
@@ -102,6 +156,18 @@ def clip_to_window(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
     return tf.maximum(tf.minimum(boxes, high), low)
 
 
+def is_inside(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
+    """Bool [...]: boxes of which nothing is outside of a window; they may touch its border.
+
+    Args:
+        boxes: [..., 4].
+        window: [4], or of a shape that broadcasts against [..., 4].
+    """
+    low, high = tf.split(window, 2, axis=-1)
+    inside = tf.concat([boxes[..., :2] >= low, boxes[..., 2:] <= high], axis=-1)
+    return tf.reduce_all(inside, axis=-1)
+
+
 def scale(boxes: tf.Tensor, y_scale: tf.Tensor, x_scale: tf.Tensor) -> tf.Tensor:
     """Coordinates multiplied; scales are scalars or broadcast against [...]."""
     factors = tf.stack([y_scale, x_scale, y_scale, x_scale], axis=-1)
@@ -118,6 +184,40 @@ def change_frame(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
     low, high = tf.split(window, 2, axis=-1)
     size = high - low
     return (boxes - tf.concat([low, low], -1)) / tf.concat([size, size], -1)
+
+
+def flip(boxes: tf.Tensor, axis: int) -> tf.Tensor:
+    """Normalized boxes of a mirrored image.
+
+    Args:
+        boxes: [..., 4].
+        axis: 0: mirrored top to bottom; 1: left to right.
+    """
+    return _rearranged(boxes, *_FLIPS[axis])
+
+
+def rotate90(boxes: tf.Tensor) -> tf.Tensor:
+    """Normalized boxes of an image turned by a quarter, counterclockwise."""
+    return _rearranged(boxes, *_QUARTER_TURN)
+
+
+def transform(boxes: tf.Tensor, matrix: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
+    """The boxes around what corners become: [n, 4].
+
+    Args:
+        boxes: float32 [n, 4].
+        matrix: float32 [2, 2]; a point p, (y, x), goes to matrix p + shift.
+        shift: float32 [2].
+    """
+    corners = tf.reshape(tf.gather(boxes, [0, 1, 0, 3, 2, 1, 2, 3], axis=1), [-1, 4, 2])
+    moved = tf.linalg.matvec(matrix, corners) + shift
+    return tf.concat([tf.reduce_min(moved, 1), tf.reduce_max(moved, 1)], 1)
+
+
+def _rearranged(
+    boxes: tf.Tensor, places: Sequence[int], signs: Sequence[float], offsets: Sequence[float]
+) -> tf.Tensor:
+    return tf.gather(boxes, places, axis=-1) * signs + offsets
 
 
 def _elementwise_intersection(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:

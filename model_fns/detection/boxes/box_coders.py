@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from model_fns.detection.boxes import axis_aligned as box_ops
+from model_fns.detection.boxes.axis_aligned import SIZE
 from protos import box_coding_pb2
 
 EPSILON = box_ops.EPSILON
@@ -21,7 +22,7 @@ class BoxCoder(abc.ABC):
         code_size: numbers in a code.
     """
 
-    code_size: int = 4
+    code_size: int = SIZE
 
     @abc.abstractmethod
     def encode(self, boxes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
@@ -79,19 +80,19 @@ class KeypointBoxCoder(BoxCoder):
         self._num_keypoints = num_keypoints
         self._box_coder = FasterRcnnBoxCoder(scales)
         self._point_scales = scales[:2] * num_keypoints
-        self.code_size = 4 + 2 * num_keypoints
+        self.code_size = SIZE + 2 * num_keypoints
 
     def encode(self, boxes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
         """Codes [..., 4 + 2 k] of boxes with keypoints [..., 4 + 2 k]."""
         center, size = self._frames(anchors, guard=EPSILON)
-        points = (boxes[..., 4:] - center) / size * tf.constant(self._point_scales)
-        return tf.concat([self._box_coder.encode(boxes[..., :4], anchors), points], axis=-1)
+        points = (boxes[..., SIZE:] - center) / size * tf.constant(self._point_scales)
+        return tf.concat([self._box_coder.encode(boxes[..., :SIZE], anchors), points], axis=-1)
 
     def decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
         """Boxes with keypoints [..., 4 + 2 k]."""
         center, size = self._frames(anchors, guard=0.0)
-        points = codes[..., 4:] / tf.constant(self._point_scales) * size + center
-        return tf.concat([self._box_coder.decode(codes[..., :4], anchors), points], axis=-1)
+        points = codes[..., SIZE:] / tf.constant(self._point_scales) * size + center
+        return tf.concat([self._box_coder.decode(codes[..., :SIZE], anchors), points], axis=-1)
 
     def _frames(self, anchors: tf.Tensor, guard: float) -> Tuple[tf.Tensor, tf.Tensor]:
         """Centre and size of each anchor, once for each keypoint: [..., 2 k]."""
@@ -155,8 +156,12 @@ class SquareBoxCoder(BoxCoder):
         )
 
 
-def build_box_coder(config: box_coding_pb2.BoxCoder) -> BoxCoder:
+def build_box_coder(config: box_coding_pb2.BoxCoder, where: str) -> BoxCoder:
     """The box coder that a config describes.
+
+    Args:
+        config: which.
+        where: its path, for error messages.
 
     Raises:
         errors.ConfigError: it describes none.
@@ -179,7 +184,7 @@ def build_box_coder(config: box_coding_pb2.BoxCoder) -> BoxCoder:
         coder = config.square_box_coder
         return SquareBoxCoder((coder.y_scale, coder.x_scale, coder.length_scale))
     raise errors.ConfigError(
-        'box_coder: empty; expected faster_rcnn_box_coder, keypoint_box_coder, '
+        f'{where}: empty; expected faster_rcnn_box_coder, keypoint_box_coder, '
         'mean_stddev_box_coder or square_box_coder.'
     )
 

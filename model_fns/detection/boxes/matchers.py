@@ -29,12 +29,12 @@ class Matcher(abc.ABC):
     """From similarities to matches."""
 
     @abc.abstractmethod
-    def match(self, similarity: tf.Tensor, real: tf.Tensor, claiming: tf.Tensor) -> tf.Tensor:
+    def match(self, similarity: tf.Tensor, valid: tf.Tensor, claiming: tf.Tensor) -> tf.Tensor:
         """The groundtruth row of each anchor.
 
         Args:
             similarity: float32 [B, M, A].
-            real: bool [B, M]: rows that are groundtruth, not padding.
+            valid: bool [B, M]: rows that are groundtruth, not padding.
             claiming: bool [B, M]: rows that may force a match (their weight is positive).
 
         Returns:
@@ -84,12 +84,12 @@ class ArgMaxMatcher(Matcher):
         self._between = IGNORED if negatives_lower_than_unmatched else UNMATCHED
         self._force = force_match_for_each_row
 
-    def match(self, similarity: tf.Tensor, real: tf.Tensor, claiming: tf.Tensor) -> tf.Tensor:
+    def match(self, similarity: tf.Tensor, valid: tf.Tensor, claiming: tf.Tensor) -> tf.Tensor:
         """See `Matcher`."""
         if similarity.shape[1] is None:  # may be no row at all, which has no largest
             similarity = tf.pad(similarity, [[0, 0], [0, 1], [0, 0]])
-            real, claiming = (tf.pad(rows, [[0, 0], [0, 1]]) for rows in (real, claiming))
-        similarity = tf.where(real[..., tf.newaxis], similarity, tf.constant(_NEVER))
+            valid, claiming = (tf.pad(rows, [[0, 0], [0, 1]]) for rows in (valid, claiming))
+        similarity = tf.where(valid[..., tf.newaxis], similarity, tf.constant(_NEVER))
         matches = tf.argmax(similarity, axis=1, output_type=tf.int32)
         if self._matched is not None:
             best = tf.reduce_max(similarity, axis=1)
@@ -98,16 +98,16 @@ class ArgMaxMatcher(Matcher):
         if self._force:
             matches = _forced(similarity, claiming, matches)
         # An image without groundtruth has nothing but negatives, whatever the thresholds say.
-        return tf.where(tf.reduce_any(real, axis=1, keepdims=True), matches, UNMATCHED)
+        return tf.where(tf.reduce_any(valid, axis=1, keepdims=True), matches, UNMATCHED)
 
 
 class BipartiteMatcher(Matcher):
     """The most alike pair is a match; then the most alike pair of what is left; and so on."""
 
-    def match(self, similarity: tf.Tensor, real: tf.Tensor, claiming: tf.Tensor) -> tf.Tensor:
+    def match(self, similarity: tf.Tensor, valid: tf.Tensor, claiming: tf.Tensor) -> tf.Tensor:
         """See `Matcher`; `claiming` rows alone take part."""
         batch, rows, anchors = tf.unstack(tf.shape(similarity))
-        taking_part = tf.logical_and(real, claiming)
+        taking_part = tf.logical_and(valid, claiming)
         open_pairs = tf.where(taking_part[..., tf.newaxis], similarity, tf.constant(_NEVER))
         matches = tf.fill([batch, anchors], UNMATCHED)
 
@@ -139,8 +139,12 @@ class BipartiteMatcher(Matcher):
         return matches
 
 
-def build_matcher(config: target_assignment_pb2.Matcher) -> Matcher:
+def build_matcher(config: target_assignment_pb2.Matcher, where: str) -> Matcher:
     """The matcher that a config describes.
+
+    Args:
+        config: which.
+        where: its path, for error messages.
 
     Raises:
         errors.ConfigError: it describes none, or one that contradicts itself.
@@ -149,7 +153,7 @@ def build_matcher(config: target_assignment_pb2.Matcher) -> Matcher:
     if kind == 'bipartite_matcher':
         return BipartiteMatcher()
     if kind != 'argmax_matcher':
-        raise errors.ConfigError('matcher: empty; expected argmax_matcher or bipartite_matcher.')
+        raise errors.ConfigError(f'{where}: empty; expected argmax_matcher or bipartite_matcher.')
     matcher = config.argmax_matcher
     try:
         return ArgMaxMatcher(
@@ -159,7 +163,7 @@ def build_matcher(config: target_assignment_pb2.Matcher) -> Matcher:
             matcher.force_match_for_each_row,
         )
     except ValueError as error:
-        raise errors.ConfigError(f'matcher.argmax_matcher: {error}.') from None
+        raise errors.ConfigError(f'{where}.argmax_matcher: {error}.') from None
 
 
 def _forced(similarity: tf.Tensor, claiming: tf.Tensor, matches: tf.Tensor) -> tf.Tensor:

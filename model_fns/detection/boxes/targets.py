@@ -8,7 +8,8 @@ from typing import Optional
 import numpy as np
 import tensorflow as tf
 
-from model_fns.detection.boxes import box_coders, matchers, similarities
+from model_fns.detection.boxes import axis_aligned, box_coders, matchers, similarities
+from model_fns.detection.boxes.family import BoxFamily
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,35 +17,30 @@ class Groundtruth:
     """The boxes of a batch of images, padded to the same number.
 
     Attributes:
-        boxes: float32 [B, M, 4] (with keypoints behind them for a keypoint coder: [B, M, 4 + 2 k]).
+        boxes: float32 [B, M, SIZE of their family] (a keypoint coder wants keypoints behind them:
+            [B, M, SIZE + 2 k]).
         classes: float32 [B, M, C], one-hot or confidences, without background.
         weights: float32 [B, M]; 0 for boxes that count for nothing.
-        real: bool [B, M], False for padding.
+        valid: bool [B, M], False for padding.
         confidences: float32 [B, M, C], where an example's classes are certain to a degree.
     """
 
     boxes: tf.Tensor
     classes: tf.Tensor
     weights: tf.Tensor
-    real: tf.Tensor
+    valid: tf.Tensor
     confidences: Optional[tf.Tensor] = None
 
     def trimmed(self) -> Groundtruth:
         """The same without rows that are padding in every image of the batch.
 
-        Real rows come first, and a batch seldom has nearly as many boxes as there is room for.
+        Valid rows come first, and a batch seldom has nearly as many boxes as there is room for.
         """
-        count = tf.reduce_max(tf.reduce_sum(tf.cast(self.real, tf.int32), axis=1))
+        count = tf.reduce_max(tf.reduce_sum(tf.cast(self.valid, tf.int32), axis=1))
 
-        def cut(tensor: tf.Tensor) -> tf.Tensor:
-            return tensor[:, :count]
-
+        given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return Groundtruth(
-            cut(self.boxes),
-            cut(self.classes),
-            cut(self.weights),
-            cut(self.real),
-            None if self.confidences is None else cut(self.confidences),
+            **{name: one[:, :count] for name, one in given.items() if one is not None}
         )
 
 
@@ -75,6 +71,7 @@ class TargetAssigner:
         matcher: see `matchers`.
         box_coder: encodes the matched boxes.
         negative_class_weight: class weight of an unmatched anchor.
+        family: of the boxes.
     """
 
     def __init__(
@@ -83,11 +80,13 @@ class TargetAssigner:
         matcher: matchers.Matcher,
         box_coder: box_coders.BoxCoder,
         negative_class_weight: float = 1.0,
+        family: BoxFamily = axis_aligned,
     ):
         self._similarity = similarity
         self._matcher = matcher
         self._box_coder = box_coder
         self._negative_class_weight = negative_class_weight
+        self._family = family
 
     def assign(
         self, anchors: tf.Tensor, groundtruth: Groundtruth, background: np.ndarray
@@ -95,15 +94,16 @@ class TargetAssigner:
         """The targets of a batch.
 
         Args:
-            anchors: float32 [A, 4].
+            anchors: float32 [A, SIZE].
             groundtruth: of B images.
             background: float32 [C'], the class target of an unmatched anchor. With C' = C + 1 a
                 column for background stands before the classes; with C' = C there is none.
         """
         groundtruth = groundtruth.trimmed()
         classes = _with_background_column(groundtruth.classes, len(background))
-        similarity = self._similarity(groundtruth.boxes[..., :4], anchors, 1.0 - classes[..., 0])
-        matches = self._matcher.match(similarity, groundtruth.real, groundtruth.weights > 0)
+        boxes = groundtruth.boxes[..., : self._family.SIZE]
+        similarity = self._similarity(boxes, anchors, 1.0 - classes[..., 0])
+        matches = self._matcher.match(similarity, groundtruth.valid, groundtruth.weights > 0)
         matched, ignored = matches >= 0, tf.equal(matches, matchers.IGNORED)
         # One gather for all that a row has: its class targets, box and weight.
         rows = tf.concat(

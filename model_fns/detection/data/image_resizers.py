@@ -44,7 +44,8 @@ class ImageResizer(abc.ABC):
         grayscale: whether colours become their luminance, one channel.
 
     Attributes:
-        static_size: (height, width) of every result; None where it depends on the image.
+        static_size: (height, width) of every result; None where it depends on the image: a batch
+            is then padded to its largest.
         pad_values: what padding holds after the network's normalisation, for each channel.
     """
 
@@ -57,16 +58,17 @@ class ImageResizer(abc.ABC):
 
     @property
     def pads(self) -> bool:
-        """Whether a result may hold padding."""
-        return False
+        """Whether a batch may hold padding: of a result, or because results differ in size."""
+        return True
 
     @abc.abstractmethod
     def content_size(self, height: tf.Tensor, width: tf.Tensor) -> Sequence[tf.Tensor]:
         """Height and width that an image's content gets: ints, or int32 scalars."""
 
-    def padded_size(self, height: tf.Tensor, width: tf.Tensor) -> Sequence[tf.Tensor]:
-        """Height and width of the result, padding included, from those of the content."""
-        return height, width
+    def padded_size(self, height: tf.Tensor, width: tf.Tensor) -> Optional[Sequence[tf.Tensor]]:
+        """Height and width of the result from those of the content; None: nothing is padded."""
+        del height, width
+        return None
 
     def resize(self, image: tf.Tensor, masks: Optional[tf.Tensor] = None) -> Resized:
         """An image, and its masks, at the network's input size.
@@ -83,7 +85,7 @@ class ImageResizer(abc.ABC):
         resized = image_ops.resize(image, *content, self._method)
         if masks is not None:
             masks = image_ops.resize(masks[..., tf.newaxis], *content, 'nearest')[..., 0]
-        if self.pads:
+        if padded is not None:
             below, beside = padded[0] - content[0], padded[1] - content[1]
             resized = image_ops.surround(resized, tf.zeros([2], tf.int32), [below, beside])
             if masks is not None:
@@ -102,6 +104,11 @@ class FixedShapeResizer(ImageResizer):
     def __init__(self, height: int, width: int, method: str = 'bilinear', grayscale: bool = False):
         super().__init__(method, grayscale)
         self.static_size = (height, width)
+
+    @property
+    def pads(self) -> bool:
+        """See `ImageResizer`."""
+        return False
 
     def content_size(self, height: tf.Tensor, width: tf.Tensor) -> Sequence[tf.Tensor]:
         """See `ImageResizer`."""
@@ -130,14 +137,9 @@ class KeepAspectRatioResizer(ImageResizer):
         grayscale: bool = False,
     ):
         super().__init__(method, grayscale)
-        self._least, self._most, self._pad = least, most, pad
+        self._least, self._most = least, most
         self.pad_values = tuple(pad_values) or (0.0,)
         self.static_size = (most, most) if pad else None
-
-    @property
-    def pads(self) -> bool:
-        """See `ImageResizer`."""
-        return self._pad
 
     def content_size(self, height: tf.Tensor, width: tf.Tensor) -> Sequence[tf.Tensor]:
         """Both sides times the factor, rounded to the nearest even where in doubt."""
@@ -147,9 +149,9 @@ class KeepAspectRatioResizer(ImageResizer):
         down = tf.round(sides * (self._most / longer))
         return _whole(tf.where(tf.reduce_max(up) > self._most, down, up))
 
-    def padded_size(self, height: tf.Tensor, width: tf.Tensor) -> Sequence[tf.Tensor]:
+    def padded_size(self, height: tf.Tensor, width: tf.Tensor) -> Optional[Sequence[tf.Tensor]]:
         """See `ImageResizer`."""
-        return (self._most, self._most) if self._pad else (height, width)
+        return self.static_size
 
 
 class IdentityResizer(ImageResizer):
@@ -203,16 +205,11 @@ class PadToMultipleResizer(ImageResizer):
         super().__init__('nearest', grayscale)
         self._multiple = multiple
 
-    @property
-    def pads(self) -> bool:
-        """See `ImageResizer`."""
-        return self._multiple > 1
-
     def content_size(self, height: tf.Tensor, width: tf.Tensor) -> Sequence[tf.Tensor]:
         """See `ImageResizer`."""
         return height, width
 
-    def padded_size(self, height: tf.Tensor, width: tf.Tensor) -> Sequence[tf.Tensor]:
+    def padded_size(self, height: tf.Tensor, width: tf.Tensor) -> Optional[Sequence[tf.Tensor]]:
         """See `ImageResizer`."""
         return height + -height % self._multiple, width + -width % self._multiple
 

@@ -12,7 +12,10 @@ from estimator_lib.task import Example, Features, Labels
 from model_fns import images
 from model_fns import label_map as label_maps
 from model_fns.detection import fields, metrics
+from model_fns.detection.boxes import axis_aligned
+from model_fns.detection.boxes.family import BoxFamily
 from model_fns.detection.data import crowded_images, record_checks
+from model_fns.detection.data.examples import keep_boxes
 from model_fns.detection.data.image_resizers import ImageResizer
 from protos import input_reader_pb2, pipeline_pb2
 
@@ -37,7 +40,6 @@ _KEYS: Dict[str, Any] = {
     'image/object/group_of': _list_of(tf.int64),
     'image/object/area': _list_of(tf.float32),
     'image/object/weight': _list_of(tf.float32),
-    **{record_checks.BOX + side: _list_of(tf.float32) for side in record_checks.BOX_SIDES},
 }
 _IMAGE_CLASS_KEYS = {
     'image/class/label': _list_of(tf.int64),
@@ -61,7 +63,9 @@ _DEFAULTS = {
     fields.WEIGHTS: ('image/object/weight', tf.float32, 1.0),
 }
 
-# Boxes that reach further over the image, as shares of it, are no boxes but a mistake: pixels, say.
+_MAX_BOXES = 'max_number_of_boxes'
+
+# Normalized boxes that reach further over the image are a mistake: pixels, say.
 _MOST_OVERHANG = 0.1
 
 
@@ -77,6 +81,8 @@ class Reader:
         mask_type: a value of `InstanceMaskType`; None: masks are not read.
         num_keypoints: of each box; 0: keypoints are not read.
         image_classes: whether labels hold the classes that an image was looked through for.
+        max_train_boxes: in place of `max_boxes` in training; None: the same.
+        family: of the boxes.
     """
 
     num_classes: int
@@ -86,6 +92,8 @@ class Reader:
     mask_type: Optional[int] = None
     num_keypoints: int = 0
     image_classes: bool = False
+    max_train_boxes: Optional[int] = None
+    family: BoxFamily = axis_aligned
 
     def decode(self, serialized: tf.Tensor) -> Example:
         """One record; boxes that are NaN or of an unknown class are left out.
@@ -99,8 +107,8 @@ class Reader:
             inverted or far outside of the image; `problem_with` says what it is.
         """
         parsed = tf.io.parse_single_example(serialized, self._keys())
-        sides = [parsed[record_checks.BOX + side] for side in record_checks.BOX_SIDES]
-        boxes = self._sound(tf.stack(sides, axis=1), parsed)
+        numbers = [parsed[key] for key in self.family.RECORD_KEYS]
+        boxes = self._sound(tf.stack(numbers, axis=1), parsed)
         image = images.decode_image(parsed['image/encoded'])
         count = tf.shape(boxes)[0]
         example = {
@@ -113,7 +121,7 @@ class Reader:
             fields.ORIGINAL_SHAPE: tf.shape(image)[:2],
             fields.BOXES: boxes,
             fields.CLASSES: self._classes(parsed, count),
-            fields.AREA: _areas(parsed['image/object/area'], boxes, image),
+            fields.AREA: self._areas(parsed['image/object/area'], boxes, image),
         }
         for name, (key, dtype, default) in _DEFAULTS.items():
             example[name] = _filled(tf.cast(parsed[key], dtype), count, default)
@@ -130,7 +138,9 @@ class Reader:
     def prepare(
         self, example: Example, resizer: ImageResizer, mode: str
     ) -> Tuple[Features, Labels]:
-        """An example at the network's size, its groundtruth padded.
+        """An example at the network's size, its groundtruth padded to a number of boxes.
+
+        Boxes and keypoints stay normalized to the image, without what may pad it.
 
         Args:
             example: from `decode` or an augmentation of it.
@@ -139,10 +149,8 @@ class Reader:
                 warning names images with more boxes than there is room for.
         """
         if mode == ModeKeys.TRAIN:
-            sides = example[fields.BOXES][:, 2:] - example[fields.BOXES][:, :2]
-            example = keep_boxes(example, tf.reduce_all(sides > 0.0, axis=1))
+            example = keep_boxes(example, self.family.has_area(example[fields.BOXES]))
         resized = resizer.resize(example[fields.IMAGE], example.get(fields.MASKS))
-        size = tf.shape(resized.image)[:2]
         features = {
             fields.IMAGE: resized.image,
             fields.TRUE_IMAGE_SHAPE: resized.true_shape,
@@ -150,18 +158,14 @@ class Reader:
             fields.SOURCE_ID: example[fields.SOURCE_ID],
             fields.HASH: _hash(example[fields.SOURCE_ID]),
         }
-        labels = self._labels(example, resized.masks)
-        if mode == ModeKeys.TRAIN:
-            crowded = crowded_images.CrowdedImages(self.max_boxes)
+        training = mode == ModeKeys.TRAIN
+        max_boxes = self.max_train_boxes or self.max_boxes if training else self.max_boxes
+        labels = self._labels(example, resized.masks, max_boxes)
+        if training:
+            crowded = crowded_images.CrowdedImages(max_boxes)
             labels[fields.NUM_LEFT_OUT] = crowded.counted(
                 labels[fields.NUM_LEFT_OUT], example[fields.SOURCE_ID]
             )
-        if resizer.pads:
-            # Shares of the image become shares of the padded input.
-            share = tf.cast(resized.true_shape[:2], tf.float32) / tf.cast(size, tf.float32)
-            labels[fields.BOXES] *= tf.concat([share, share], axis=0)
-            if fields.KEYPOINTS in labels:
-                labels[fields.KEYPOINTS] *= share
         return features, labels
 
     def problem_with(self, serialized: bytes) -> Optional[str]:
@@ -169,16 +173,19 @@ class Reader:
         return record_checks.problem_with(
             serialized,
             self.num_classes,
-            self.max_boxes,
+            max(self.max_boxes, self.max_train_boxes or 0),
             self.label_map,
             self.num_keypoints,
             self.mask_type == input_reader_pb2.PNG_MASKS,
+            self.family,
         )
 
     def _keys(self) -> Dict[str, Any]:
+        boxes = dict.fromkeys(self.family.RECORD_KEYS, _list_of(tf.float32))
         masks = {} if self.mask_type is None else _MASK_KEYS[self.mask_type]
         keypoints = _KEYPOINT_KEYS if self.num_keypoints else {}
-        return {**_KEYS, **masks, **keypoints, **(_IMAGE_CLASS_KEYS if self.image_classes else {})}
+        classes = _IMAGE_CLASS_KEYS if self.image_classes else {}
+        return {**_KEYS, **boxes, **masks, **keypoints, **classes}
 
     def _sound(self, boxes: tf.Tensor, parsed: Dict[str, tf.Tensor]) -> tf.Tensor:
         """The boxes; running them fails where they or their lists cannot be what was meant."""
@@ -187,14 +194,10 @@ class Reader:
         if self.label_map is not None:
             of_class.append(tf.size(parsed['image/object/class/text']))
         sizes = tf.stack([*of_class, *(tf.size(parsed[key]) for key in record_checks.PER_BOX)])
-        # NaN is neither beyond nor inverted: those boxes are left out.
-        beyond = tf.abs(boxes - 0.5) > 0.5 + _MOST_OVERHANG
-        inverted = boxes[:, :2] > boxes[:, 2:]
         conditions = [
             tf.reduce_all(tf.logical_or(tf.equal(sizes, 0), tf.equal(sizes, count))),
             tf.equal(tf.reduce_max(tf.stack(of_class)), count),
-            tf.logical_not(tf.reduce_any(beyond)),
-            tf.logical_not(tf.reduce_any(inverted)),
+            tf.reduce_all(self.family.is_sound(boxes, _MOST_OVERHANG)),  # NaN boxes are left out
         ]
         # Without the guard of `tf.debugging.Assert`, a conditional, which is slow to build.
         check = tf.raw_ops.Assert(
@@ -230,15 +233,21 @@ class Reader:
         missing = tf.reduce_any(tf.math.is_nan(example[fields.BOXES]), axis=1)
         return tf.logical_and(known, tf.logical_not(missing))
 
-    def _labels(self, example: Example, masks: Optional[tf.Tensor]) -> Labels:
+    def _areas(self, given: tf.Tensor, boxes: tf.Tensor, image: tf.Tensor) -> tf.Tensor:
+        """Pixels of each box, where the record does not give its object's."""
+        height, width = tf.unstack(tf.cast(tf.shape(image)[:2], tf.float32))
+        computed = self.family.area(self.family.scale(boxes, height, width))
+        return tf.concat([given, computed[tf.size(given) :]], axis=0)
+
+    def _labels(self, example: Example, masks: Optional[tf.Tensor], max_boxes: int) -> Labels:
         """Groundtruth with `max_boxes` rows."""
         boxes = tf.shape(example[fields.BOXES])[0]
-        count = tf.minimum(boxes, self.max_boxes)
+        count = tf.minimum(boxes, max_boxes)
         rows = {name: example[name] for name in fields.PER_BOX if name in example}
         rows[fields.CLASSES] = tf.one_hot(example[fields.CLASSES], self.num_classes)
         if masks is not None:
             rows[fields.MASKS] = masks
-        labels = {name: _padded(values, self.max_boxes) for name, values in rows.items()}
+        labels = {name: _padded(values, max_boxes) for name, values in rows.items()}
         labels[fields.NUM_BOXES] = count
         labels[fields.NUM_LEFT_OUT] = boxes - count
         if fields.IMAGE_CLASSES in example:
@@ -250,8 +259,12 @@ def build_reader(
     config: pipeline_pb2.TrainEvalPipelineConfig,
     num_classes: int,
     label_map: Optional[label_maps.LabelMap],
+    family: BoxFamily = axis_aligned,
 ) -> Reader:
     """The reader of a config: what its training reader asks for, or the first of the others.
+
+    `train_config.max_number_of_boxes` is about training; how many boxes an evaluation takes is said
+    by its own reader.
 
     Raises:
         errors.ConfigError: a field of an input reader is not honoured.
@@ -265,41 +278,25 @@ def build_reader(
     mask_type = None
     if reader.load_instance_masks:
         mask_type = reader.mask_type or input_reader_pb2.NUMERICAL_MASKS
-    max_boxes = reader.max_number_of_boxes
-    if config.train_config.HasField('max_number_of_boxes'):
-        max_boxes = config.train_config.max_number_of_boxes
+    evaluated = config.eval_input_reader[0] if config.eval_input_reader else reader
+    training = config.train_config if config.train_config.HasField(_MAX_BOXES) else reader
     return Reader(
         num_classes=num_classes,
-        max_boxes=max_boxes,
+        max_boxes=evaluated.max_number_of_boxes,
+        max_train_boxes=training.max_number_of_boxes,
         label_map=label_map,
         use_display_name=reader.use_display_name,
         mask_type=mask_type,
         num_keypoints=reader.num_keypoints,
         image_classes=metrics.needs_image_classes(config.eval_config),
+        family=family,
     )
-
-
-def keep_boxes(example: Example, kept: tf.Tensor) -> Example:
-    """The example with the boxes for which `kept`, bool [n], is true, and all that is theirs."""
-    places = tf.where(kept)[:, 0]
-    return {
-        name: tf.gather(values, places) if name in fields.PER_BOX else values
-        for name, values in example.items()
-    }
 
 
 def _filled(values: tf.Tensor, count: tf.Tensor, default: Any) -> tf.Tensor:
     """Values [n], or the default n times where the record has none."""
     missing = tf.fill([count - tf.size(values)], tf.constant(default, values.dtype))
     return tf.concat([values, missing], axis=0)
-
-
-def _areas(given: tf.Tensor, boxes: tf.Tensor, image: tf.Tensor) -> tf.Tensor:
-    """Pixels of each box, where the record does not give its object's."""
-    pixels = tf.cast(tf.shape(image)[0] * tf.shape(image)[1], tf.float32)
-    sides = boxes[:, 2:] - boxes[:, :2]
-    computed = tf.reduce_prod(sides, axis=1) * pixels
-    return tf.concat([given, computed[tf.size(given) :]], axis=0)
 
 
 def _masks(encoded: tf.Tensor, count: tf.Tensor, mask_type: int, image: tf.Tensor) -> tf.Tensor:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Mapping, Optional, Sequence
 
 import tensorflow as tf
 
+from model_fns.detection.boxes import axis_aligned
+from model_fns.detection.boxes.family import BoxFamily
 from model_fns.label_map import FIRST_ID, LabelMap
 
-BOX = 'image/object/bbox/'
-BOX_SIDES = ('ymin', 'xmin', 'ymax', 'xmax')
 # Lists that a record has for each of its boxes, or not at all.
 PER_BOX = (
     'image/object/difficult',
@@ -29,8 +28,6 @@ KEYPOINTS = (
 
 _ROUNDING = 1e-4  # what a box may reach over the image because numbers were rounded
 
-Box = Tuple[float, ...]
-
 
 def problem_with(
     serialized: bytes,
@@ -39,6 +36,7 @@ def problem_with(
     label_map: Optional[LabelMap] = None,
     num_keypoints: int = 0,
     png_masks: bool = False,
+    family: BoxFamily = axis_aligned,
 ) -> Optional[str]:
     """The first thing that is wrong with a record; None when nothing is.
 
@@ -52,6 +50,7 @@ def problem_with(
         label_map: the names of the classes, for records that have names.
         num_keypoints: that a box has, where it has any.
         png_masks: whether a box has to have one.
+        family: of the boxes.
     """
     try:
         features = tf.train.Example.FromString(serialized).features.feature
@@ -60,14 +59,14 @@ def problem_with(
     values = {key: _values(feature) for key, feature in features.items()}
     if not any(values.get('image/encoded', ())):
         return 'no image/encoded'
-    sides = [values.get(BOX + side, []) for side in BOX_SIDES]
-    count = len(sides[0])
+    numbers = {key: values.get(key, []) for key in family.RECORD_KEYS}
+    count = len(numbers[family.RECORD_KEYS[0]])
     return (
-        _uneven_sides(sides)
+        _uneven_boxes(numbers)
         or _uneven_classes(values, count, label_map)
         or _uneven_lists(values, count, num_keypoints)
         or (_missing_masks(values, count) if png_masks else None)
-        or _unusable_box(list(zip(*sides)))
+        or _unusable_box(numbers, family)
         or _unknown_class(values, num_classes, label_map)
         or _too_many(count, max_boxes)
     )
@@ -78,11 +77,12 @@ def _values(feature: Any) -> Sequence[Any]:
     return getattr(feature, kind).value if kind else ()
 
 
-def _uneven_sides(sides: List[Sequence[float]]) -> Optional[str]:
-    if len({len(side) for side in sides}) == 1:
+def _uneven_boxes(numbers: Mapping[str, Sequence[float]]) -> Optional[str]:
+    if len({len(one) for one in numbers.values()}) == 1:
         return None
-    counts = ', '.join(f'{len(side)} {name}' for side, name in zip(sides, BOX_SIDES))
-    return f'{BOX}* has {counts}; expected as many of each'
+    counts = ', '.join(f'{len(one)} {_last(key)}' for key, one in numbers.items())
+    prefix = next(iter(numbers)).rpartition('/')[0]
+    return f'{prefix}/* has {counts}; expected as many of each'
 
 
 def _uneven_classes(
@@ -118,24 +118,18 @@ def _missing_masks(values: Mapping[str, Sequence[Any]], count: int) -> Optional[
     return None if given == count else f'{count} boxes and {given} {MASK}; expected 1 for each box'
 
 
-def _unusable_box(boxes: List[Box]) -> Optional[str]:
-    for number, box in enumerate(boxes, 1):
-        ymin, xmin, ymax, xmax = box
-        problem = ''
-        if any(math.isnan(side) for side in box):
-            problem = 'is not a number'
-        elif min(box) < -_ROUNDING or max(box) > 1 + _ROUNDING:
-            problem = (
-                'reaches out of the image; expected shares of its height and width, from 0 to 1'
-            )
-        elif ymin > ymax or xmin > xmax:
-            problem = 'is inverted; expected ymin < ymax and xmin < xmax'
-        elif ymin == ymax or xmin == xmax:
-            problem = 'has no area; expected ymin < ymax and xmin < xmax'
+def _unusable_box(numbers: Mapping[str, Sequence[float]], family: BoxFamily) -> Optional[str]:
+    boxes = list(zip(*numbers.values()))
+    for place, box in enumerate(boxes, 1):
+        problem = family.problem_of(box, _ROUNDING)
         if problem:
-            named = ', '.join(f'{name} {side:g}' for name, side in zip(BOX_SIDES, box))
-            return f'box {number} of {len(boxes)} ({named}) {problem}'
+            named = ', '.join(f'{_last(key)} {number:g}' for key, number in zip(numbers, box))
+            return f'box {place} of {len(boxes)} ({named}) {problem}'
     return None
+
+
+def _last(key: str) -> str:
+    return key.rpartition('/')[2]
 
 
 def _unknown_class(

@@ -75,7 +75,7 @@ class Drawer:
                 below and to the right of it is padding, with `ORIGINAL_SHAPE` the picture gets the
                 original's aspect ratio.
             outputs: detections, boxes as shares of the image.
-            labels: groundtruth, boxes as shares of the padded input.
+            labels: groundtruth, boxes as shares of the image.
 
         Returns:
             uint8 [height, width, 3]: the detections; with labels detections on the left and
@@ -124,7 +124,7 @@ class Drawer:
         return _Objects(boxes, texts, _colors(classes), masks, keypoints)
 
     def _groundtruth(self, labels: Arrays, share: np.ndarray, size: Tuple[int, int]) -> _Objects:
-        """All that is real, from shares of the padded input to shares of the image."""
+        """All that is not padding; masks have the size of the padded input."""
         count = int(labels[fields.NUM_BOXES])
         rows = {name: np.asarray(labels[name])[:count] for name in fields.PER_BOX if name in labels}
         classes = to_id(rows[fields.CLASSES].argmax(axis=-1))
@@ -132,14 +132,13 @@ class Drawer:
         if fields.MASKS in rows:
             masks = _resized_masks(rows[fields.MASKS], share, size)
         if fields.KEYPOINTS in rows:
-            keypoints = rows[fields.KEYPOINTS] / share
+            keypoints = rows[fields.KEYPOINTS]
         flags = [
             ' '.join(word for name, word in _FLAGS.items() if name in rows and rows[name][row])
             for row in range(count)
         ]
         texts = [self._text(class_id, flag) for class_id, flag in zip(classes, flags)]
-        boxes = rows[fields.BOXES] / np.concatenate([share, share])
-        return _Objects(boxes, texts, _colors(classes), masks, keypoints)
+        return _Objects(rows[fields.BOXES], texts, _colors(classes), masks, keypoints)
 
     def _text(self, class_id: int, more: str) -> str:
         name = self.class_names.get(class_id, str(class_id)) if self.show_labels else ''

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from model_fns.detection import fields
+from model_fns.detection.boxes.family import BoxFamily
 from model_fns.detection.detections import calibration, suppression
 from protos import post_processing_pb2
 
@@ -75,21 +76,22 @@ class PostProcessor:
         """Detections.
 
         B is the batch size, A the number of anchors (or proposals), C that of classes, C' = C or,
-        with a background column, C + 1, N the number of detections that there is room for.
+        with a background column, C + 1, K that of the numbers of a box, N that of the detections
+        that there is room for.
 
         Args:
-            boxes: float32 [B, A, q, 4], decoded; q is 1, or C where boxes are by class.
+            boxes: float32 [B, A, q, K], decoded; q is 1, or C where boxes are by class.
             class_logits: float32 [B, A, C'].
             windows: float32 [B, 4] or [1, 4], in the boxes' coordinates: what is image, not
                 padding; None: the unit square.
-            counts: int32 [B]: how many rows are real; None: all A.
+            counts: int32 [B]: how many rows are valid; None: all A.
             masks: float32 [B, A, q', height, width], q' 1 or C; None: there are none.
             of_anchors: further values [B, A, ...] to give for each detection.
 
         Returns:
-            by the names of `fields`: boxes [B, N, 4], scores [B, N], classes [B, N] (float32, from
+            by the names of `fields`: boxes [B, N, K], scores [B, N], classes [B, N] (float32, from
             0), `NUM_DETECTIONS` float32 [B], `DETECTION_ANCHOR_INDICES` int32 [B, N],
-            `DETECTION_MULTICLASS_SCORES` [B, N, C'], `RAW_DETECTION_BOXES` [B, A, 4] (of the best
+            `DETECTION_MULTICLASS_SCORES` [B, N, C'], `RAW_DETECTION_BOXES` [B, A, K] (of the best
             class), `RAW_DETECTION_SCORES` [B, A, C'], and masks and further values where given.
             Behind the last detection of an image are zeros.
         """
@@ -102,12 +104,12 @@ class PostProcessor:
             tf.constant(_WHOLE) if windows is None else windows,
             counts,
         )
-        real = tf.sequence_mask(found.counts, self._rules.max_total)
+        valid = tf.sequence_mask(found.counts, self._rules.max_total)
 
         def picked(values: tf.Tensor) -> tf.Tensor:
             rows = tf.gather(values, found.anchors, batch_dims=1)
-            shape = tf.concat([tf.shape(real), tf.ones([values.shape.rank - 2], tf.int32)], 0)
-            return tf.where(tf.reshape(real, shape), rows, tf.zeros([], rows.dtype))
+            shape = tf.concat([tf.shape(valid), tf.ones([values.shape.rank - 2], tf.int32)], 0)
+            return tf.where(tf.reshape(valid, shape), rows, tf.zeros([], rows.dtype))
 
         outputs = {
             fields.DETECTION_BOXES: found.boxes,
@@ -129,6 +131,7 @@ def build_post_processing(
     config: post_processing_pb2.PostProcessing,
     where: str,
     num_classes: int,
+    family: BoxFamily,
     background_column: bool = True,
 ) -> PostProcessor:
     """The post-processing that a config describes.
@@ -137,6 +140,7 @@ def build_post_processing(
         config: scores and suppression.
         where: its path, for error messages.
         num_classes: C.
+        family: of the boxes.
         background_column: whether class logits have a column of background before the classes.
 
     Raises:
@@ -158,12 +162,14 @@ def build_post_processing(
         config.logit_scale * calibrated.temperature,
         calibrated.of_scores,
     )
-    rules = build_rules(config.batch_non_max_suppression, f'{where}.batch_non_max_suppression')
+    rules = build_rules(
+        config.batch_non_max_suppression, f'{where}.batch_non_max_suppression', family
+    )
     return PostProcessor(converter, rules, background_column)
 
 
 def build_rules(
-    config: post_processing_pb2.BatchNonMaxSuppression, where: str
+    config: post_processing_pb2.BatchNonMaxSuppression, where: str, family: BoxFamily
 ) -> suppression.Rules:
     """The rules of suppression that a config describes.
 
@@ -174,6 +180,7 @@ def build_rules(
     Args:
         config: of suppression.
         where: its path, for error messages.
+        family: of the boxes.
 
     Raises:
         errors.ConfigError: a value is outside its range, or two options exclude each other.
@@ -191,11 +198,12 @@ def build_rules(
         drop_empty=not config.use_combined_nms,
         change_frame=config.change_coordinate_frame,
         on_cpu=config.use_cpu_nms,
+        family=family,
     )
 
 
 def _of_best_class(boxes: tf.Tensor, scores: tf.Tensor) -> tf.Tensor:
-    """Boxes [B, A, 4] of [B, A, q, 4]."""
+    """Boxes [B, A, K] of [B, A, q, K]."""
     if boxes.shape[2] == 1:
         return boxes[:, :, 0]
     return suppression.of_class(boxes, tf.argmax(scores, axis=-1, output_type=tf.int32))

@@ -4,8 +4,8 @@ Greedy suppression looks at boxes by falling score, so what becomes of the best 
 on the others. `suppress` therefore looks at the best pairs of anchor and class alone, and at more
 of them only when too few survive: the result is that of looking at all.
 
-B is the batch size, A the number of anchors, C that of classes, q 1 or C (boxes by class), N the
-number of detections that an image has room for.
+B is the batch size, A the number of anchors, C that of classes, q 1 or C (boxes by class), K that
+of the numbers of a box, N that of the detections that an image has room for.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import ContextManager, Optional, Tuple
 
 import tensorflow as tf
 
-from model_fns.detection.boxes import axis_aligned as box_ops
+from model_fns.detection.boxes import axis_aligned
+from model_fns.detection.boxes.family import BoxFamily
 
 # How many pairs of anchor and class are looked at first, and how the number grows. 1024 give a
 # hundred detections of a few dozen boxes an object; each step costs little beside the network.
@@ -42,6 +43,7 @@ class Rules:
         drop_empty: boxes without area inside the window make room for others.
         change_frame: survivors are given in coordinates of the window.
         on_cpu: suppress on the CPU even where there is another device.
+        family: of the boxes.
     """
 
     score_threshold: float = 0.0
@@ -54,6 +56,7 @@ class Rules:
     drop_empty: bool = True
     change_frame: bool = False
     on_cpu: bool = False
+    family: BoxFamily = axis_aligned
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +64,7 @@ class Detections:
     """What is left, by falling score; zeros behind the last.
 
     Attributes:
-        boxes: float32 [B, N, 4], inside the window.
+        boxes: float32 [B, N, K], inside the window.
         scores: float32 [B, N].
         classes: int32 [B, N], from 0.
         anchors: int32 [B, N]: the rows of the input that they come from.
@@ -87,7 +90,7 @@ class _Pairs:
         scores: float32 [B, M].
         places: int32 [B, M]: class * S + slot.
         anchors: int32 [B, S]: the anchor of each slot.
-        boxes: float32 [B, S, q, 4].
+        boxes: float32 [B, S, q, K].
         bounds: float32 [B]: pairs that are not among these have this score at most.
     """
 
@@ -126,12 +129,12 @@ def suppress(
     """The detections of a batch.
 
     Args:
-        boxes: float32 [B, A, q, 4]. Corners may be swapped; overlaps with a box without area are 0.
+        boxes: float32 [B, A, q, K]. Corners may be swapped; overlaps with a box without area are 0.
         scores: float32 [B, A, C], without background.
         rules: what is kept.
         windows: float32 [B, 4] or [1, 4], in the boxes' coordinates: survivors are clipped to it;
             None: they are not, and `rules.change_frame` may not be asked for.
-        counts: int32 [B]: how many rows of each image are real; None: all.
+        counts: int32 [B]: how many rows of each image are valid; None: all.
 
     Returns:
         see `Detections`.
@@ -141,8 +144,8 @@ def suppress(
     if boxes.shape[2] not in (1, scores.shape[2]):
         raise ValueError(f'{boxes.shape[2]} boxes an anchor for {scores.shape[2]} classes')
     if counts is not None:
-        real = tf.range(tf.shape(scores)[1]) < counts[:, tf.newaxis]
-        scores = tf.where(real[..., tf.newaxis], scores, tf.constant(-float('inf')))
+        valid = tf.range(tf.shape(scores)[1]) < counts[:, tf.newaxis]
+        scores = tf.where(valid[..., tf.newaxis], scores, tf.constant(-float('inf')))
     if rules.class_agnostic:
         return _class_agnostic(boxes, scores, rules, windows)
     return _by_class(boxes, scores, rules, windows)
@@ -177,14 +180,14 @@ def _class_agnostic(
     if rules.max_classes_per_box > 1:
         return _with_further_classes(found, scores, rules)
     classes = tf.gather(classes, found.anchors, batch_dims=1)
-    return dataclasses.replace(found, classes=tf.where(_is_real(found), classes, 0))
+    return dataclasses.replace(found, classes=tf.where(_is_valid(found), classes, 0))
 
 
 def _with_further_classes(found: Detections, scores: tf.Tensor, rules: Rules) -> Detections:
     """Each detection once for each of its best classes; of these the best N."""
     most = min(rules.max_classes_per_box, scores.shape[2])
     of_boxes, classes = tf.math.top_k(tf.gather(scores, found.anchors, batch_dims=1), most)
-    counting = tf.logical_and(_is_real(found)[..., tf.newaxis], of_boxes > rules.score_threshold)
+    counting = tf.logical_and(_is_valid(found)[..., tf.newaxis], of_boxes > rules.score_threshold)
     flat = [tf.shape(scores)[0], rules.max_total * most]
     of_boxes = tf.where(counting, of_boxes, tf.constant(-float('inf')))
     best, places = tf.math.top_k(tf.reshape(of_boxes, flat), rules.max_total)
@@ -204,7 +207,7 @@ def _with_further_classes(found: Detections, scores: tf.Tensor, rules: Rules) ->
     )
 
 
-def _is_real(found: Detections) -> tf.Tensor:
+def _is_valid(found: Detections) -> tf.Tensor:
     return tf.range(tf.shape(found.scores)[1]) < found.counts[:, tf.newaxis]
 
 
@@ -234,7 +237,7 @@ def _by_class(
         return Detections(*attempt(tf.constant(first), tf.constant(False))[2:])
     size = rules.max_total
     nothing = (
-        tf.zeros([batch, size, 4]),
+        tf.zeros([batch, size, rules.family.SIZE]),
         tf.zeros([batch, size]),
         tf.zeros([batch, size], tf.int32),
         tf.zeros([batch, size], tf.int32),
@@ -277,11 +280,11 @@ def _best_pairs(
 
 def _surviving(pairs: _Pairs, rules: Rules, num_classes: int) -> _Survivors:
     if rules.soft_sigma:
-        return _surviving_softly(pairs, rules, num_classes)
-    return _surviving_firmly(pairs, rules, num_classes)
+        return _surviving_soft(pairs, rules, num_classes)
+    return _surviving_hard(pairs, rules, num_classes)
 
 
-def _surviving_firmly(pairs: _Pairs, rules: Rules, num_classes: int) -> _Survivors:
+def _surviving_hard(pairs: _Pairs, rules: Rules, num_classes: int) -> _Survivors:
     """Suppression of all images and classes by one kernel.
 
     The kernel tells scores of survivors, not their places: so it is given ranks for scores, which
@@ -314,7 +317,7 @@ def _surviving_firmly(pairs: _Pairs, rules: Rules, num_classes: int) -> _Survivo
     )
 
 
-def _surviving_softly(pairs: _Pairs, rules: Rules, num_classes: int) -> _Survivors:
+def _surviving_soft(pairs: _Pairs, rules: Rules, num_classes: int) -> _Survivors:
     """Soft suppression, whose kernel takes one image and class at a time."""
     batch = tf.shape(pairs.scores)[0]
     threshold = tf.maximum(pairs.bounds, rules.score_threshold)
@@ -366,12 +369,12 @@ def _detections(
     boxes = of_class(tf.gather(pairs.boxes, slots, batch_dims=1), classes)
     scores = survivors.scores
     if windows is not None:
-        boxes = box_ops.clip_to_window(boxes, windows[:, tf.newaxis])
+        boxes = rules.family.clip_to_window(boxes, windows[:, tf.newaxis])
         if rules.drop_empty:
-            visible = tf.logical_and(box_ops.area(boxes) > 0, scores >= 0)
+            visible = tf.logical_and(rules.family.area(boxes) > 0, scores >= 0)
             scores = tf.where(visible, scores, tf.constant(-float('inf')))
         if rules.change_frame:
-            boxes = box_ops.change_frame(boxes, windows[:, tf.newaxis])
+            boxes = rules.family.change_frame(boxes, windows[:, tf.newaxis])
     best, rows = tf.math.top_k(scores, rules.max_total)
 
     def picked(values: tf.Tensor) -> tf.Tensor:
@@ -385,13 +388,13 @@ def _detections(
 
 def _zero_padded(found: Detections) -> Detections:
     """The same, counted, with zeros where the score is -inf."""
-    real = found.scores > -float('inf')
+    valid = found.scores > -float('inf')
     return Detections(
-        boxes=tf.where(real[..., tf.newaxis], found.boxes, 0.0),
-        scores=tf.where(real, found.scores, 0.0),
-        classes=tf.where(real, found.classes, 0),
-        anchors=tf.where(real, found.anchors, 0),
-        counts=tf.reduce_sum(tf.cast(real, tf.int32), axis=1),
+        boxes=tf.where(valid[..., tf.newaxis], found.boxes, 0.0),
+        scores=tf.where(valid, found.scores, 0.0),
+        classes=tf.where(valid, found.classes, 0),
+        anchors=tf.where(valid, found.anchors, 0),
+        counts=tf.reduce_sum(tf.cast(valid, tf.int32), axis=1),
     )
 
 

@@ -7,12 +7,13 @@ classes exclude each other (softmax).
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Callable, Optional
 
 import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns.detection.boxes import axis_aligned as box_ops
+from model_fns.detection.boxes.family import BoxFamily
 from protos import losses_pb2
 
 # (predictions, targets, weights) -> losses.
@@ -55,18 +56,19 @@ def l1(predictions: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor) -> tf.Ten
     return tf.reduce_sum(tf.abs(predictions - targets), axis=-1) * weights
 
 
-def iou(predictions: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """1 - IoU, of decoded boxes."""
-    return (1.0 - box_ops.elementwise_iou(predictions, targets)) * weights
+@dataclasses.dataclass(frozen=True)
+class OverlapLoss:
+    """1 - the overlap of decoded boxes: predictions and targets are decoded for it.
 
+    Attributes:
+        overlap: of the boxes at the same place: IoU or GIoU.
+    """
 
-def giou(predictions: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """1 - GIoU, of decoded boxes."""
-    return (1.0 - box_ops.elementwise_giou(predictions, targets)) * weights
+    overlap: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
-
-# The losses that compare boxes, not codes: predictions and targets are decoded for them.
-ON_DECODED_BOXES = (iou, giou)
+    def __call__(self, predictions: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """See `LocalizationLoss`."""
+        return (1.0 - self.overlap(predictions, targets)) * weights
 
 
 def sigmoid(logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
@@ -153,10 +155,17 @@ def bootstrapped_sigmoid(alpha: float, hard: bool = False) -> ClassificationLoss
     return loss
 
 
-def build_localization_loss(config: losses_pb2.LocalizationLoss) -> LocalizationLoss:
+def build_localization_loss(
+    config: losses_pb2.LocalizationLoss, where: str, family: BoxFamily
+) -> LocalizationLoss:
     """The localisation loss that a config describes.
 
     `anchorwise_output` has no effect: every loss is by anchor here.
+
+    Args:
+        config: which.
+        where: its path, for error messages.
+        family: of the boxes.
 
     Raises:
         errors.ConfigError: it describes none.
@@ -166,20 +175,25 @@ def build_localization_loss(config: losses_pb2.LocalizationLoss) -> Localization
         return smooth_l1(config.weighted_smooth_l1.delta)
     simple = {
         'weighted_l2': l2,
-        'weighted_iou': iou,
+        'weighted_iou': OverlapLoss(family.elementwise_iou),
         'l1_localization_loss': l1,
-        'weighted_giou': giou,
+        'weighted_giou': OverlapLoss(family.elementwise_giou),
     }
     if kind in simple:
         return simple[kind]
     raise errors.ConfigError(
-        'loss.localization_loss: empty; expected weighted_smooth_l1 or one of '
-        f'{", ".join(sorted(simple))}.'
+        f'{where}: empty; expected weighted_smooth_l1 or one of {", ".join(sorted(simple))}.'
     )
 
 
-def build_classification_loss(config: losses_pb2.ClassificationLoss) -> ClassificationLoss:
+def build_classification_loss(
+    config: losses_pb2.ClassificationLoss, where: str
+) -> ClassificationLoss:
     """The classification loss that a config describes.
+
+    Args:
+        config: which.
+        where: its path, for error messages.
 
     Raises:
         errors.ConfigError: it describes none, or one that is not for anchors.
@@ -188,9 +202,11 @@ def build_classification_loss(config: losses_pb2.ClassificationLoss) -> Classifi
     if kind == 'weighted_sigmoid':
         return sigmoid
     if kind == 'weighted_softmax':
-        return softmax(_positive(kind, config.weighted_softmax.logit_scale))
+        return softmax(_positive(config.weighted_softmax.logit_scale, f'{where}.{kind}'))
     if kind == 'weighted_logits_softmax':
-        return softmax_against_logits(_positive(kind, config.weighted_logits_softmax.logit_scale))
+        return softmax_against_logits(
+            _positive(config.weighted_logits_softmax.logit_scale, f'{where}.{kind}')
+        )
     if kind == 'bootstrapped_sigmoid':
         bootstrapped = config.bootstrapped_sigmoid
         return bootstrapped_sigmoid(bootstrapped.alpha, bootstrapped.hard_bootstrap)
@@ -198,15 +214,13 @@ def build_classification_loss(config: losses_pb2.ClassificationLoss) -> Classifi
         focal = config.weighted_sigmoid_focal
         return sigmoid_focal(focal.gamma, focal.alpha if focal.HasField('alpha') else None)
     raise errors.ConfigError(
-        f'loss.classification_loss: {kind or "empty"}; expected weighted_sigmoid, '
+        f'{where}: {kind or "empty"}; expected weighted_sigmoid, '
         'weighted_sigmoid_focal, weighted_softmax, weighted_logits_softmax or '
         'bootstrapped_sigmoid.'
     )
 
 
-def _positive(kind: str, scale: float) -> float:
+def _positive(scale: float, where: str) -> float:
     if scale <= 0:
-        raise errors.ConfigError(
-            f'loss.classification_loss.{kind}.logit_scale: {scale}; expected a positive number.'
-        )
+        raise errors.ConfigError(f'{where}.logit_scale: {scale}; expected a positive number.')
     return scale

@@ -91,7 +91,11 @@ def _open_images(config: eval_pb2.EvalConfig, names: Mapping[int, str]) -> Evalu
 @METRICS_SETS.register(_CHALLENGE)
 def _open_images_challenge(config: eval_pb2.EvalConfig, names: Mapping[int, str]) -> Evaluator:
     return OpenImagesEvaluator(
-        names, open_images.CHALLENGE_PREFIX, group_weight=1.0, verified_only=True
+        names,
+        open_images.CHALLENGE_PREFIX,
+        group_weight=1.0,
+        verified_only=True,
+        empty_to_all=config.image_classes_field_map_empty_to_ones,
     )
 
 
@@ -110,10 +114,7 @@ def build_metrics(
             'eval_config.skip_predictions_for_unlabeled_class: only '
             f'{DEFAULT_METRICS_SET} can leave detections out, and it is not in metrics_set.'
         )
-    return Metrics(
-        [METRICS_SETS.get(name, _WHERE)(config, names) for name in _sets(config)],
-        class_id_offset=FIRST_ID,
-    )
+    return Metrics([METRICS_SETS.get(name, _WHERE)(config, names) for name in _sets(config)])
 
 
 def needs_image_classes(config: eval_pb2.EvalConfig) -> bool:

@@ -11,7 +11,9 @@ import tensorflow as tf
 
 from estimator_lib.task import Features, Labels, Metric, Tensors
 from model_fns.detection import fields
+from model_fns.detection.metrics import overlaps
 from model_fns.detection.metrics.evaluator import Detections, Evaluator, Groundtruth
+from model_fns.label_map import to_id
 
 log = logging.getLogger('model_fns')
 
@@ -43,12 +45,10 @@ class Metrics:
 
     Args:
         evaluators: what is computed; no two report the same name.
-        class_id_offset: the id of the first class.
     """
 
-    def __init__(self, evaluators: Sequence[Evaluator], class_id_offset: int = 1):
+    def __init__(self, evaluators: Sequence[Evaluator]):
         self._evaluators = list(evaluators)
-        self._class_id_offset = class_id_offset
 
     def names(self) -> List[str]:
         """All metrics that may be reported."""
@@ -59,7 +59,7 @@ class Metrics:
 
         The update op hands each batch to the evaluators; the value op lets them compute.
         """
-        collected = _Collected(self._evaluators, self._class_id_offset)
+        collected = _Collected(self._evaluators)
         names = self.names()
 
         def update(*arrays: np.ndarray) -> np.int64:
@@ -86,10 +86,9 @@ class Metrics:
 class _Collected:
     """The images of one evaluation."""
 
-    def __init__(self, evaluators: Sequence[Evaluator], class_id_offset: int):
+    def __init__(self, evaluators: Sequence[Evaluator]):
         # Each evaluation has its own: a task remembers nothing.
         self._evaluators = [copy.copy(evaluator) for evaluator in evaluators]
-        self._offset = class_id_offset
         self._seen: Set[str] = set()
         self._duplicates: List[str] = []
         self._crowded: Dict[str, int] = {}
@@ -135,35 +134,32 @@ class _Collected:
         return metrics
 
     def _groundtruth(self, one: Mapping[str, np.ndarray]) -> Groundtruth:
-        real = slice(int(one[fields.NUM_BOXES]))
+        valid = slice(int(one[fields.NUM_BOXES]))
         return Groundtruth(
-            boxes=_in_pixels(one[fields.BOXES][real], one),
-            classes=one[fields.CLASSES][real] + self._offset,
-            is_crowd=one[fields.IS_CROWD][real],
-            difficult=one[fields.DIFFICULT][real],
-            group_of=one[fields.GROUP_OF][real],
-            areas=one[fields.AREA][real],
-            image_classes=np.flatnonzero(one.get(fields.IMAGE_CLASSES, ())) + self._offset,
+            boxes=overlaps.in_pixels(one[fields.BOXES][valid], one[fields.ORIGINAL_SHAPE]),
+            classes=to_id(one[fields.CLASSES][valid]),
+            is_crowd=one[fields.IS_CROWD][valid],
+            difficult=one[fields.DIFFICULT][valid],
+            group_of=one[fields.GROUP_OF][valid],
+            areas=one[fields.AREA][valid],
+            image_classes=to_id(np.flatnonzero(one.get(fields.IMAGE_CLASSES, ()))),
         )
 
     def _detections(self, one: Mapping[str, np.ndarray]) -> Detections:
-        real = slice(int(one[fields.NUM_DETECTIONS]))
+        valid = slice(int(one[fields.NUM_DETECTIONS]))
         return Detections(
-            boxes=_in_pixels(one[fields.DETECTION_BOXES][real], one),
-            scores=one[fields.DETECTION_SCORES][real],
-            classes=one[fields.DETECTION_CLASSES][real].astype(np.int64),
+            boxes=overlaps.in_pixels(
+                one[fields.DETECTION_BOXES][valid], one[fields.ORIGINAL_SHAPE]
+            ),
+            scores=one[fields.DETECTION_SCORES][valid],
+            classes=one[fields.DETECTION_CLASSES][valid].astype(np.int64),
         )
 
 
 def _fetched(outputs: Tensors, features: Features, labels: Labels) -> tuple:
-    """Names and tensors of what the evaluators need; boxes as shares of the image."""
-    true_size = tf.cast(features[fields.TRUE_IMAGE_SHAPE][:, :2], tf.float32)
-    size = tf.cast(tf.shape(features[fields.IMAGE])[1:3], tf.float32)
-    share = tf.tile(true_size / size, [1, 2])[:, tf.newaxis, :]
+    """Names and tensors of what the evaluators need."""
     tensors = {name: labels[name] for name in _LABELS}
     tensors[fields.CLASSES] = tf.argmax(labels[fields.CLASSES], axis=-1)
-    # Groundtruth is given as shares of the padded input.
-    tensors[fields.BOXES] = tensors[fields.BOXES] / share
     tensors.update({name: labels[name] for name in _MORE_LABELS if name in labels})
     tensors.update({name: outputs[name] for name in _OUTPUTS})
     tensors[fields.SOURCE_ID] = features[fields.SOURCE_ID]
@@ -174,8 +170,3 @@ def _fetched(outputs: Tensors, features: Features, labels: Labels) -> tuple:
 def _listed(image_ids: Sequence[str]) -> str:
     """The first of them."""
     return ', '.join(image_ids[:_MAX_NAMED]) + (', ...' if len(image_ids) > _MAX_NAMED else '')
-
-
-def _in_pixels(boxes: np.ndarray, one: Mapping[str, np.ndarray]) -> np.ndarray:
-    height, width = one[fields.ORIGINAL_SHAPE]
-    return boxes * np.array([height, width, height, width], np.float32)

@@ -8,24 +8,25 @@ from typing import Dict, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
+from model_fns.detection.metrics import overlaps
 from model_fns.detection.metrics.evaluator import Detections, Evaluator, Groundtruth
 
 IOU_THRESHOLD = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
-class Judged:
+class MatchedDetections:
     """The detections of an image that count, in any order.
 
     Attributes:
         classes: int32 [n], ids.
         scores: float32 [n].
-        hits: float32 [n]: how much of an object each found; 0 for a false positive.
+        true_positives: float32 [n]: how much of an object each found; 0 for a false positive.
     """
 
     classes: np.ndarray
     scores: np.ndarray
-    hits: np.ndarray
+    true_positives: np.ndarray
 
 
 class AveragePrecisionEvaluator(Evaluator):
@@ -54,7 +55,7 @@ class AveragePrecisionEvaluator(Evaluator):
         self.clear()
 
     @abc.abstractmethod
-    def judge(self, groundtruth: Groundtruth, detections: Detections) -> Judged:
+    def match(self, groundtruth: Groundtruth, detections: Detections) -> MatchedDetections:
         """Which of the detections of an image found something.
 
         Args:
@@ -68,7 +69,7 @@ class AveragePrecisionEvaluator(Evaluator):
 
     def clear(self) -> None:
         """See `Evaluator`."""
-        self._judged: List[Judged] = []
+        self._matched: List[MatchedDetections] = []
         self._counts = np.zeros([max(self.class_names) + 1], np.float64)
 
     def names(self) -> Sequence[str]:
@@ -78,27 +79,27 @@ class AveragePrecisionEvaluator(Evaluator):
     def add_image(self, image_id: str, groundtruth: Groundtruth, detections: Detections) -> None:
         """See `Evaluator`."""
         boxes = np.asarray(detections.boxes, np.float64)
-        has_area = np.all(boxes[:, 2:] > boxes[:, :2], axis=1)
+        has_area = overlaps.has_area(boxes)
         order = np.argsort(-detections.scores, kind='stable')
         detections = dataclasses.replace(detections, boxes=boxes).kept(order[has_area[order]])
         boxes = np.asarray(groundtruth.boxes, np.float64)
         groundtruth = dataclasses.replace(groundtruth, boxes=boxes)
         np.add.at(self._counts, groundtruth.classes, self.objects_to_find(groundtruth))
-        judged = self.judge(groundtruth, detections)
-        self._judged.append(
-            Judged(
-                judged.classes.astype(np.int32),
-                judged.scores.astype(np.float32),
-                judged.hits.astype(np.float32),
+        matched = self.match(groundtruth, detections)
+        self._matched.append(
+            MatchedDetections(
+                matched.classes.astype(np.int32),
+                matched.scores.astype(np.float32),
+                matched.true_positives.astype(np.float32),
             )
         )
 
     def evaluate(self) -> Dict[str, float]:
         """See `Evaluator`; classes without objects to find are left out."""
-        scores, hits = self._by_class()
+        scores, true_positives = self._by_class()
         known = [class_id for class_id in self.class_ids if self._counts[class_id] > 0]
         areas = {
-            class_id: self._area(scores[class_id], hits[class_id], self._counts[class_id])
+            class_id: self._area(scores[class_id], true_positives[class_id], self._counts[class_id])
             for class_id in known
         }
         if not known:
@@ -107,7 +108,7 @@ class AveragePrecisionEvaluator(Evaluator):
         if self._pooled:
             mean = self._area(
                 np.concatenate([scores[class_id] for class_id in known]),
-                np.concatenate([hits[class_id] for class_id in known]),
+                np.concatenate([true_positives[class_id] for class_id in known]),
                 self._counts[known].sum(),
             )
         return {
@@ -116,10 +117,10 @@ class AveragePrecisionEvaluator(Evaluator):
         }
 
     def _by_class(self) -> Tuple[Dict[int, np.ndarray], Dict[int, np.ndarray]]:
-        """Scores and hits of all images, by class id."""
-        classes, scores, hits = (
-            np.concatenate([getattr(one, field.name) for one in self._judged] or [np.zeros(0)])
-            for field in dataclasses.fields(Judged)
+        """Scores and true positives of all images, by class id."""
+        classes, scores, true_positives = (
+            np.concatenate([getattr(one, field.name) for one in self._matched] or [np.zeros(0)])
+            for field in dataclasses.fields(MatchedDetections)
         )
         order = np.argsort(classes, kind='stable')
         starts = np.searchsorted(classes[order], [*self.class_ids, np.inf])
@@ -129,11 +130,11 @@ class AveragePrecisionEvaluator(Evaluator):
         }
         return (
             {class_id: scores[part] for class_id, part in parts.items()},
-            {class_id: hits[part] for class_id, part in parts.items()},
+            {class_id: true_positives[part] for class_id, part in parts.items()},
         )
 
-    def _area(self, scores: np.ndarray, hits: np.ndarray, count: float) -> float:
-        precision, recall = precision_recall(scores, hits, count)
+    def _area(self, scores: np.ndarray, true_positives: np.ndarray, count: float) -> float:
+        precision, recall = precision_recall(scores, true_positives, count)
         low, high = self._recall_bounds
         inside = np.logical_and(recall >= low, recall <= high)
         return average_precision(precision[inside], recall[inside])
@@ -177,19 +178,19 @@ def first_of_each(places: np.ndarray, which: np.ndarray) -> np.ndarray:
 
 
 def precision_recall(
-    scores: np.ndarray, hits: np.ndarray, count: float
+    scores: np.ndarray, true_positives: np.ndarray, count: float
 ) -> Tuple[np.ndarray, np.ndarray]:
     """Precision and recall after each detection, those with the highest scores first.
 
-        hits 1 0 1 of 4 objects  ->  precision 1, 1/2, 2/3; recall 1/4, 1/4, 2/4
+        found 1 0 1 of 4 objects  ->  precision 1, 1/2, 2/3; recall 1/4, 1/4, 2/4
 
     Args:
         scores: [n].
-        hits: [n], see `Judged`.
+        true_positives: [n], see `MatchedDetections`.
         count: of objects to find.
     """
-    hits = hits[np.argsort(-scores, kind='stable')].astype(np.float64)
-    true, false = np.cumsum(hits), np.cumsum(hits <= 0)
+    true_positives = true_positives[np.argsort(-scores, kind='stable')].astype(np.float64)
+    true, false = np.cumsum(true_positives), np.cumsum(true_positives <= 0)
     return true / np.maximum(true + false, np.finfo(np.float64).tiny), true / count
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from model_fns.detection.metrics import overlaps
 from model_fns.detection.metrics.average_precision import (
     AveragePrecisionEvaluator,
-    Judged,
+    MatchedDetections,
     best_overlap,
     first_of_each,
 )
@@ -35,6 +35,8 @@ class OpenImagesEvaluator(AveragePrecisionEvaluator):
         group_weight: how much of an object a group is; 0: finding or missing it counts for nothing.
         verified_only: whether detections count only where their class was verified to be in the
             image or not: `Groundtruth.image_classes`, and the classes that it has boxes of.
+        empty_to_all: what it means that an image has no `image_classes`: all classes were verified,
+            or none but those of its boxes.
     """
 
     def __init__(
@@ -43,32 +45,34 @@ class OpenImagesEvaluator(AveragePrecisionEvaluator):
         prefix: str = V2_PREFIX,
         group_weight: float = 0.0,
         verified_only: bool = False,
+        empty_to_all: bool = True,
     ):
         super().__init__(class_names, prefix)
         self._group_weight = group_weight
         self._verified_only = verified_only
+        self._empty_to_all = empty_to_all
 
-    def judge(self, groundtruth: Groundtruth, detections: Detections) -> Judged:
+    def match(self, groundtruth: Groundtruth, detections: Detections) -> MatchedDetections:
         """See `AveragePrecisionEvaluator`."""
-        if self._verified_only:
+        if self._verified_only and (len(groundtruth.image_classes) or not self._empty_to_all):
             verified = np.concatenate([groundtruth.image_classes, groundtruth.classes])
             detections = detections.kept(np.isin(detections.classes, verified))
         is_group = np.asarray(groundtruth.group_of, bool)
-        hits = _finds(groundtruth, detections, ~is_group)
+        true_positives = _finds(groundtruth, detections, ~is_group)
         classes = groundtruth.classes[is_group]
         overlap = overlaps.ioa(detections.boxes, groundtruth.boxes[is_group])
         places, enough = best_overlap(overlap, detections, classes)
-        in_group = np.logical_and(enough, ~hits)
+        in_group = np.logical_and(enough, ~true_positives)
         counted = detections.kept(~in_group)
         if not self._group_weight:
-            return Judged(counted.classes, counted.scores, hits[~in_group])
+            return MatchedDetections(counted.classes, counted.scores, true_positives[~in_group])
         # The detection of a group with the highest score stands for all of them.
         finds = detections.kept(first_of_each(places, in_group))
         weights = np.full(len(finds.scores), self._group_weight)
-        return Judged(
+        return MatchedDetections(
             np.concatenate([counted.classes, finds.classes]),
             np.concatenate([counted.scores, finds.scores]),
-            np.concatenate([hits[~in_group], weights]),
+            np.concatenate([true_positives[~in_group], weights]),
         )
 
     def objects_to_find(self, groundtruth: Groundtruth) -> np.ndarray:

@@ -10,6 +10,16 @@ def areas(boxes: np.ndarray) -> np.ndarray:
     return (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
 
 
+def has_area(boxes: np.ndarray) -> np.ndarray:
+    """Bool [n]: whether both sides of boxes [n, 4] are above 0."""
+    return np.all(boxes[:, 2:] > boxes[:, :2], axis=1)
+
+
+def in_pixels(boxes: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Normalized boxes [n, 4] in pixels of an image of a size (height, width), float32."""
+    return boxes * np.tile(size, 2).astype(np.float32)
+
+
 def intersections(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Areas [n, m] of what boxes [n, 4] and boxes [m, 4] have in common."""
     low = np.maximum(first[:, np.newaxis, :2], second[np.newaxis, :, :2])

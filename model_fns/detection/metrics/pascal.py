@@ -7,7 +7,7 @@ import numpy as np
 from model_fns.detection.metrics import overlaps
 from model_fns.detection.metrics.average_precision import (
     AveragePrecisionEvaluator,
-    Judged,
+    MatchedDetections,
     best_overlap,
     first_of_each,
 )
@@ -25,15 +25,15 @@ class PascalEvaluator(AveragePrecisionEvaluator):
     be found, and their detections count for nothing.
     """
 
-    def judge(self, groundtruth: Groundtruth, detections: Detections) -> Judged:
+    def match(self, groundtruth: Groundtruth, detections: Detections) -> MatchedDetections:
         """See `AveragePrecisionEvaluator`."""
         overlap = overlaps.iou(detections.boxes, groundtruth.boxes)
         places, enough = best_overlap(overlap, detections, groundtruth.classes)
         of_difficult = np.zeros(len(places), bool)
         of_difficult[enough] = groundtruth.difficult[places[enough]]
-        hits = first_of_each(places, np.logical_and(enough, ~of_difficult))
+        true_positives = first_of_each(places, np.logical_and(enough, ~of_difficult))
         counted = detections.kept(~of_difficult)
-        return Judged(counted.classes, counted.scores, hits[~of_difficult])
+        return MatchedDetections(counted.classes, counted.scores, true_positives[~of_difficult])
 
     def objects_to_find(self, groundtruth: Groundtruth) -> np.ndarray:
         """See `AveragePrecisionEvaluator`."""

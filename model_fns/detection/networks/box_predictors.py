@@ -256,6 +256,7 @@ class WeightSharedBoxPredictor(BoxPredictor):
 
 def build_box_predictor(
     config: box_predictors_pb2.BoxPredictor,
+    where: str,
     code_size: int,
     class_columns: int,
     is_training: bool,
@@ -266,6 +267,7 @@ def build_box_predictor(
 
     Args:
         config: which.
+        where: its path, for error messages.
         code_size: K.
         class_columns: C'.
         is_training: whether dropout drops and batch norm uses the batch's statistics.
@@ -281,11 +283,8 @@ def build_box_predictor(
         'weight_shared_convolutional_box_predictor': _build_weight_shared,
     }
     if kind not in builders:
-        raise errors.ConfigError(
-            f'model.ssd.box_predictor: {kind or "empty"}; expected {" or ".join(builders)}.'
-        )
-    message = getattr(config, kind)
-    where = f'model.ssd.box_predictor.{kind}'
+        raise errors.ConfigError(f'{where}: {kind or "empty"}; expected {" or ".join(builders)}.')
+    message, where = getattr(config, kind), f'{where}.{kind}'
     if message.HasField('box_code_size') and message.box_code_size != code_size:
         raise errors.ConfigError(
             f'{where}.box_code_size: got {message.box_code_size}; the box coder has {code_size}.'
@@ -298,15 +297,17 @@ def build_box_predictor(
     )
     if freeze_batch_norm and style.batch_norm is not None:
         style = style.but(batch_norm=dataclasses.replace(style.batch_norm, train=False))
-    return builders[kind](message, style, code_size, class_columns)
+    return builders[kind](message, where, style, code_size, class_columns)
 
 
 def _build_convolutional(
     config: box_predictors_pb2.ConvolutionalBoxPredictor,
+    where: str,
     style: layers.LayerStyle,
     code_size: int,
     class_columns: int,
 ) -> ConvolutionalBoxPredictor:
+    del where
     keep = config.dropout_keep_probability if config.use_dropout else 1.0
     return ConvolutionalBoxPredictor(
         Head(code_size, 'BoxEncodingPredictor', clip=_clip_range(config)),
@@ -322,6 +323,7 @@ def _build_convolutional(
 
 def _build_weight_shared(
     config: box_predictors_pb2.WeightSharedConvolutionalBoxPredictor,
+    where: str,
     style: layers.LayerStyle,
     code_size: int,
     class_columns: int,
@@ -329,8 +331,7 @@ def _build_weight_shared(
     for field in ('apply_conv_hyperparams_to_heads', 'apply_conv_hyperparams_pointwise'):
         if getattr(config, field):
             raise errors.ConfigError(
-                'model.ssd.box_predictor.weight_shared_convolutional_box_predictor.'
-                f'{field}: not honoured; it belongs to the EfficientDet models.'
+                f'{where}.{field}: not honoured; it belongs to the EfficientDet models.'
             )
     keep = config.dropout_keep_probability if config.use_dropout else 1.0
     return WeightSharedBoxPredictor(

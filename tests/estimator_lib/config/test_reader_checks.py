@@ -35,7 +35,6 @@ def test_each_reader_may_have_its_own_label_map():
         ('', 'load_instance_masks: true'),
         ('mask_type: PNG_MASKS', 'mask_type: NUMERICAL_MASKS'),
         ('num_keypoints: 3', 'num_keypoints: 4'),
-        ('max_number_of_boxes: 10', 'max_number_of_boxes: 100'),
     ],
 )
 def test_detectors_read_all_examples_in_one_way(first, second):
@@ -49,17 +48,25 @@ def test_without_a_training_reader_the_first_evaluation_decides():
     assert list(problems(text)) == ['eval_input_reader.1.num_keypoints']
 
 
-def test_the_number_of_boxes_of_the_training_config_decides():
+def test_the_number_of_boxes_of_the_training_config_decides_in_training():
     text = """
     train_config { max_number_of_boxes: 50 }
     train_input_reader { max_number_of_boxes: 100 }
-    eval_input_reader {}
+    eval_input_reader { max_number_of_boxes: 200 }
     """
     found = problems(text)
     assert list(found) == ['train_input_reader.max_number_of_boxes']
     assert found['train_input_reader.max_number_of_boxes'].startswith(
         '100; train_config.max_number_of_boxes is 50, '
     )
+
+
+def test_evaluations_take_the_same_number_of_boxes_whatever_training_takes():
+    text = 'train_input_reader { max_number_of_boxes: 10 } eval_input_reader { %s }'
+    both = 'max_number_of_boxes: 100'
+    assert problems(text % both) == {}
+    more = f'{text % both} eval_input_reader {{ max_number_of_boxes: 50 }}'
+    assert list(problems(more)) == ['eval_input_reader.1.max_number_of_boxes']
 
 
 def test_an_evaluation_by_itself_looks_at_the_training_reader_too():

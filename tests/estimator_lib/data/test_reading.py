@@ -1,7 +1,9 @@
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from estimator_lib.data import reading, record_streams
+from estimator_lib.task import IMAGE
 from protos import input_reader_pb2
 from tests.estimator_lib.data import record_cases as cases
 
@@ -80,3 +82,27 @@ def test_an_error_belongs_to_the_input_whose_iterator_failed(pattern, tmp_path):
     assert not other.failed_with(error(f'{plan.scope}/IteratorGetNext'))
     assert plan.failed_with(error('MultiDeviceIteratorGetNextFromShard'))
     assert not plan.failed_with(error('MobilenetV1/Conv2d'))
+
+
+class Rows(cases.IdTask):
+    """Examples of as many elements as their number says, each the number."""
+
+    def prepare(self, example, mode):
+        features, labels = super().prepare(example, mode)
+        number = features[IMAGE]
+        return {**features, IMAGE: tf.fill([number], number)}, labels
+
+    def pads_batches(self):
+        return True
+
+
+@pytest.mark.parametrize('policy', [input_reader_pb2.FAIL, input_reader_pb2.SKIP])
+def test_examples_of_several_sizes_are_padded_to_the_largest_of_their_batch(tmp_path, policy):
+    path = cases.write_ids(tmp_path / 'ids', [1, 3, 2, 1])
+    reader = cases.reader_of(path, corrupt_record_policy=policy)
+    plan = reading.plan_reading(Rows(), reader, cases.EVAL, 2, 1)
+    batches = reading.create_batches(plan, np.zeros([len(plan.fingerprints) + 1, 3], np.int64))
+    assert [features[IMAGE].numpy().tolist() for features, _ in batches] == [
+        [[1, 0, 0], [3, 3, 3]],
+        [[2, 2], [1, 0]],
+    ]

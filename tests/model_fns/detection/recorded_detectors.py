@@ -140,10 +140,11 @@ def build(config: ssd_pb2.Ssd, images: tf.Tensor, is_training: bool) -> Network:
     )
     preprocessed = made.preprocess(images)
     maps = made.extract(preprocessed)
-    generator = anchors.build_anchor_generator(config.anchor_generator)
+    generator = anchors.build_anchor_generator(config.anchor_generator, '')
     predictor = box_predictors.build_box_predictor(
         config.box_predictor,
-        box_coders.build_box_coder(config.box_coder).code_size,
+        '',
+        box_coders.build_box_coder(config.box_coder, '').code_size,
         config.num_classes + int(config.add_background_class),
         is_training,
         config.inplace_batchnorm_update,

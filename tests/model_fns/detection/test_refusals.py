@@ -60,4 +60,4 @@ def test_an_evaluation_without_a_training_reader_reads_as_its_own_says():
     reader = inputs.build_reader(
         build(f'train_input_reader {{}} eval_input_reader {{ {text} }}'), 2, None
     )
-    assert (reader.num_keypoints, reader.max_boxes) == (0, 100)
+    assert (reader.num_keypoints, reader.max_train_boxes, reader.max_boxes) == (0, 100, 7)

@@ -17,7 +17,8 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.task import Example
 from model_fns.detection import fields
-from model_fns.detection.boxes import axis_aligned as box_ops
+from model_fns.detection.boxes.family import family_of
+from model_fns.detection.data import examples
 from model_fns.detection.data.augmentation import colour, frames, randomness, steps
 from protos import augmentation_pb2
 
@@ -26,6 +27,7 @@ _Operation = Callable[[Example, tf.Tensor, tf.Tensor], Example]
 
 _GRAY = 128
 _TRANSLATION = 4 / 10 * 250  # pixels, of images
+_WHOLE = (0.0, 0.0, 1.0, 1.0)
 _BOX_TRANSLATION = 120  # pixels, of the content of boxes, times a tenth of the magnitude
 _SHEAR = 2 / 10 * 0.3
 _ROTATION = 10 / 10 * math.radians(30)
@@ -135,20 +137,15 @@ def _transformed(example: Example, matrix: tf.Tensor, shift: tf.Tensor) -> Examp
     )[0]
     moved.set_shape(image.shape)
     size = tf.cast(frames.image_size(example), tf.float32)
-    boxes = _bounding_boxes(example[fields.BOXES] * tf.tile(size, [2]), matrix, shift)
-    boxes = tf.clip_by_value(boxes / tf.tile(size, [2]), 0.0, 1.0)
+    boxes = example[fields.BOXES]
+    family = family_of(boxes)
+    # Edges are half a pixel off the centres of the pixels that the transform is about.
+    shift += 0.5 - tf.linalg.matvec(matrix, [0.5, 0.5])
+    boxes = family.transform(family.scale(boxes, size[0], size[1]), matrix, shift)
+    boxes = family.scale(boxes, 1.0 / size[0], 1.0 / size[1])
+    boxes = family.clip_to_window(boxes, tf.constant(_WHOLE))
     result = {**example, fields.IMAGE: moved, fields.BOXES: boxes}
-    return frames.keep_boxes(result, box_ops.area(boxes) > 0.0)
-
-
-def _bounding_boxes(boxes: tf.Tensor, matrix: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
-    """Boxes [n, 4], in pixels, around the corners of boxes after a transform.
-
-    Edges are half a pixel off the centres of the pixels that the transform is about.
-    """
-    corners = tf.reshape(tf.gather(boxes, [0, 1, 0, 3, 2, 1, 2, 3], axis=1), [-1, 4, 2]) - 0.5
-    moved = tf.linalg.matvec(matrix, corners) + shift + 0.5
-    return tf.concat([tf.reduce_min(moved, 1), tf.reduce_max(moved, 1)], 1)
+    return examples.keep_boxes(result, family.has_area(boxes))
 
 
 def _cutout(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Example:
@@ -216,7 +213,8 @@ def _translate_boxes(
 
 def _pixel_corners(boxes: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     """int32 [n, 4]: first row and column, last row and column."""
-    corners = tf.cast(boxes * tf.cast(tf.tile(size, [2]), tf.float32), tf.int32)
+    hulls = family_of(boxes).hull(boxes)
+    corners = tf.cast(hulls * tf.cast(tf.tile(size, [2]), tf.float32), tf.int32)
     return tf.clip_by_value(corners, 0, tf.tile(size, [2]) - 1)
 
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 from estimator_lib.task import Example
 from model_fns.detection import fields
 from model_fns.detection.boxes import axis_aligned as box_ops
+from model_fns.detection.boxes.family import family_of
 from model_fns.detection.data.augmentation import frames, randomness, steps
 from protos import augmentation_pb2
 
@@ -82,15 +83,15 @@ def random_jitter_boxes(
 
 
 def scale_boxes_to_pixel_coordinates(example: Example, seed: tf.Tensor) -> Example:
-    """Boxes and keypoints from shares of the image to pixels.
+    """Normalized boxes and keypoints in pixels.
 
     Args:
         example: any.
         seed: int64 [2], not used.
     """
     del seed
-    size = tf.cast(frames.image_size(example), tf.float32)
-    result = {**example, fields.BOXES: example[fields.BOXES] * tf.tile(size, [2])}
+    size, boxes = tf.cast(frames.image_size(example), tf.float32), example[fields.BOXES]
+    result = {**example, fields.BOXES: family_of(boxes).scale(boxes, size[0], size[1])}
     if fields.KEYPOINTS in example:
         result[fields.KEYPOINTS] = example[fields.KEYPOINTS] * size
     return result

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from estimator_lib.task import Example
 from model_fns.detection import fields
+from model_fns.detection.boxes.family import family_of
 from model_fns.detection.data.augmentation import frames, randomness, steps
 from protos import augmentation_pb2
 
@@ -41,7 +42,8 @@ def random_self_concat(
     result[fields.IMAGE] = tf.tile(example[fields.IMAGE], tf.concat([repeats, [1]], 0))
     cell_of_box = tf.repeat(cells, tf.shape(example[fields.BOXES])[0], axis=0)
     shift, scale = tf.cast(cell_of_box, tf.float32), tf.cast(repeats, tf.float32)
-    result[fields.BOXES] = (result[fields.BOXES] + tf.tile(shift, [1, 2])) / tf.tile(scale, [2])
+    boxes, windows = result[fields.BOXES], tf.concat([-shift, scale - shift], 1)
+    result[fields.BOXES] = family_of(boxes).change_frame(boxes, windows)
     if fields.KEYPOINTS in example:
         points = result[fields.KEYPOINTS] + shift[:, tf.newaxis]
         result[fields.KEYPOINTS] = points / scale

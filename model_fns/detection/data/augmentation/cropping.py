@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from estimator_lib.task import Example
 from model_fns.detection import fields
+from model_fns.detection.boxes.family import family_of
 from model_fns.detection.data.augmentation import frames, randomness, steps
 from protos import augmentation_pb2
 
@@ -226,9 +227,10 @@ def _sample(
     areas: Range,
     min_object_covered: Union[float, tf.Tensor],
 ) -> frames.Window:
+    boxes = example[fields.BOXES]
     begin, size, share = tf.raw_ops.StatelessSampleDistortedBoundingBox(
         image_size=tf.shape(example[fields.IMAGE]),
-        bounding_boxes=tf.clip_by_value(example[fields.BOXES], 0.0, 1.0)[tf.newaxis],
+        bounding_boxes=tf.clip_by_value(family_of(boxes).hull(boxes), 0.0, 1.0)[tf.newaxis],
         min_object_covered=min_object_covered,
         seed=seed,
         aspect_ratio_range=aspect_ratios,

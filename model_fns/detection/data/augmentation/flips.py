@@ -11,23 +11,21 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.task import Example
 from model_fns.detection import fields
+from model_fns.detection.boxes.family import family_of
 from model_fns.detection.data.augmentation import randomness, steps
 from protos import augmentation_pb2
 
 
 class _Map(NamedTuple):
-    """Coordinates after a flip: those of these places, times a sign, plus an offset."""
+    """Points after a flip: coordinates of these places, times a sign, plus an offset."""
 
     places: Sequence[int]
     signs: Sequence[float]
     offsets: Sequence[float]
 
 
-# Of boxes and of points, by the axis of the image that is mirrored; y comes before x in both.
-_MIRRORED_BOXES = (_Map([2, 1, 0, 3], [-1, 1, -1, 1], [1, 0, 1, 0]),
-                   _Map([0, 3, 2, 1], [1, -1, 1, -1], [0, 1, 0, 1]))  # fmt: skip
+# By the axis of the image that is mirrored; y comes before x.
 _MIRRORED_POINTS = (_Map([0, 1], [-1, 1], [1, 0]), _Map([0, 1], [1, -1], [0, 1]))
-_TURNED_BOXES = _Map([3, 0, 1, 2], [-1, 1, -1, 1], [1, 0, 1, 0])
 _TURNED_POINTS = _Map([1, 0], [-1, 1], [1, 0])
 
 
@@ -61,7 +59,8 @@ def random_flip(
     result[fields.IMAGE] = _reversed(example[fields.IMAGE], axis, flips)
     if fields.MASKS in example:
         result[fields.MASKS] = _reversed(example[fields.MASKS], axis + 1, flips)
-    result[fields.BOXES] = _mapped(example[fields.BOXES], _MIRRORED_BOXES[axis], flips)
+    boxes = example[fields.BOXES]
+    result[fields.BOXES] = _chosen(family_of(boxes).flip(boxes, axis), boxes, flips)
     result.update(_moved_points(example, _MIRRORED_POINTS[axis], flips))
     return _permuted(result, permutation, 'keypoint_flip_permutation', flips)
 
@@ -92,7 +91,8 @@ def random_rotation90(
     if fields.MASKS in example:
         masks = _transposed(example[fields.MASKS], [0, 1, 2], [0, 2, 1], turns)
         result[fields.MASKS] = _reversed(masks, 1, turns)
-    result[fields.BOXES] = _mapped(example[fields.BOXES], _TURNED_BOXES, turns)
+    boxes = example[fields.BOXES]
+    result[fields.BOXES] = _chosen(family_of(boxes).rotate90(boxes), boxes, turns)
     result.update(_moved_points(example, _TURNED_POINTS, turns))
     return _permuted(result, permutation, 'keypoint_rot_permutation', turns)
 
@@ -153,17 +153,18 @@ def _transposed(
     return tf.ensure_shape(transposed, shape)
 
 
-def _mapped(values: tf.Tensor, coordinates: _Map, happens: tf.Tensor) -> tf.Tensor:
-    """Boxes or points [..., coordinates], moved where it happens."""
-    signs, offsets = np.float32(coordinates.signs), np.float32(coordinates.offsets)
-    moved = tf.gather(values, coordinates.places, axis=-1) * signs + offsets
+def _chosen(moved: tf.Tensor, values: tf.Tensor, happens: tf.Tensor) -> tf.Tensor:
     return tf.where(tf.equal(happens, 1), moved, values)
 
 
 def _moved_points(example: Example, coordinates: _Map, happens: tf.Tensor) -> Example:
+    """Keypoints [n, k, 2], moved where it happens; nothing without keypoints."""
     if fields.KEYPOINTS not in example:
         return {}
-    return {fields.KEYPOINTS: _mapped(example[fields.KEYPOINTS], coordinates, happens)}
+    points = example[fields.KEYPOINTS]
+    signs, offsets = np.float32(coordinates.signs), np.float32(coordinates.offsets)
+    moved = tf.gather(points, coordinates.places, axis=-1) * signs + offsets
+    return {fields.KEYPOINTS: _chosen(moved, points, happens)}
 
 
 def _permuted(

@@ -1,6 +1,6 @@
 """Crops, canvases and sizes: what all steps that change an image's frame are made of.
 
-Boxes and keypoints are shares of the frame, masks have its size: all of them follow it here, so
+Boxes and keypoints are normalized to the frame, masks have its size: all of them follow it here, so
 that no step has to know which of them an example has.
 """
 
@@ -14,7 +14,8 @@ import tensorflow as tf
 from estimator_lib.task import Example
 from model_fns import images
 from model_fns.detection import fields
-from model_fns.detection.boxes import axis_aligned as box_ops
+from model_fns.detection.boxes.family import family_of
+from model_fns.detection.data import examples
 
 Flag = Union[bool, tf.Tensor]
 Size = Union[Tuple[int, int], tf.Tensor]
@@ -57,25 +58,6 @@ def pixel_window(begin: tf.Tensor, size: tf.Tensor, whole: tf.Tensor) -> Window:
     return Window(tf.concat([begin, [0]], 0), tf.concat([size, [-1]], 0), share)
 
 
-def take_boxes(example: Example, rows: tf.Tensor) -> Example:
-    """The example with these boxes, and all that is theirs.
-
-    Args:
-        example: has any of `fields.PER_BOX`.
-        rows: int [m], indices of boxes.
-    """
-    taken = dict(example)
-    for name in fields.PER_BOX:
-        if name in example:
-            taken[name] = tf.gather(example[name], rows)
-    return taken
-
-
-def keep_boxes(example: Example, kept: tf.Tensor) -> Example:
-    """The example with the boxes for which `kept`, bool [n], is true."""
-    return take_boxes(example, tf.where(kept)[:, 0])
-
-
 def crop(
     example: Example,
     window: Window,
@@ -96,8 +78,9 @@ def crop(
         is_whole: where this bool is true, the window is the whole image and nothing is to change.
     """
     boxes = example[fields.BOXES]
-    cut = box_ops.clip_to_window(boxes, window.share)
-    inside, area = box_ops.area(cut), box_ops.area(boxes)
+    family = family_of(boxes)
+    cut = family.clip_to_window(boxes, window.share)
+    inside, area = family.area(cut), family.area(boxes)
     kept = tf.logical_and(inside > 0.0, inside >= min_overlap * area)
     if is_whole is not None:
         kept = tf.logical_or(kept, is_whole)
@@ -105,7 +88,7 @@ def crop(
     result = {
         **example,
         fields.IMAGE: _cut_out(example[fields.IMAGE], window),
-        fields.BOXES: box_ops.change_frame(_choose(clips, cut, boxes), window.share),
+        fields.BOXES: family.change_frame(_choose(clips, cut, boxes), window.share),
         **_points_in(example, window.share, clips),
     }
     if fields.AREA in example:
@@ -115,7 +98,7 @@ def crop(
         # Masks are [n, height, width]: a window's numbers, turned round.
         begin, size = tf.roll(window.begin, 1, 0), tf.roll(window.size, 1, 0)
         result[fields.MASKS] = tf.slice(example[fields.MASKS], begin, size)
-    return keep_boxes(result, kept)
+    return examples.keep_boxes(result, kept)
 
 
 def pad(
@@ -137,14 +120,15 @@ def pad(
         zero = tf.zeros([1], masks.dtype)
         result[fields.MASKS] = images.surround_lines(masks, begin, after, zero)
     share = pixel_window(-begin, size, whole).share
-    result[fields.BOXES] = box_ops.change_frame(example[fields.BOXES], share)
+    boxes = example[fields.BOXES]
+    result[fields.BOXES] = family_of(boxes).change_frame(boxes, share)
     return {**result, **_points_in(example, share, False)}
 
 
 def resize(
     example: Example, size: Size, method: str = 'bilinear', align_corners: bool = False
 ) -> Example:
-    """The image and its masks in another size; boxes are shares of the image and stay.
+    """The image and its masks in another size; boxes are normalized and stay.
 
     Args:
         example: any.

@@ -11,7 +11,8 @@ from estimator_lib import errors
 from estimator_lib.task import Example
 from model_fns import label_map
 from model_fns.detection import fields
-from model_fns.detection.data.augmentation import frames, randomness, steps
+from model_fns.detection.data import examples
+from model_fns.detection.data.augmentation import randomness, steps
 from protos import augmentation_pb2
 
 
@@ -29,7 +30,7 @@ def drop_label_probabilistically(
     classes = example[fields.CLASSES]
     draws = randomness.uniform_tensor(seed, tf.shape(classes))
     dropped = tf.logical_and(tf.equal(classes, class_index), draws < probability)
-    return frames.keep_boxes(example, tf.logical_not(dropped))
+    return examples.keep_boxes(example, tf.logical_not(dropped))
 
 
 def remap_labels(

@@ -11,14 +11,14 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.registry import Registry
-from model_fns import layers
+from model_fns import checkpoint_scopes, layers
 from model_fns.backbones import registry as backbones
 from model_fns.detection.networks import hyperparams
 from protos import ssd_pb2
 
 tf1 = tf.compat.v1
 
-SCOPE = 'FeatureExtractor'
+SCOPE = checkpoint_scopes.DETECTION
 
 # Where the config of a feature extractor is, for error messages.
 WHERE = 'model.ssd.feature_extractor'

@@ -16,6 +16,8 @@ from tests.model_fns.detection import recorded_detectors
 
 tf1 = tf.compat.v1
 
+WHERE = 'model.ssd'
+
 HYPERPARAMS = 'regularizer { l2_regularizer {} } initializer { truncated_normal_initializer {} }'
 SMALL = """
 num_classes: %d
@@ -41,22 +43,22 @@ def groundtruth_of(case):
     count, classes = len(case.images), case.config.num_classes
     boxes = np.zeros([count, 5, 4], np.float32)
     labels = np.zeros([count, 5, classes], np.float32)
-    real = np.zeros([count, 5], bool)
+    valid = np.zeros([count, 5], bool)
     for image, (of_image, of_classes) in enumerate(case.groundtruth()):
         boxes[image, : len(of_image)] = of_image
         labels[image, np.arange(len(of_image)), of_classes] = 1
-        real[image, : len(of_image)] = True
-    return targets.Groundtruth(*map(tf.constant, (boxes, labels, real.astype(np.float32), real)))
+        valid[image, : len(of_image)] = True
+    return targets.Groundtruth(*map(tf.constant, (boxes, labels, valid.astype(np.float32), valid)))
 
 
 @functools.cache
 def inferred(name):
     """The detections of a recorded case's images."""
     case = recorded_detectors.load(name)
-    model = ssd.build_ssd(case.config)
+    model = ssd.build_ssd(case.config, WHERE)
     with tf.Graph().as_default(), tf1.Session() as session:
-        images = model.preprocess(recorded_detectors.resized(case.config, case.images))
-        outputs = model.postprocess(model.predict(images, is_training=False), None)
+        images = model.preprocess(recorded_detectors.resized(case.config, case.images), None)
+        outputs = model.postprocess(model.predict(images, None, None, is_training=False), None)
         recorded_detectors.set_weights(session)
         return session.run(outputs)
 
@@ -65,13 +67,13 @@ def inferred(name):
 def trained(name):
     """Losses, targets and gradient norms of a recorded case."""
     case = recorded_detectors.load(name)
-    model = ssd.build_ssd(case.config)
+    model = ssd.build_ssd(case.config, WHERE)
     with tf.Graph().as_default(), tf1.Session() as session:
-        images = model.preprocess(recorded_detectors.resized(case.config, case.images))
-        predictions = model.predict(images, is_training=True)
+        images = model.preprocess(recorded_detectors.resized(case.config, case.images), None)
+        predictions = model.predict(images, None, None, is_training=True)
         groundtruth = groundtruth_of(case)
         assigned = model.targets(predictions, groundtruth)
-        values = dict(model.losses(predictions, groundtruth))
+        values = dict(model.losses(predictions, None, groundtruth))
         values['regularization_loss'] = tf1.losses.get_regularization_loss()
         values['total_loss'] = tf.add_n(list(values.values()))
         by_name = {variable.op.name: variable for variable in tf1.trainable_variables()}
@@ -170,7 +172,7 @@ def small_config(num_classes=3, text=''):
 
 def losses_of_zeros(config):
     """The losses where all predictions are 0: one image, one box of class 1 on an anchor."""
-    model = ssd.build_ssd(config)
+    model = ssd.build_ssd(config, WHERE)
     boxes = np.array([[0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0], [0.5, 0.0, 1.0, 0.5]])
     columns = config.num_classes + int(config.add_background_class)
     with tf.Graph().as_default(), tf1.Session() as session:
@@ -183,9 +185,9 @@ def losses_of_zeros(config):
             boxes=tf.constant([[[0.05, 0.05, 0.55, 0.55]]]),
             classes=tf.one_hot([[1]], config.num_classes),
             weights=tf.constant([[0.5]]),
-            real=tf.constant([[True]]),
+            valid=tf.constant([[True]]),
         )
-        return session.run(model.losses(predictions, groundtruth))
+        return session.run(model.losses(predictions, None, groundtruth))
 
 
 class TestLosses:
@@ -234,17 +236,17 @@ class TestLosses:
 
 def test_the_graph_does_not_grow():
     def count(batch, num_classes):
-        model = ssd.build_ssd(small_config(num_classes))
+        model = ssd.build_ssd(small_config(num_classes), WHERE)
         with tf.Graph().as_default() as graph:
             images = tf1.placeholder(tf.float32, [batch, 96, 96, 3])
-            predictions = model.predict(images, is_training=True)
+            predictions = model.predict(images, None, None, is_training=True)
             groundtruth = targets.Groundtruth(
                 boxes=tf1.placeholder(tf.float32, [batch, 10, 4]),
                 classes=tf1.placeholder(tf.float32, [batch, 10, num_classes]),
                 weights=tf1.placeholder(tf.float32, [batch, 10]),
-                real=tf1.placeholder(tf.bool, [batch, 10]),
+                valid=tf1.placeholder(tf.bool, [batch, 10]),
             )
-            model.losses(predictions, groundtruth)
+            model.losses(predictions, None, groundtruth)
             model.postprocess(predictions, None)
         definition = graph.as_graph_def()
         inner = sum(len(function.node_def) for function in definition.library.function)
@@ -283,26 +285,18 @@ def test_the_graph_does_not_grow():
 )
 def test_what_is_not_honoured_is_refused(text, path):
     with pytest.raises(errors.ConfigError, match=path):
-        ssd.build_ssd(small_config(text=text))
+        ssd.build_ssd(small_config(text=text), WHERE)
 
 
 def test_what_only_names_what_is_done_anyway_is_accepted():
-    ssd.build_ssd(small_config(text='return_raw_detections_during_predict: true'))
+    ssd.build_ssd(small_config(text='return_raw_detections_during_predict: true'), WHERE)
 
 
 def test_anchors_for_other_feature_maps_are_refused():
     config = small_config()
     config.anchor_generator.ssd_anchor_generator.num_layers = 2
-    model = ssd.build_ssd(config)
+    model = ssd.build_ssd(config, WHERE)
     with tf.Graph().as_default():
         images = tf1.placeholder(tf.float32, [1, 96, 96, 3])
         with pytest.raises(errors.ConfigError, match=r'anchor_generator: anchors for 2 feature'):
-            model.predict(images, is_training=False)
-
-
-def test_an_input_of_unknown_size_is_refused():
-    model = ssd.build_ssd(small_config())
-    with tf.Graph().as_default():
-        images = tf1.placeholder(tf.float32, [None, None, None, 3])
-        with pytest.raises(errors.ConfigError, match='static input size'):
-            model.predict(images, is_training=False)
+            model.predict(images, None, None, is_training=False)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
@@ -13,7 +14,8 @@ from tests.model_fns.detection import recorded_detectors
 
 
 def generator_of(text):
-    return anchors.build_anchor_generator(text_format.Parse(text, anchors_pb2.AnchorGenerator()))
+    config = text_format.Parse(text, anchors_pb2.AnchorGenerator())
+    return anchors.build_anchor_generator(config, 'here.anchor_generator')
 
 
 def centers_and_sizes(boxes):
@@ -24,7 +26,7 @@ def centers_and_sizes(boxes):
 @pytest.mark.parametrize('name', recorded_detectors.CASES)
 def test_as_recorded(name):
     case = recorded_detectors.load(name)
-    generator = anchors.build_anchor_generator(case.config.anchor_generator)
+    generator = anchors.build_anchor_generator(case.config.anchor_generator, '')
     grids = [
         tuple(case.arrays[f'infer/fm_{index}__shape'][1:3])
         for index in range(len(generator.anchors_per_location()))
@@ -217,17 +219,74 @@ def test_as_many_maps_as_levels():
         generator.generate([(1, 1), (1, 1)], (10, 10))
 
 
+def at_run_time(generator, grids, image_size):
+    """The anchors of sizes that are tensors, of unknown value while the graph is built."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        sides = tf.compat.v1.placeholder(tf.int32, [len(grids) + 1, 2])
+        *grid_tensors, size = (tuple(tf.unstack(one)) for one in tf.unstack(sides))
+        made = generator.generate(grid_tensors, size)
+        assert made.boxes.dtype == tf.float32
+        found = session.run((made.boxes, made.feature_map_index), {sides: [*grids, image_size]})
+    return anchors.Anchors(*found)
+
+
+@pytest.mark.parametrize(
+    'text',
+    [
+        'ssd_anchor_generator { num_layers: 2 aspect_ratios: [1, 3] }',
+        """ssd_anchor_generator {
+          num_layers: 2 aspect_ratios: 1 base_anchor_height: 0.7
+          height_stride: [16, 32] width_stride: [16, 32]
+          height_offset: [3, 5] width_offset: [8, 16]
+        }""",
+        'multiscale_anchor_generator { min_level: 3 max_level: 4 aspect_ratios: [1, 2] }',
+        """flexible_grid_anchor_generator {
+          anchor_grid {
+            base_sizes: [10, 20] aspect_ratios: [1, 2] height_stride: 8 width_stride: 4
+          }
+          anchor_grid { base_sizes: 40 aspect_ratios: 1 height_stride: 16 width_stride: 16 }
+        }""",
+    ],
+)
+def test_sizes_that_are_tensors_give_the_anchors_of_the_same_static_sizes(text):
+    generator = generator_of(text)
+    static = generator.generate([(7, 12), (4, 6)], (112, 192))
+    found = at_run_time(generator, [(7, 12), (4, 6)], (112, 192))
+    np.testing.assert_array_equal(found.boxes, static.boxes)
+    np.testing.assert_array_equal(found.feature_map_index, static.feature_map_index)
+
+
+def test_a_grid_in_pixels_whose_size_is_a_tensor():
+    generator = generator_of(
+        'grid_anchor_generator { height: 10 width: 20 scales: 1 aspect_ratios: 1 }'
+    )
+    found = at_run_time(generator, [(1, 2)], (16, 32))
+    np.testing.assert_array_equal(found.boxes, [[-5, -10, 5, 10], [-5, 6, 5, 26]])
+
+
+def test_cells_of_a_size_at_run_time_start_half_a_stride_from_the_border():
+    """Also where the stride does not divide the size, as published: 0 for a static size."""
+    generator = generator_of(
+        """multiscale_anchor_generator {
+          min_level: 3 max_level: 3 anchor_scale: 1 scales_per_octave: 1 aspect_ratios: 1
+          normalize_coordinates: false
+        }"""
+    )
+    assert generator.generate([(1, 1)], (7, 8)).boxes.tolist() == [[-4, 0, 4, 8]]
+    assert at_run_time(generator, [(1, 1)], (7, 8)).boxes.tolist() == [[0, 0, 8, 8]]
+
+
 @pytest.mark.parametrize(
     ('text', 'message'),
     [
-        ('', 'anchor_generator: empty; expected one of flexible_grid'),
+        ('', '^here.anchor_generator: empty; expected one of flexible_grid'),
         (
             'ssd_anchor_generator { height_stride: 8 }',
             '1 height_stride and 0 width_stride; expected as many',
         ),
         (
             'ssd_anchor_generator { height_stride: 8 width_stride: 8 }',
-            'anchor_generator.ssd_anchor_generator: 1 strides for 6 feature maps',
+            '^here.anchor_generator.ssd_anchor_generator: 1 strides for 6 feature maps',
         ),
         (
             'multiscale_anchor_generator { min_level: 5 max_level: 4 aspect_ratios: 1 }',

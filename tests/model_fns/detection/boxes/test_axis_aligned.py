@@ -122,3 +122,58 @@ def test_overlaps_are_shares():
     assert (iou >= 0).all() and (iou <= 1 + 1e-5).all()
     np.testing.assert_array_equal(iou, iou.T)
     assert (ioa >= iou - 1e-5).all()
+
+
+def test_has_area():
+    boxes = [[0, 0, 1, 1], [0, 0, 0, 1], [0, 1, 1, 0.5]]
+    assert run(axis_aligned.has_area, boxes).tolist() == [True, False, False]
+
+
+def test_what_can_be_meant_of_a_normalized_box():
+    nan = float('nan')
+    boxes = [[-0.1, 0, 1.1, 1], [0, 0, 1.2, 1], [0.5, 0, 0.4, 1], [0.5, 0.5, 0.5, 0.5], [nan] * 4]
+    found = run(lambda one: axis_aligned.is_sound(one, 0.15), boxes)
+    assert found.tolist() == [True, False, False, True, True]
+
+
+@pytest.mark.parametrize(
+    ('box', 'problem'),
+    [
+        ([0, 0, 1, 1.0001], ''),
+        ([0, 0, float('nan'), 1], 'is not a number'),
+        ([0, -0.1, 1, 1], 'reaches out of the image'),
+        ([0.5, 0, 0.4, 1], 'is inverted'),
+        ([0.5, 0, 0.5, 1], 'has no area'),
+    ],
+)
+def test_the_problem_of_a_box_in_a_record(box, problem):
+    found = axis_aligned.problem_of(box, 0.001)
+    assert found.startswith(problem) and bool(found) == bool(problem)
+
+
+def test_boxes_inside_a_window_may_touch_it():
+    window = [0, 0, 10, 20]
+    boxes = [[0, 0, 10, 20], [-0.5, 0, 5, 5], [5, 5, 6, 20.5]]
+    assert run(axis_aligned.is_inside, boxes, window).tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize('function', [0, 1, 'turn'])
+def test_flips_and_turns_move_boxes_as_pixels(function):
+    """A box drawn as pixels, moved by NumPy."""
+    image = np.zeros([8, 8])
+    image[1:4, 2:7] = 1
+    moved = np.rot90(image) if function == 'turn' else np.flip(image, function)
+    rows, columns = np.nonzero(moved)
+    expected = np.array([rows.min(), columns.min(), rows.max() + 1, columns.max() + 1]) / 8
+    box = [[1 / 8, 2 / 8, 4 / 8, 7 / 8]]
+    if function == 'turn':
+        found = run(axis_aligned.rotate90, box)
+    else:
+        found = run(lambda one: axis_aligned.flip(one, function), box)
+    np.testing.assert_allclose(found, [expected])
+
+
+def test_boxes_around_transformed_ones():
+    # A quarter turn, (y, x) to (x, -y), then 10 further in x.
+    found = run(axis_aligned.transform, [[1, 2, 4, 7]], [[0, 1], [-1, 0]], [0, 10])
+    np.testing.assert_allclose(found, [[2, 6, 7, 9]])

@@ -21,7 +21,7 @@ LN2 = math.log(2)
 
 
 def coder_of(text):
-    return box_coders.build_box_coder(text_format.Parse(text, box_coding_pb2.BoxCoder()))
+    return box_coders.build_box_coder(text_format.Parse(text, box_coding_pb2.BoxCoder()), 'here')
 
 
 def run(function, *arrays):
@@ -113,5 +113,5 @@ def test_there_and_back(text):
 
 
 def test_an_empty_config():
-    with pytest.raises(errors.ConfigError, match='box_coder: empty; expected faster_rcnn_box'):
-        box_coders.build_box_coder(box_coding_pb2.BoxCoder())
+    with pytest.raises(errors.ConfigError, match='^here.box_coder: empty; expected faster_rcnn'):
+        box_coders.build_box_coder(box_coding_pb2.BoxCoder(), 'here.box_coder')

@@ -21,11 +21,13 @@ SIMILARITY = [[0.7, 0.45, 0.1, 0.0], [0.1, 0.2, 0.0, 0.3]]
 
 
 def matcher_of(text):
-    return matchers.build_matcher(text_format.Parse(text, target_assignment_pb2.Matcher()))
+    return matchers.build_matcher(
+        text_format.Parse(text, target_assignment_pb2.Matcher()), 'here.matcher'
+    )
 
 
-def argmax(options='', similarity=SIMILARITY, real=None, claiming=None):
-    return match(f'argmax_matcher {{ {options} }}', similarity, real, claiming)
+def argmax(options='', similarity=SIMILARITY, valid=None, claiming=None):
+    return match(f'argmax_matcher {{ {options} }}', similarity, valid, claiming)
 
 
 @functools.cache
@@ -42,16 +44,16 @@ def graph_of(text):
     return tf1.Session(graph=graph), inputs, matches
 
 
-def match_batch(text, similarity, real, claiming):
+def match_batch(text, similarity, valid, claiming):
     session, inputs, matches = graph_of(text)
-    return session.run(matches, dict(zip(inputs, (similarity, real, claiming)))).tolist()
+    return session.run(matches, dict(zip(inputs, (similarity, valid, claiming)))).tolist()
 
 
-def match(text, similarity, real=None, claiming=None):
+def match(text, similarity, valid=None, claiming=None):
     """Matches of one image as a list."""
-    real = [True] * len(similarity) if real is None else real
-    claiming = real if claiming is None else claiming
-    return match_batch(text, [similarity], [real], [claiming])[0]
+    valid = [True] * len(similarity) if valid is None else valid
+    claiming = valid if claiming is None else claiming
+    return match_batch(text, [similarity], [valid], [claiming])[0]
 
 
 def test_the_most_alike_box_that_is_alike_enough():
@@ -100,8 +102,8 @@ def test_boxes_without_weight_claim_nothing():
 def test_padding_is_matched_by_nothing():
     similarity = [[0.6, 0.1], [0.9, 0.9]]
     for options in ('', FORCED):
-        assert argmax(options, similarity, real=[True, False]) == [0, NO]
-    assert argmax('ignore_thresholds: true', similarity, real=[True, False]) == [0, 0]
+        assert argmax(options, similarity, valid=[True, False]) == [0, NO]
+    assert argmax('ignore_thresholds: true', similarity, valid=[True, False]) == [0, 0]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +116,7 @@ def test_padding_is_matched_by_nothing():
     ],
 )
 def test_an_image_without_boxes_has_negatives_alone(options):
-    assert argmax(options, real=[False, False]) == [NO] * 4
+    assert argmax(options, valid=[False, False]) == [NO] * 4
 
 
 def test_a_batch_without_any_row():
@@ -124,8 +126,8 @@ def test_a_batch_without_any_row():
 
 
 def test_images_of_a_batch_are_matched_by_themselves():
-    real = [[True, True], [False, True]]
-    found = match_batch(f'argmax_matcher {{ {FORCED} }}', [SIMILARITY] * 2, real, real)
+    valid = [[True, True], [False, True]]
+    found = match_batch(f'argmax_matcher {{ {FORCED} }}', [SIMILARITY] * 2, valid, valid)
     assert found == [[0, NO, NO, 1], [NO, NO, NO, 1]]
 
 
@@ -137,13 +139,13 @@ def test_static_shapes():
         assert session.run(matches).tolist() == [[0, NO, NO, NO]]
 
 
-def slow_forced(similarity, real, claiming, matched, unmatched):
+def slow_forced(similarity, valid, claiming, matched, unmatched):
     """One image, anchor by anchor."""
     rows, anchors = similarity.shape
     matches = []
     for anchor in range(anchors):
         best = max(
-            (row for row in range(rows) if real[row]),
+            (row for row in range(rows) if valid[row]),
             key=lambda row, at=anchor: (similarity[row, at], -row),
             default=None,
         )
@@ -166,11 +168,11 @@ def test_as_one_by_one(data):
         data.draw(st.lists(steps, min_size=rows * anchors, max_size=rows * anchors))
     ).reshape(rows, anchors)
     flags = st.lists(st.booleans(), min_size=rows, max_size=rows)
-    real = np.array(data.draw(flags))
-    claiming = np.logical_and(real, data.draw(flags))
+    valid = np.array(data.draw(flags))
+    claiming = np.logical_and(valid, data.draw(flags))
     options = 'matched_threshold: 0.7 unmatched_threshold: 0.3 ' + FORCED
-    assert argmax(options, similarity, real, claiming) == slow_forced(
-        similarity, real, claiming, np.float32(0.7), np.float32(0.3)
+    assert argmax(options, similarity, valid, claiming) == slow_forced(
+        similarity, valid, claiming, np.float32(0.7), np.float32(0.3)
     )
 
 
@@ -182,9 +184,9 @@ def test_bipartite():
 
 def test_bipartite_leaves_out_rows_without_weight_and_padding():
     similarity = [[0.8, 0.5, 0.1], [0.9, 0.6, 0.2]]
-    assert match('bipartite_matcher {}', similarity, real=[True, False]) == [0, NO, NO]
+    assert match('bipartite_matcher {}', similarity, valid=[True, False]) == [0, NO, NO]
     assert match('bipartite_matcher {}', similarity, claiming=[True, False]) == [0, NO, NO]
-    assert match('bipartite_matcher {}', similarity, real=[False, False]) == [NO] * 3
+    assert match('bipartite_matcher {}', similarity, valid=[False, False]) == [NO] * 3
 
 
 def test_bipartite_with_more_boxes_than_anchors():
@@ -194,7 +196,7 @@ def test_bipartite_with_more_boxes_than_anchors():
 @pytest.mark.parametrize(
     ('text', 'message'),
     [
-        ('', 'matcher: empty; expected argmax_matcher'),
+        ('', '^here.matcher: empty; expected argmax_matcher'),
         (
             'argmax_matcher { matched_threshold: 0.3 unmatched_threshold: 0.6 }',
             r'argmax_matcher: unmatched threshold 0.6\d* is above the matched threshold 0.3',

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns.detection.boxes import similarities
+from model_fns.detection.boxes import axis_aligned, similarities
 from protos import target_assignment_pb2
 
 tf1 = tf.compat.v1
@@ -21,7 +21,7 @@ def compare(kind, scores=None, **options):
     for name, value in options.items():
         setattr(message, name, value)
     with tf.Graph().as_default(), tf1.Session() as session:
-        similarity = similarities.build_similarity(config)(
+        similarity = similarities.build_similarity(config, 'here', axis_aligned)(
             tf.constant(GROUNDTRUTH, tf.float32),
             tf.constant(ANCHORS, tf.float32),
             None if scores is None else tf.constant(scores, tf.float32),
@@ -62,5 +62,9 @@ def test_thresholded_iou_needs_scores():
 
 
 def test_an_empty_config():
-    with pytest.raises(errors.ConfigError, match='similarity_calculator: empty; expected ioa'):
-        similarities.build_similarity(target_assignment_pb2.RegionSimilarityCalculator())
+    with pytest.raises(errors.ConfigError, match='^here.similarity: empty; expected one of ioa_'):
+        similarities.build_similarity(
+            target_assignment_pb2.RegionSimilarityCalculator(),
+            'here.similarity',
+            axis_aligned,
+        )

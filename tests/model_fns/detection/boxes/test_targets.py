@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from model_fns.detection.boxes import (
     anchors,
+    axis_aligned,
     box_coders,
     matchers,
     similarities,
@@ -15,6 +16,7 @@ from tests.model_fns.detection import recorded_detectors
 
 tf1 = tf.compat.v1
 
+IOU = similarities.iou(axis_aligned)
 NO, SKIP = matchers.UNMATCHED, matchers.IGNORED
 
 # Four unit squares in a row; with stddev 1 a code is the difference to the anchor.
@@ -29,10 +31,10 @@ def assign(
     boxes,
     classes,
     weights,
-    real,
+    valid,
     background=WITH_BACKGROUND,
     matcher=None,
-    similarity=similarities.iou,
+    similarity=IOU,
     negative_class_weight=1.0,
     coder=CODER,
 ):
@@ -50,7 +52,7 @@ def assign(
                 tf.constant(boxes, tf.float32),
                 tf.constant(classes, tf.float32),
                 tf.constant(weights, tf.float32),
-                tf.constant(real, tf.bool),
+                tf.constant(valid, tf.bool),
             ),
             background,
         )
@@ -118,9 +120,9 @@ def test_images_of_a_batch_and_their_padding():
 
 
 def test_what_padding_holds_does_not_matter():
-    real = [[True, False, False]]
+    valid = [[True, False, False]]
     padding = [[0, 1, 1, 2], [np.nan] * 4]
-    found = assign([[FIRST, *padding]], [[1, 0, 0]], [[1, 1, 1]], real)
+    found = assign([[FIRST, *padding]], [[1, 0, 0]], [[1, 1, 1]], valid)
     plain = assign([[FIRST]], [[1]], [[1]], [[True]])
     for name, values in vars(plain).items():
         np.testing.assert_array_equal(getattr(found, name), values, name)
@@ -158,7 +160,7 @@ def test_thresholded_iou_sees_how_little_a_box_is_background():
         [[1]],
         [[1]],
         [[True]],
-        similarity=similarities.thresholded_iou(0.5),
+        similarity=similarities.thresholded_iou(axis_aligned, 0.5),
         matcher=matchers.ArgMaxMatcher(0.9),
     )
     assert found.matches.tolist() == [[0, NO, NO, NO]]
@@ -178,22 +180,22 @@ def test_columns_that_do_not_fit():
 
 def test_trimming_keeps_all_that_is_real():
     with tf.Graph().as_default(), tf1.Session() as session:
-        real = tf.constant([[True, False, False], [True, True, False]])
+        valid = tf.constant([[True, False, False], [True, True, False]])
         rows = tf.reshape(tf.range(6.0), [2, 3])
         trimmed = targets.Groundtruth(
-            tf.tile(rows[..., tf.newaxis], [1, 1, 4]), rows[..., tf.newaxis], rows, real, rows
+            tf.tile(rows[..., tf.newaxis], [1, 1, 4]), rows[..., tf.newaxis], rows, valid, rows
         ).trimmed()
         groundtruth = targets.Groundtruth(**session.run(vars(trimmed)))
     assert groundtruth.boxes.shape == (2, 2, 4)
     assert groundtruth.classes.shape == (2, 2, 1)
     assert groundtruth.weights.tolist() == groundtruth.confidences.tolist() == [[0, 1], [3, 4]]
-    assert groundtruth.real.tolist() == [[True, False], [True, True]]
+    assert groundtruth.valid.tolist() == [[True, False], [True, True]]
 
 
 def test_the_graph_does_not_grow_with_boxes_images_or_classes():
     def count(batch, rows, classes):
         with tf.Graph().as_default() as graph:
-            targets.TargetAssigner(similarities.iou, matchers.ArgMaxMatcher(), CODER).assign(
+            targets.TargetAssigner(IOU, matchers.ArgMaxMatcher(), CODER).assign(
                 tf1.placeholder(tf.float32, [10, 4]),
                 targets.Groundtruth(
                     tf1.placeholder(tf.float32, [batch, rows, 4]),
@@ -217,17 +219,17 @@ def test_as_recorded(name):
     most = max(len(rows) for rows, _ in groundtruth) + 2
     padded = np.zeros([len(groundtruth), most, 4], np.float32)
     classes = np.zeros([len(groundtruth), most, config.num_classes], np.float32)
-    real = np.zeros([len(groundtruth), most], bool)
+    valid = np.zeros([len(groundtruth), most], bool)
     for image, (rows, labels) in enumerate(groundtruth):
         count = len(rows)
-        padded[image, :count], real[image, :count] = rows, True
+        padded[image, :count], valid[image, :count] = rows, True
         classes[image, np.arange(count), labels] = 1
     background = np.zeros([config.num_classes + 1], np.float32)
     background[0] = 0.0 if config.encode_background_as_zeros else 1.0
     assigner = targets.TargetAssigner(
-        similarities.build_similarity(config.similarity_calculator),
-        matchers.build_matcher(config.matcher),
-        box_coders.build_box_coder(config.box_coder),
+        similarities.build_similarity(config.similarity_calculator, '', axis_aligned),
+        matchers.build_matcher(config.matcher, ''),
+        box_coders.build_box_coder(config.box_coder, ''),
         config.negative_class_weight,
     )
     with tf.Graph().as_default(), tf1.Session() as session:
@@ -236,8 +238,8 @@ def test_as_recorded(name):
             targets.Groundtruth(
                 tf.constant(padded),
                 tf.constant(classes),
-                tf.constant(real.astype(np.float32)),
-                tf.constant(real),
+                tf.constant(valid.astype(np.float32)),
+                tf.constant(valid),
             ),
             background,
         )
@@ -252,7 +254,7 @@ def test_as_recorded(name):
 
 
 def _anchors(case):
-    generator = anchors.build_anchor_generator(case.config.anchor_generator)
+    generator = anchors.build_anchor_generator(case.config.anchor_generator, '')
     grids = [
         tuple(case.arrays[f'infer/fm_{index}__shape'][1:3])
         for index in range(len(generator.anchors_per_location()))

@@ -162,6 +162,13 @@ def test_conditional_shape(condition, size, content):
     assert true_shape == [*content, 1]
 
 
+def test_a_batch_holds_padding_unless_all_results_are_of_one_size():
+    assert not resizer_of('fixed_shape_resizer {}').pads
+    for kind in ('identity', 'conditional_shape', 'pad_to_multiple', 'keep_aspect_ratio'):
+        assert resizer_of(f'{kind}_resizer {{}}').pads
+        assert resizer_of(f'{kind}_resizer {{}}').static_size is None
+
+
 def test_pad_to_multiple():
     text = 'pad_to_multiple_resizer { multiple: 4 }'
     image, masks, true_shape = resize(text, ramp(3, 8), np.ones([1, 3, 8]), static=False)
@@ -170,8 +177,6 @@ def test_pad_to_multiple():
     assert not image[3:].any()
     assert masks[0].tolist() == [[1] * 8] * 3 + [[0] * 8]
     assert true_shape == [3, 8, 1]
-    assert resizer_of(text).pads
-    assert not resizer_of('pad_to_multiple_resizer {}').pads
 
 
 @pytest.mark.parametrize(

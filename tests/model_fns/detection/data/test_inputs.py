@@ -353,9 +353,9 @@ def test_training_leaves_out_boxes_without_area(mode, count):
     np.testing.assert_allclose(labels[fields.BOXES][count - 1], BOX)
 
 
-def test_a_padded_input_makes_boxes_shares_of_itself():
+def test_boxes_stay_normalized_to_the_image_whatever_pads_it():
     reader = inputs.Reader(3, 2, num_keypoints=1, mask_type=input_reader_pb2.PNG_MASKS)
-    # 4 x 6 pixels become 8 x 12 of 12 x 12.
+    # 4 x 6 pixels stay so, in 12 x 12.
     features, labels = prepare(
         reader,
         resizer=PADDED,
@@ -366,14 +366,9 @@ def test_a_padded_input_makes_boxes_shares_of_itself():
     )
     assert features[fields.IMAGE].shape == (12, 12, 3)
     height, width, _ = features[fields.TRUE_IMAGE_SHAPE].tolist()
-    share = height / 12
-    assert width == 6 * height // 4
-    np.testing.assert_allclose(
-        labels[fields.BOXES][0], [0.0, 0.5 * width / 12, share, width / 12], atol=1e-6
-    )
-    np.testing.assert_allclose(
-        labels[fields.KEYPOINTS][0], [[0.75 * share, 0.25 * width / 12]], atol=1e-6
-    )
+    assert (height, width) == (4, 6)
+    np.testing.assert_allclose(labels[fields.BOXES][0], [0.0, 0.5, 1.0, 1.0])
+    np.testing.assert_allclose(labels[fields.KEYPOINTS][0], [[0.75, 0.25]])
     assert labels[fields.MASKS][0].sum() == height * width
 
 
@@ -396,7 +391,7 @@ def built(text='', label_map=LABEL_MAP):
 
 
 def test_reader_from_config():
-    assert built() == inputs.Reader(3, 100, LABEL_MAP)
+    assert built() == inputs.Reader(3, 100, LABEL_MAP, max_train_boxes=100)
     reader = built(
         """train_input_reader {
           use_display_name: true load_instance_masks: true num_keypoints: 5 max_number_of_boxes: 7
@@ -409,9 +404,25 @@ def test_reader_from_config():
     assert masks.mask_type == input_reader_pb2.PNG_MASKS
 
 
-def test_the_number_of_boxes_of_the_training_config_comes_first():
-    both = 'train_config { max_number_of_boxes: 9 } train_input_reader { max_number_of_boxes: 7 }'
-    assert built(both).max_boxes == 9
+MOST_BOXES = 'train_config { max_number_of_boxes: 2 } eval_input_reader { %s }'
+
+
+def test_the_number_of_boxes_of_the_training_config_is_about_training_alone():
+    """Published configs that set it (19 do) evaluate against all boxes that the reader takes."""
+    for reader, most in (('', 100), ('max_number_of_boxes: 3', 3)):
+        made = inputs.build_reader(config(MOST_BOXES % reader), 3, None)
+        for mode, rows in ((TRAIN, 2), (EVAL, most)):
+            _, labels = prepare(made, mode=mode, boxes=[BOX] * 5)
+            assert labels[fields.BOXES].shape == (rows, 4)
+            assert labels[fields.NUM_BOXES] == min(rows, 5)
+            assert labels[fields.NUM_LEFT_OUT] == max(5 - rows, 0)
+
+
+def test_where_the_training_config_says_nothing_each_reader_does():
+    text = 'train_input_reader { max_number_of_boxes: 7 } eval_input_reader {}'
+    assert (built(text).max_train_boxes, built(text).max_boxes) == (7, 100)
+    # Without an evaluation reader the evaluation is one of the training data.
+    assert built('train_input_reader { max_number_of_boxes: 7 }').max_boxes == 7
 
 
 def test_classes_of_images_are_read_where_a_metric_needs_them():

@@ -79,12 +79,12 @@ def test_records_that_are_fine(parts):
         (
             {'boxes': [[0.1, 0.2, 0.5, 1.5]], 'labels': [1]},
             'box 1 of 1 (ymin 0.1, xmin 0.2, ymax 0.5, xmax 1.5) reaches out of the image; '
-            'expected shares of its height and width, from 0 to 1',
+            'expected normalized coordinates, from 0 to 1',
         ),
         (
             {'boxes': [[-0.01, 0.2, 0.5, 0.5]], 'labels': [1]},
             'box 1 of 1 (ymin -0.01, xmin 0.2, ymax 0.5, xmax 0.5) reaches out of the image; '
-            'expected shares of its height and width, from 0 to 1',
+            'expected normalized coordinates, from 0 to 1',
         ),
         (
             {'boxes': [[0.5, 0.2, 0.1, 0.6]], 'labels': [1]},

@@ -135,7 +135,7 @@ def test_boxes_of_a_padded_input():
         fields.ORIGINAL_SHAPE: np.array([400, 800], np.int32),
     }
     plain = drawer(skip_labels=True, skip_scores=True)
-    truth = labels([[0.125, 0.25, 0.375, 0.75]], [1])
+    truth = labels([[0.25, 0.25, 0.75, 0.75]], [1])
     picture = plain.draw(features, outputs(), truth)
     assert where(picture, colors.of_class(1)) == (75, 150, 225, 450)
     assert where(picture, colors.of_class(2)) == (75, 608 + 150, 225, 608 + 450)

@@ -5,6 +5,7 @@ from google.protobuf import text_format
 
 from estimator_lib import errors
 from model_fns.detection import fields
+from model_fns.detection.boxes import axis_aligned
 from model_fns.detection.detections import post_processing
 from protos import post_processing_pb2
 
@@ -26,7 +27,7 @@ NMS += 'max_total_detections: 4 %s}'
 def build(text='score_converter: SIGMOID', nms='', num_classes=2, background_column=True):
     config = text_format.Parse(f'{text} {NMS % nms}', post_processing_pb2.PostProcessing())
     return post_processing.build_post_processing(
-        config, 'model.ssd.post_processing', num_classes, background_column
+        config, 'here.post_processing', num_classes, axis_aligned, background_column
     )
 
 
@@ -243,7 +244,7 @@ def test_suppression_is_on_the_cpu_when_asked():
 def test_what_cannot_be_is_refused(text, nms, message):
     with pytest.raises(errors.ConfigError) as error:
         build(text, nms)
-    assert str(error.value).startswith('model.ssd.post_processing.') and message in str(error.value)
+    assert str(error.value).startswith('here.post_processing.') and message in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -257,4 +258,4 @@ def test_what_cannot_be_is_refused(text, nms, message):
 def test_numbers_of_detections_that_cannot_be(text, message):
     config = text_format.Parse(text, post_processing_pb2.BatchNonMaxSuppression())
     with pytest.raises(errors.ConfigError, match=message):
-        post_processing.build_rules(config, 'nms')
+        post_processing.build_rules(config, 'nms', axis_aligned)

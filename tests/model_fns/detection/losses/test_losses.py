@@ -4,11 +4,15 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
+from model_fns.detection.boxes import axis_aligned
 from model_fns.detection.losses import losses
 from protos import losses_pb2
 
 tf1 = tf.compat.v1
 log, exp = np.log, np.exp
+
+IOU = losses.OverlapLoss(axis_aligned.elementwise_iou)
+GIOU = losses.OverlapLoss(axis_aligned.elementwise_giou)
 
 
 def run(loss, predictions, targets, weights):
@@ -56,15 +60,15 @@ class TestLocalization:
 
     def test_iou(self):
         # Half of each box is shared: 2 / 6. No weight: no loss.
-        values = run(losses.iou, self.BOXES, self.OTHERS, [[1.0, 0.5, 0.0]])
+        values = run(IOU, self.BOXES, self.OTHERS, [[1.0, 0.5, 0.0]])
         np.testing.assert_allclose(values, [[2 / 3, 0.5, 0.0]], rtol=1e-6)
 
     def test_giou(self):
         # Within their frame of 6 the first two leave nothing; the others leave 7 of 9.
-        values = run(losses.giou, self.BOXES, self.OTHERS, [[1.0, 0.5, 0.0]])
+        values = run(GIOU, self.BOXES, self.OTHERS, [[1.0, 0.5, 0.0]])
         np.testing.assert_allclose(values, [[2 / 3, (1 + 7 / 9) / 2, 0.0]], rtol=1e-6)
 
-    @pytest.mark.parametrize('loss', [losses.iou, losses.giou])
+    @pytest.mark.parametrize('loss', [IOU, GIOU])
     def test_boxes_without_area_have_a_finite_gradient(self, loss):
         slope = gradient(loss, self.BOXES, self.OTHERS, [[1.0, 1.0, 1.0]])
         assert np.isfinite(slope).all()
@@ -138,12 +142,12 @@ class TestClassification:
 
 def build_classification(text):
     config = text_format.Parse(text, losses_pb2.ClassificationLoss())
-    return losses.build_classification_loss(config)
+    return losses.build_classification_loss(config, 'here.classification_loss')
 
 
 def build_localization(text):
     config = text_format.Parse(text, losses_pb2.LocalizationLoss())
-    return losses.build_localization_loss(config)
+    return losses.build_localization_loss(config, 'here.localization_loss', axis_aligned)
 
 
 @pytest.mark.parametrize(
@@ -153,8 +157,8 @@ def build_localization(text):
         ('weighted_smooth_l1 { delta: 0.5 }', losses.smooth_l1(0.5)),
         ('weighted_smooth_l1 {}', losses.smooth_l1(1.0)),
         ('l1_localization_loss {}', losses.l1),
-        ('weighted_iou {}', losses.iou),
-        ('weighted_giou {}', losses.giou),
+        ('weighted_iou {}', IOU),
+        ('weighted_giou {}', GIOU),
     ],
 )
 def test_build_localization_loss(text, loss):
@@ -164,8 +168,8 @@ def test_build_localization_loss(text, loss):
 
 def test_losses_of_decoded_boxes():
     decoded = [build_localization(f'{kind} {{}}') for kind in ('weighted_iou', 'weighted_giou')]
-    assert all(loss in losses.ON_DECODED_BOXES for loss in decoded)
-    assert build_localization('weighted_l2 {}') not in losses.ON_DECODED_BOXES
+    assert decoded == [IOU, GIOU]
+    assert not isinstance(build_localization('weighted_l2 {}'), losses.OverlapLoss)
 
 
 @pytest.mark.parametrize(
@@ -206,9 +210,9 @@ def test_build_classification_loss(text, loss):
 def test_what_is_no_classification_loss_of_anchors_is_refused(text, message):
     with pytest.raises(errors.ConfigError) as error:
         build_classification(text)
-    assert str(error.value).startswith('loss.classification_loss') and message in str(error.value)
+    assert str(error.value).startswith('here.classification_loss') and message in str(error.value)
 
 
 def test_an_empty_localization_loss_is_refused():
-    with pytest.raises(errors.ConfigError, match='localization_loss: empty'):
+    with pytest.raises(errors.ConfigError, match='^here.localization_loss: empty'):
         build_localization('')

@@ -44,9 +44,9 @@ def batch(source_ids, **changed):
         fields.TRUE_IMAGE_SHAPE: np.tile([50, 100, 3], [size, 1]).astype(np.int32),
         fields.ORIGINAL_SHAPE: np.tile([200, 400], [size, 1]).astype(np.int32),
         fields.SOURCE_ID: np.array(source_ids, object),
-        # One object in three rows: the lower right quarter of the image.
+        # One object in three rows: the lower right quarter of the image, whatever pads it.
         fields.BOXES: np.tile(
-            np.array([[0.25, 0.5, 0.5, 1.0], [0, 0, 0, 0], [0, 0, 0, 0]], np.float32), [size, 1, 1]
+            np.array([[0.5, 0.5, 1.0, 1.0], [0, 0, 0, 0], [0, 0, 0, 0]], np.float32), [size, 1, 1]
         ),
         fields.CLASSES: np.tile(np.eye(3, dtype=np.float32)[[1, 0, 0]], [size, 1, 1]),
         fields.NUM_BOXES: np.ones([size], np.int32),

@@ -41,12 +41,12 @@ def test_area_under_the_curve(precision, recall, area):
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=20), st.integers(0, 5))
-def test_area_by_steps(hits, missed):
+def test_area_by_steps(found, missed):
     """A small sum: each object found adds the best precision from there on."""
-    count = sum(hits) + missed
+    count = sum(found) + missed
     if not count:
         return
-    precisions = [sum(hits[: place + 1]) / (place + 1) for place in range(len(hits))]
-    expected = sum(max(precisions[place:]) for place, hit in enumerate(hits) if hit) / count
-    curve = precision_recall(-np.arange(len(hits)), np.array(hits, float), count)
+    precisions = [sum(found[: place + 1]) / (place + 1) for place in range(len(found))]
+    expected = sum(max(precisions[place:]) for place, hit in enumerate(found) if hit) / count
+    curve = precision_recall(-np.arange(len(found)), np.array(found, float), count)
     assert average_precision.average_precision(*curve) == pytest.approx(expected)

@@ -91,8 +91,12 @@ def test_difficult_and_crowd_flags_mean_nothing_here():
     assert evaluate([(truth, detections([square(1)], [0.5], [1]))])[MEAN] == 0.5
 
 
-@pytest.mark.parametrize(('verified', 'area'), [([], 1.0), ([1], 1.0), ([2], 0.5)])
-def test_only_verified_classes_count(verified, area):
+@pytest.mark.parametrize(
+    ('verified', 'empty_to_all', 'area'),
+    # A record that names no class at all: as published, all count, unless a config says none does.
+    [([], True, 0.5), ([], False, 1.0), ([1], True, 1.0), ([2], True, 0.5)],
+)
+def test_only_verified_classes_count(verified, empty_to_all, area):
     images = [
         (
             groundtruth([square(0)], [1], image_classes=verified),
@@ -100,7 +104,7 @@ def test_only_verified_classes_count(verified, area):
         ),
         (groundtruth([square(0)], [2]), detections([square(0)], [0.5], [2])),
     ]
-    metrics = evaluate(images, verified_only=True)
+    metrics = evaluate(images, verified_only=True, empty_to_all=empty_to_all)
     assert metrics[BY_CLASS + 'two'] == pytest.approx(area)
     assert metrics[BY_CLASS + 'one'] == 1.0
 

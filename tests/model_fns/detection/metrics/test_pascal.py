@@ -29,7 +29,7 @@ def slow_area(images, class_id):
         for row in range(len(found.scores))
         if found.classes[row] == class_id and (found.boxes[row, 2:] > found.boxes[row, :2]).all()
     ]
-    taken, hits = set(), []
+    taken, finds = set(), []
     for _, image, row in sorted(ranked, key=lambda each: each[0]):
         truth, found = images[image]
         own = np.flatnonzero(truth.classes == class_id)
@@ -38,17 +38,17 @@ def slow_area(images, class_id):
         )[0]
         best = int(overlap.argmax()) if len(own) else None
         if best is None or overlap[best] < 0.5:
-            hits.append(0)
+            finds.append(0)
         elif not truth.difficult[own[best]]:
-            hits.append(0 if (image, best) in taken else 1)
+            finds.append(0 if (image, best) in taken else 1)
             taken.add((image, best))
     count = sum(
         np.count_nonzero((truth.classes == class_id) & ~truth.difficult) for truth, _ in images
     )
     if not count:
         return None
-    precision = [sum(hits[: place + 1]) / (place + 1) for place in range(len(hits))]
-    return sum(max(precision[place:]) for place, hit in enumerate(hits) if hit) / count
+    precision = [sum(finds[: place + 1]) / (place + 1) for place in range(len(finds))]
+    return sum(max(precision[place:]) for place, hit in enumerate(finds) if hit) / count
 
 
 @pytest.mark.parametrize('coarse', [False, True])
@@ -169,5 +169,5 @@ def test_little_is_kept_of_a_detection():
     evaluator = PascalEvaluator(NAMES, pascal.PREFIX)
     truth, found = random_image(np.random.RandomState(0), 3, most=200)
     evaluator.add_image('a', truth, found)
-    arrays = vars(evaluator._judged[0]).values()
+    arrays = vars(evaluator._matched[0]).values()
     assert sum(array.nbytes for array in arrays) <= 12 * len(found.scores)

@@ -275,7 +275,7 @@ HYPERPARAMS = """conv_hyperparams {
 def build(text, is_training=False, code_size=4, class_columns=3, **arguments):
     config = text_format.Parse(text, box_predictors_pb2.BoxPredictor())
     return box_predictors.build_box_predictor(
-        config, code_size, class_columns, is_training, **arguments
+        config, 'here.box_predictor', code_size, class_columns, is_training, **arguments
     )
 
 
@@ -367,7 +367,7 @@ def test_batch_norm_is_frozen_or_updated_in_place_when_asked(make):
 @pytest.mark.parametrize(
     'text, message',
     [
-        ('', r'box_predictor: empty; expected convolutional_box_predictor or weight_shared'),
+        ('', r'^here.box_predictor: empty; expected convolutional_box_predictor or weight_shared'),
         ('rfcn_box_predictor {}', 'box_predictor: rfcn_box_predictor; expected'),
     ],
 )
@@ -380,7 +380,8 @@ def test_other_heads_are_refused(text, message):
     'field', ['apply_conv_hyperparams_to_heads', 'apply_conv_hyperparams_pointwise']
 )
 def test_fields_of_efficient_det_are_refused(field):
-    with pytest.raises(errors.ConfigError, match=rf'weight_shared\w+\.{field}: not honoured'):
+    where = rf'^here.box_predictor.weight_shared\w+\.{field}'
+    with pytest.raises(errors.ConfigError, match=f'{where}: not honoured'):
         shared_head(f'depth: 6 {field}: true')
 
 

@@ -6,6 +6,7 @@ from estimator_lib import errors
 from model_fns.detection import metrics
 from model_fns.label_map import LabelMap, LabelMapItem
 from protos import eval_pb2
+from tests.model_fns.detection.metrics.scenes import detections, groundtruth, square
 
 MAP_NAMES = {
     'coco_detection_metrics': 'DetectionBoxes_Precision/mAP',
@@ -101,6 +102,20 @@ def test_recall_bounds():
             recall_lower_bound=0.9,
             recall_upper_bound=0.3,
         )
+
+
+@pytest.mark.parametrize(('empty_to_ones', 'mean'), [(None, 0.25), (True, 0.25), (False, 0.5)])
+def test_the_challenge_on_records_that_name_no_classes_of_their_image(empty_to_ones, mean):
+    """Of two classes the first is never found; the second's mistake counts as the config says."""
+    config = eval_pb2.EvalConfig(image_classes_field_map_empty_to_ones=empty_to_ones)
+    name = 'oid_challenge_detection_metrics'
+    evaluator = metrics.METRICS_SETS.get(name)(config, {1: 'one', 2: 'two'})
+    mistake, find = (
+        detections([square(place)], [score], [2]) for place, score in ((1, 0.9), (0, 0.5))
+    )
+    evaluator.add_image('a', groundtruth([square(0)], [1]), mistake)
+    evaluator.add_image('b', groundtruth([square(0)], [2]), find)
+    assert evaluator.evaluate()[MAP_NAMES[name]] == pytest.approx(mean)
 
 
 def test_what_needs_the_classes_of_an_image():
