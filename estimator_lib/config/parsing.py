@@ -158,7 +158,7 @@ def _explain_unknown_field(
         lines.insert(0, 'A dotted path is for settings; in a file, messages are nested in braces.')
     elif elsewhere:
         lines.insert(0, f'Here it is {" or ".join(elsewhere)}.')
-    elif schema.nearest(name, message.fields_by_name) is None:
+    elif errors.nearest(name, message.fields_by_name) is None:
         lines.insert(
             0,
             'No message of this schema has such a field: it may be of another version or variant '

@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, Iterator, Sequence
 
 from google.protobuf import message as message_lib
 
-from estimator_lib.config.support import Problem
+from estimator_lib.config.rules import Problem
 from protos import optimizer_pb2, train_pb2
 
 

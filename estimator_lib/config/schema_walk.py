@@ -8,6 +8,7 @@ from typing import Callable, Dict, List, NoReturn, Optional, Sequence, Tuple, Un
 
 from google.protobuf import descriptor as descriptor_lib
 
+from estimator_lib import errors
 from estimator_lib.config import schema
 from estimator_lib.config.tokens import CLOSERS, END, OPENERS, STRING, UNCLOSED_STRING, WORD, Token
 
@@ -337,7 +338,7 @@ def _value_hint(field: Field, token: Token) -> str:
 def enum_hint(field: Field, text: str) -> str:
     """The end of a sentence about a wrong value: the nearest one, where the field is an enum."""
     if field.cpp_type == Field.CPPTYPE_ENUM:
-        near = schema.nearest(text, field.enum_type.values_by_name)
+        near = errors.nearest(text, field.enum_type.values_by_name)
         return f'; did you mean {near}?' if near else '.'
     return '.'
 

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.config.rules import ConfigRules
 from estimator_lib.drawing import visualization
 from estimator_lib.task import (
     IMAGE,
@@ -21,7 +22,7 @@ from estimator_lib.task import (
 )
 from model_fns import label_map as label_maps
 from model_fns.backbones import registry
-from model_fns.classification import inputs, losses, metrics, preprocessing
+from model_fns.classification import config_rules, inputs, losses, metrics, preprocessing
 from model_fns.label_map import LabelMap
 from protos import classification_pb2, pipeline_pb2
 
@@ -34,9 +35,6 @@ CLASSES = 'classes'
 
 CLASSIFICATION_LOSS = 'classification_loss'
 AUXILIARY_LOSS = 'auxiliary_loss'
-
-# Scopes that other tasks put around the same backbone in their checkpoints.
-_OUTER_SCOPES = {'classification': '', 'detection': 'FeatureExtractor/', 'segmentation': ''}
 
 
 class ClassificationTask(Task):
@@ -78,6 +76,12 @@ class ClassificationTask(Task):
         self._label_smoothing = label_smoothing
         self._auxiliary_loss_weight = auxiliary_loss_weight
         self._label_map = label_map
+
+    @classmethod
+    def config_rules(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> ConfigRules:
+        """See `config_rules`."""
+        del config
+        return config_rules.RULES
 
     @classmethod
     def from_config(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> ClassificationTask:
@@ -220,12 +224,12 @@ class ClassificationTask(Task):
         self, variables: Sequence[tf.Variable], checkpoint_type: str
     ) -> Mapping[str, tf.Variable]:
         """Variables by their own names, or under the extractor's scope of a detection model."""
-        if checkpoint_type and checkpoint_type not in _OUTER_SCOPES:
+        if checkpoint_type and checkpoint_type not in config_rules.CHECKPOINT_SCOPES:
             raise errors.ConfigError(
                 f'train_config.fine_tune_checkpoint_type: {checkpoint_type!r} is unknown'
-                f'{errors.did_you_mean(checkpoint_type, _OUTER_SCOPES)}'
+                f'{errors.did_you_mean(checkpoint_type, config_rules.CHECKPOINT_SCOPES)}'
             )
-        outer = _OUTER_SCOPES.get(checkpoint_type, '')
+        outer = config_rules.CHECKPOINT_SCOPES.get(checkpoint_type, '')
         return {outer + variable.op.name: variable for variable in variables}
 
     def last_layer_scopes(self) -> Sequence[str]:

@@ -8,10 +8,10 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.config import support
+from estimator_lib.config.rules import ConfigRules
 from estimator_lib.task import Arrays, Example, Features, Labels, Metric, Task, Tensors
 from model_fns import label_map as label_maps
-from model_fns.detection import fields, metrics
+from model_fns.detection import config_rules, fields, metrics
 from model_fns.detection.architectures import ssd
 from model_fns.detection.boxes import targets
 from model_fns.detection.data import augmentation, image_resizers, inputs
@@ -24,17 +24,6 @@ ModeKeys = tf.estimator.ModeKeys
 
 # Class ids of a label map start at 1, those of a network at 0.
 LABEL_ID_OFFSET = 1
-
-_CHECKPOINT_TYPES = ('detection', 'classification')
-
-# What a config may ask of a detector outside of `model` and of the readers.
-_ASKED_ELSEWHERE = (
-    'train_config.merge_multiple_label_boxes',
-    'train_config.use_multiclass_scores',
-    'eval_config.parameterized_metric',
-    'eval_config.eval_instance_masks',
-    'eval_config.force_no_resize',
-)
 
 
 class DetectionTask(Task):
@@ -71,13 +60,18 @@ class DetectionTask(Task):
         self._load_all_variables = load_all_variables
 
     @classmethod
+    def config_rules(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> ConfigRules:
+        """See `config_rules`."""
+        del config
+        return config_rules.RULES
+
+    @classmethod
     def from_config(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> DetectionTask:
         """The task that `model.ssd` describes.
 
         Raises:
             errors.ConfigError: a part is missing or unknown, or a field is not honoured.
         """
-        _refuse(config)
         model = config.model.ssd
         label_map = label_maps.of_readers(config, model.num_classes)
         return cls(
@@ -183,10 +177,10 @@ class DetectionTask(Task):
         published, has them without the extractor's scope.
         """
         kind = checkpoint_type or 'classification'
-        if kind not in _CHECKPOINT_TYPES:
+        if kind not in config_rules.CHECKPOINT_TYPES:
             raise errors.ConfigError(
                 f'train_config.fine_tune_checkpoint_type: {kind!r} is unknown'
-                f'{errors.did_you_mean(kind, _CHECKPOINT_TYPES)}'
+                f'{errors.did_you_mean(kind, config_rules.CHECKPOINT_TYPES)}'
             )
         outer = f'{extractor.SCOPE}/'
         if kind == 'detection' and self._load_all_variables:
@@ -215,12 +209,6 @@ def groundtruth_of(labels: Labels) -> targets.Groundtruth:
         real=tf.range(tf.shape(boxes)[1]) < count,
         confidences=labels.get(fields.CONFIDENCES),
     )
-
-
-def _refuse(config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
-    refused = [one for one in support.refused(config) if one.path in _ASKED_ELSEWHERE]
-    if refused:
-        raise errors.ConfigError(support.listed(refused))
 
 
 def _with_padding(

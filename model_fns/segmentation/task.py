@@ -9,9 +9,10 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.config.rules import ConfigRules
 from estimator_lib.task import Arrays, Example, Features, Labels, Metric, Task, Tensors
 from model_fns import label_map
-from model_fns.segmentation import fields, instances, losses, pictures, serving
+from model_fns.segmentation import config_rules, fields, instances, losses, pictures, serving
 from model_fns.segmentation.data import (
     class_weights,
     crops,
@@ -28,9 +29,6 @@ from protos import pipeline_pb2, segmentation_pb2
 tf1 = tf.compat.v1
 log = logging.getLogger('model_fns')
 ModeKeys = tf.estimator.ModeKeys
-
-# What stands before a variable's name in checkpoints of other tasks.
-_OUTER_SCOPES = {'segmentation': '', 'classification': '', 'detection': 'FeatureExtractor/'}
 
 # DeepLab trains biases twice as fast as the rest.
 BIAS_GRADIENT_MULTIPLIER = 2.0
@@ -82,6 +80,12 @@ class SegmentationTask(Task):
         self._class_weights: Optional[Tuple[float, ...]] = None
 
     @classmethod
+    def config_rules(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> ConfigRules:
+        """See `config_rules`."""
+        del config
+        return config_rules.RULES
+
+    @classmethod
     def from_config(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> SegmentationTask:
         """The task that `model.segmentation` describes.
 
@@ -91,7 +95,6 @@ class SegmentationTask(Task):
         model = config.model.segmentation
         dataset = presets.from_config(model, label_map.of_readers(config))
         network = SegmentationNetwork.from_config(model, dataset.num_classes)
-        _check_heads(model)
         _check_raw_predictions(config)
         if model.export.output_stride:
             _for_export(network, model.export)
@@ -288,15 +291,18 @@ class SegmentationTask(Task):
     ) -> Mapping[str, tf.Variable]:
         """All variables by their names, or those of the backbone in a model of another task."""
         kind = checkpoint_type or 'segmentation'
-        if kind not in _OUTER_SCOPES:
+        if kind not in config_rules.CHECKPOINT_SCOPES:
             raise errors.ConfigError(
                 f'train_config.fine_tune_checkpoint_type: {kind!r} is unknown'
-                f'{errors.did_you_mean(kind, _OUTER_SCOPES)}'
+                f'{errors.did_you_mean(kind, config_rules.CHECKPOINT_SCOPES)}'
             )
         if kind != 'segmentation':
             scope = f'{self._network.backbone.scope}/'
             variables = [one for one in variables if one.op.name.startswith(scope)]
-        return {_OUTER_SCOPES[kind] + variable.op.name: variable for variable in variables}
+        return {
+            config_rules.CHECKPOINT_SCOPES[kind] + variable.op.name: variable
+            for variable in variables
+        }
 
     def last_layer_scopes(self) -> Sequence[str]:
         """See `Task`."""
@@ -364,17 +370,6 @@ class SegmentationTask(Task):
                 self._dataset.ignore_label,
             )
         return self._class_weights
-
-
-def _check_heads(model: segmentation_pb2.Segmentation) -> None:
-    """Refuses heads that do not fit each other."""
-    where = 'model.segmentation'
-    both = model.HasField('instance_center') and model.HasField('offset')
-    if model.HasField('instance_grouping') and not both:
-        raise errors.ConfigError(
-            f'{where}.instance_grouping: instances are found with an instance_center and an offset '
-            'head; expected both of them.'
-        )
 
 
 def _check_raw_predictions(config: pipeline_pb2.TrainEvalPipelineConfig) -> None:

@@ -9,8 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.config import support
-from model_fns.detection import fields
+from model_fns.detection import config_rules_fields, fields
 from model_fns.detection.boxes import (
     anchors,
     box_coders,
@@ -215,7 +214,7 @@ def build_ssd(config: ssd_pb2.Ssd) -> SsdModel:
     Raises:
         errors.ConfigError: a part is missing or unknown, or a field is not honoured.
     """
-    support.refuse(config, WHERE)
+    config_rules_fields.refuse(config, WHERE)
     coder = box_coders.build_box_coder(config.box_coder)
     background_column = config.add_background_class
 
