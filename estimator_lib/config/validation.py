@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import math
 import re
-from typing import Any, Iterator, List, Mapping, Optional, Sequence
+from typing import Any, Iterable, Iterator, List, Mapping, Optional, Sequence
 
 from google.protobuf import message as message_lib
 
@@ -83,13 +83,19 @@ def validate(
     return warnings
 
 
-def check_message(rules: ConfigRules, message: message_lib.Message, where: str) -> None:
+def check_message(
+    rules: ConfigRules,
+    message: message_lib.Message,
+    where: str,
+    further: Iterable[Problem] = (),
+) -> None:
     """Holds one message of a config against the rules, for what is made of it without its config.
 
     Args:
         rules: of the task that the message is of.
         message: a part of a config.
         where: its path in the config.
+        further: other problems of the message.
 
     Raises:
         errors.ConfigError: a field is not supported, missing, out of range or out of order.
@@ -98,6 +104,7 @@ def check_message(rules: ConfigRules, message: message_lib.Message, where: str) 
         *support.unsupported(rules, message, where),
         *_values(rules, message, where),
         *check_parts(rules, message, where),
+        *further,
     ]
     if problems:
         raise errors.ConfigError(support.listed(problems))

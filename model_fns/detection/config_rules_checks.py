@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Mapping, Tuple
+import dataclasses
+from typing import Iterable, Iterator, Mapping, Tuple
 
+from google.protobuf import message as message_lib
+
+from estimator_lib.config import validation
 from estimator_lib.config.rules import FRACTION, PipelineConfig, Problem
+from model_fns.detection.config_rules_fields import FIELD_SUPPORT
+from model_fns.detection.config_rules_values import VALUES
 from protos import (
     anchors_pb2,
     box_predictors_pb2,
@@ -22,6 +28,8 @@ _CODE_SIZES: Mapping[str, int] = {
     'mean_stddev_box_coder': 4,
     'square_box_coder': 3,
 }
+# What a part is held against that is made without its config; what it lacks it says itself.
+_OF_PARTS = FIELD_SUPPORT + dataclasses.replace(VALUES, required={}, choices=())
 _REDUCED = 3  # anchors of a cell of the first map, where they are reduced
 
 
@@ -32,8 +40,22 @@ def check_ssd(pipeline: PipelineConfig) -> Iterator[Problem]:
     yield from _matcher(f'{_WHERE}.matcher.argmax_matcher', config)
     yield from _anchors(f'{_WHERE}.anchor_generator', config)
     yield from _predictor(f'{_WHERE}.box_predictor', config)
-    yield from _loss(f'{_WHERE}.loss', config.loss)
+    yield from loss_problems(f'{_WHERE}.loss', config.loss)
     yield from _suppression(f'{_WHERE}.post_processing', config.post_processing)
+
+
+def check_part(message: message_lib.Message, where: str, further: Iterable[Problem] = ()) -> None:
+    """Raises for what is wrong with a part of `model.ssd`, which is made without its config.
+
+    Args:
+        message: the part.
+        where: its path in the config.
+        further: other problems of the part.
+
+    Raises:
+        errors.ConfigError: with every problem.
+    """
+    validation.check_message(_OF_PARTS, message, where, further)
 
 
 def doubts(config: PipelineConfig) -> Iterator[str]:
@@ -218,7 +240,8 @@ def _towers(
         )
 
 
-def _loss(path: str, config: losses_pb2.Loss) -> Iterator[Problem]:
+def loss_problems(path: str, config: losses_pb2.Loss) -> Iterator[Problem]:
+    """Ways to choose examples that exclude each other."""
     mines = config.HasField('hard_example_miner')
     if mines and config.classification_loss.HasField('weighted_sigmoid_focal'):
         yield Problem(
@@ -234,9 +257,16 @@ def _loss(path: str, config: losses_pb2.Loss) -> Iterator[Problem]:
 def _suppression(path: str, config: post_processing_pb2.PostProcessing) -> Iterator[Problem]:
     rules = config.batch_non_max_suppression
     path = f'{path}.batch_non_max_suppression'
-    is_share = config.score_converter != post_processing_pb2.PostProcessing.IDENTITY
-    if is_share and rules.score_threshold > 1:
+    is_fraction = config.score_converter != post_processing_pb2.PostProcessing.IDENTITY
+    if is_fraction and rules.score_threshold > 1:
         yield Problem(f'{path}.score_threshold', f'{rules.score_threshold:g}; expected {FRACTION}.')
+    yield from suppression_problems(path, rules)
+
+
+def suppression_problems(
+    path: str, rules: post_processing_pb2.BatchNonMaxSuppression
+) -> Iterator[Problem]:
+    """Kinds of suppression that exclude each other."""
     soft, several = rules.soft_nms_sigma > 0, rules.max_classes_per_detection > 1
     excluded = (
         (soft, 'soft_nms_sigma', 'use_static_shapes'),

@@ -162,6 +162,7 @@ DECIDED_BY_RULES = {
     'ClusterConfig.mode',
     'InputReader.input_type',
     'Hyperparams.op',
+    'Loss.equalization_loss',
 }
 
 

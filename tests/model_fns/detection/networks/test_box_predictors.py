@@ -380,7 +380,7 @@ def test_other_heads_are_refused(text, message):
     'field', ['apply_conv_hyperparams_to_heads', 'apply_conv_hyperparams_pointwise']
 )
 def test_fields_of_efficient_det_are_refused(field):
-    with pytest.raises(errors.ConfigError, match=rf'weight_shared\w+\.{field}: not honoured'):
+    with pytest.raises(errors.ConfigError, match=rf'weight_shared\w+\.{field}: not supported'):
         shared_head(f'depth: 6 {field}: true')
 
 
