@@ -59,7 +59,7 @@ def reachable_messages(
             if is_map(field):
                 held = held.fields_by_name['value'].message_type
             if held is not None and held not in paths:
-                paths[held] = _join(paths[message], field.name)
+                paths[held] = join(paths[message], field.name)
                 queue.append(held)
     return paths
 
@@ -74,7 +74,7 @@ def schema_fields(root: descriptor_lib.Descriptor) -> Iterator[Tuple[str, str]]:
 def fields_elsewhere(name: str, root: descriptor_lib.Descriptor) -> List[str]:
     """Paths to fields of that name, shortest first, or to the field that does the same here."""
     paths = [
-        _join(path, name)
+        join(path, name)
         for message, path in reachable_messages(root).items()
         if name in message.fields_by_name
     ]
@@ -104,5 +104,6 @@ def known_fields(name: str, message: descriptor_lib.Descriptor) -> str:
     )
 
 
-def _join(path: str, name: str) -> str:
+def join(path: str, name: str) -> str:
+    """The path of a field of the message at a path."""
     return f'{path}.{name}' if path else name

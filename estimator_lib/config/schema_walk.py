@@ -171,7 +171,7 @@ class Walk:
             text = f'unknown field {token.text!r}.'
             self._fail(text, UNKNOWN_FIELD, token, brace=self._brace_before(frame, token.text))
         self._check_first(frame, field, token)
-        self._trail.append((token.offset, _join(self._path, field.name)))
+        self._trail.append((token.offset, schema.join(self._path, field.name)))
         if schema.is_message(field):
             self._take_if(':')
             self._values(frame, field, self._message)
@@ -350,7 +350,3 @@ def _shown(token: Token) -> str:
     if token.kind in (STRING, UNCLOSED_STRING):
         return f'the string {token.text}'
     return repr(token.text)
-
-
-def _join(path: str, name: str) -> str:
-    return f'{path}.{name}' if path else name

@@ -23,7 +23,7 @@ def set_fields(
     for above, each in set_messages(rules, message, path):
         name = schema.short_name(each.DESCRIPTOR)
         for field, value in each.ListFields():
-            yield f'{above}.{field.name}' if above else field.name, name, field, value
+            yield schema.join(above, field.name), name, field, value
 
 
 def set_messages(
@@ -35,7 +35,7 @@ def set_messages(
     for field, value in message.ListFields():
         if not schema.is_message(field) or rules.support(name, field.name) != [SUPPORTED]:
             continue
-        for inner, each in _held(field, value, f'{path}.{field.name}' if path else field.name):
+        for inner, each in _held(field, value, schema.join(path, field.name)):
             yield from set_messages(rules, each, inner)
 
 

@@ -62,7 +62,7 @@ def doubts(config: PipelineConfig) -> Iterator[str]:
     """What is allowed of a detector, and probably not meant."""
     path = _in_pixels(config.model.ssd.anchor_generator)
     if path:
-        yield f'{path}: anchors are in pixels, and boxes are shares of the image: none will match.'
+        yield f'{path}: anchors are in pixels, and boxes are normalized: none will match.'
     reader = config.train_input_reader
     for field in ('load_instance_masks', 'num_keypoints'):
         if getattr(reader, field):

@@ -253,7 +253,10 @@ def test_what_cannot_be_is_refused(text, nms, message):
 @pytest.mark.parametrize(
     ('text', 'message'),
     [
-        ('max_total_detections: 50', 'max_detections_per_class: 100; expected at most 50, max_total'),
+        (
+            'max_total_detections: 50',
+            'max_detections_per_class: 100; expected at most 50, max_total',
+        ),
         ('max_total_detections: 0', 'max_total_detections: 0; expected at least 1'),
         ('max_detections_per_class: 0', 'max_detections_per_class: 0; expected at least 1'),
     ],
