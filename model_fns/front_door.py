@@ -148,7 +148,7 @@ def _predict(flags: Any) -> None:
 
 def _check(flags: Any) -> None:
     config = load_config(flags)
-    check.check(validate, make_task, config, flags.model_dir, check_all=flags.check_all)
+    check.check(make_task, config, flags.model_dir, check_all=flags.check_all, validate=validate)
 
 
 def _training_sample(flags: Any) -> int:

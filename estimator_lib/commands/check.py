@@ -9,6 +9,7 @@ from typing import Callable, Iterator, List, Optional
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib import config as config_lib
 from estimator_lib import distribution, errors, model_fn, training
 from estimator_lib.checkpoints import checkpoint_files, restoring
 from estimator_lib.data import inputs
@@ -50,20 +51,20 @@ class _Problems:
 
 
 def check(
-    validate: Callable[[pipeline_pb2.TrainEvalPipelineConfig], List[str]],
     make_task: Callable[[pipeline_pb2.TrainEvalPipelineConfig], Task],
     config: pipeline_pb2.TrainEvalPipelineConfig,
     model_dir: Optional[str] = None,
     check_all: bool = False,
+    validate: Callable[[pipeline_pb2.TrainEvalPipelineConfig], List[str]] = config_lib.validate,
 ) -> None:
     """Looks at config, data, label map and checkpoint; prints what a run would do.
 
     Args:
-        validate: checks a config.
         make_task: makes the task of a config that need not be valid.
         config: what would be run.
         model_dir: where it would be run; None when that is open.
         check_all: look at every record, not a sample.
+        validate: checks the config, by its task's rules too.
 
     Raises:
         errors.UserError: with every problem that was found, a line each.
