@@ -40,7 +40,7 @@ def load_pipeline_config(
         overrides: protobuf texts, merged after the file in this order: single values replace,
             repeated fields are appended to.
         settings: `train_config.batch_size=8` each, applied last, in this order; see
-            `config_settings.apply_setting`.
+            `field_settings.apply_setting`.
 
     Returns:
         The config. It is parsed, not validated: see `validate`.

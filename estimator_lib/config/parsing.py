@@ -17,7 +17,6 @@ from google.protobuf import text_format
 from estimator_lib import errors
 from estimator_lib.config import schema, schema_walk
 from estimator_lib.config.tokens import (
-    END,
     STRING,
     UNCLOSED_STRING,
     WORD,
@@ -68,9 +67,8 @@ def _explain(
     error: text_format.ParseError,
 ) -> str:
     """The whole error message for a text that the protobuf parser refused."""
-    if problem is None:
-        offset = source.offset(error.GetLine() or 1, error.GetColumn() or 1)
-        problem = schema_walk.Problem('', str(error), Token(END, '', offset), walk.path_at(offset))
+    if problem is None:  # what the walk does not know of: the parser's own words
+        return f'{source.name}:{error.GetLine() or 1}:{error.GetColumn() or 1}: {error}'
     if _HTML_FILE.match(source.text) or _HTML_TAG.search(source.line(problem.token.offset)):
         return _render(source, problem, _HTML_TEXT)
     braces = _explain_braces(source, tokens, problem)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Callable, Dict, List, NoReturn, Optional, Sequence, Tuple, Union
+from typing import Callable, Dict, NoReturn, Optional, Sequence, Union
 
 from google.protobuf import descriptor as descriptor_lib
 
@@ -89,7 +89,7 @@ class Walk:
     """One walk.
 
     Args:
-        tokens: from `config_tokens.tokenize`.
+        tokens: from `tokens.tokenize`.
         root: the message that the text holds.
     """
 
@@ -98,7 +98,6 @@ class Walk:
         self._tokens = tokens
         self._next = 0
         self._frames = [_Frame(root, '', None)]
-        self._trail: List[Tuple[int, str]] = [(0, '')]
 
     def run(self) -> Optional[Problem]:
         """Walks to the end, or to the first problem, which is returned."""
@@ -107,10 +106,6 @@ class Walk:
         except _StopError as stop:
             return stop.problem
         return None
-
-    def path_at(self, offset: int) -> str:
-        """The path of the field that the walk had last come by before an offset."""
-        return max((place for place in self._trail if place[0] <= offset), default=(0, ''))[1]
 
     @property
     def _path(self) -> str:
@@ -171,7 +166,6 @@ class Walk:
             text = f'unknown field {token.text!r}.'
             self._fail(text, UNKNOWN_FIELD, token, brace=self._brace_before(frame, token.text))
         self._check_first(frame, field, token)
-        self._trail.append((token.offset, schema.join(self._path, field.name)))
         if schema.is_message(field):
             self._take_if(':')
             self._values(frame, field, self._message)
