@@ -106,8 +106,6 @@ estimator_lib/cluster/running.py
 estimator_lib/commands/check.py
 estimator_lib/commands/predict.py
 estimator_lib/config/schema_walk.py
-estimator_lib/config/support_tables.py
-estimator_lib/config/support_tables_detection.py
 estimator_lib/data/image_decoding.py
 estimator_lib/distribution/run_configs.py
 estimator_lib/distribution/startup.py

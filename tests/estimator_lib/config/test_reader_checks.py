@@ -1,4 +1,4 @@
-"""What input readers have to have in common; each by itself is in `test_config_checks`."""
+"""What input readers have to have in common; each by itself is in `test_validation`."""
 
 import pytest
 
