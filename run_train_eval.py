@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, List, Optional, Sequence
 if TYPE_CHECKING:
     from absl import flags
 
-MODES = ('train_and_evaluate', 'train', 'evaluate', 'export', 'predict', 'check')
 # Read when TensorFlow is imported, whose build reports missing GPU libraries as errors.
 _TENSORFLOW_LOG = 'TF_CPP_MIN_LOG_LEVEL'
 INPUT_TYPES = ('image_tensor', 'encoded_image_string_tensor', 'tf_example')
@@ -25,6 +24,8 @@ INPUT_TYPES = ('image_tensor', 'encoded_image_string_tensor', 'tf_example')
 def define_flags() -> flags.FlagValues:
     """The flags of the front door, apart from any other library's."""
     from absl import flags
+
+    from estimator_lib.environment import MODES
 
     values = flags.FlagValues()
 

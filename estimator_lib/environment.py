@@ -8,6 +8,8 @@ from typing import Optional
 
 PYTHONS = ((3, 9), (3, 11))
 TENSORFLOW = '2.15'
+# What the front door does (`--mode`); the first is what it does unless told.
+MODES = ('train_and_evaluate', 'train', 'evaluate', 'export', 'predict', 'check')
 # Names under which TensorFlow is distributed.
 DISTRIBUTIONS = ('tensorflow', 'tensorflow-cpu', 'tensorflow-intel', 'tensorflow-macos')
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from typing import Iterable, Sequence
+from typing import Iterable, List, Optional, Sequence
 
 
 class UserError(Exception):
@@ -14,7 +14,7 @@ class UserError(Exception):
     """
 
 
-class ConfigError(UserError):
+class ConfigError(UserError, ValueError):
     """A pipeline config that does not parse, or asks for what is not there."""
 
 
@@ -42,10 +42,32 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
         list only the nearest ones.
     """
     known = sorted(known)
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
-    hint = f'; did you mean {near[0]!r}?' if near else '.'
-    listed = known if len(known) <= 40 else near
-    return hint + (f' Known: {", ".join(listed)}.' if listed else '')
+    listed = known if len(known) <= 40 else _alike(name, known)[:3]
+    return nearest_hint(name, known) + (f' Known: {", ".join(listed)}.' if listed else '')
+
+
+def nearest_hint(name: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?` with the nearest known name, or a full stop."""
+    near = nearest(name, known)
+    return f'; did you mean {near!r}?' if near else '.'
+
+
+def nearest(name: str, known: Iterable[str]) -> Optional[str]:
+    """The known name that `name` probably stands for; None where none is like it."""
+    return next(iter(_alike(name, known)), None)
+
+
+def nearest_first(name: str, known: Iterable[str]) -> List[str]:
+    """The known names, the ones most like `name` first, whatever the case of their letters."""
+    return sorted(sorted(known), key=lambda other: -_likeness(name, other))
+
+
+def _alike(name: str, known: Iterable[str]) -> List[str]:
+    return [other for other in nearest_first(name, known) if _likeness(name, other) >= 0.6]
+
+
+def _likeness(name: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, name.lower(), other.lower()).ratio()
 
 
 def first_line(error: Exception) -> str:

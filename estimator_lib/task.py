@@ -28,6 +28,19 @@ class Task(abc.ABC):
     times, in any graph.
     """
 
+    @classmethod
+    def config_rules(cls, config: Any) -> Any:
+        """What is known of the config's fields that this task reads, without making the task.
+
+        Args:
+            config: a pipeline config as it was parsed; nothing of it has been checked.
+
+        Returns:
+            A `config.ConfigRules` (whose room stands above this module); None: no rules beyond the
+            engine's.
+        """
+        del cls, config
+
     @property
     @abc.abstractmethod
     def name(self) -> str:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import importlib
-import logging
-from typing import TYPE_CHECKING, Callable, Optional
+from typing import TYPE_CHECKING, Callable, List, Optional, Type
 
-from estimator_lib import errors
-from estimator_lib.config import support
+from estimator_lib import config as config_lib
+from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem
+from model_fns import config_rules
 
 if TYPE_CHECKING:
     from estimator_lib.model_fn import ModelFn
     from estimator_lib.task import Task
-    from protos import pipeline_pb2
-
-log = logging.getLogger(__name__)
 
 # One line a task: the field of `model`, and the class that it describes. A task's module is
 # imported when a config asks for it.
@@ -25,40 +22,86 @@ _TASKS = {
 }
 
 
-def build_task(config: pipeline_pb2.TrainEvalPipelineConfig) -> Task:
-    """The task that `config.model` describes.
+def task_class(config: PipelineConfig) -> Optional[Type[Task]]:
+    """The kind of task that `config.model` describes; None where there is no such task."""
+    module, name = _TASKS.get(config.model.WhichOneof('model') or '', ('', ''))
+    return getattr(importlib.import_module(module), name) if module else None
+
+
+def validate(config: PipelineConfig, mode: Optional[str] = 'train_and_evaluate') -> List[str]:
+    """Checks a pipeline config against the rules of the engine and of its task.
+
+    Args:
+        config: the config.
+        mode: see `estimator_lib.config.validate`.
+
+    Returns:
+        Warnings, one sentence each.
 
     Raises:
-        errors.ConfigError: there is no model, or none of a kind that there is a task for.
+        errors.ConfigError: with every problem, a line each.
     """
-    kind = config.model.WhichOneof('model')
+    kind = task_class(config)
     if kind is None:
-        raise errors.ConfigError(
-            f'model: empty; expected one of {", ".join(sorted(_TASKS))}: model {{ '
-            'classification { ... } }.'
-        )
-    if kind not in _TASKS:
-        raise errors.ConfigError(
-            f'model.{kind}: there is no task for it; expected one of {", ".join(sorted(_TASKS))}.'
-        )
-    if config.HasField('graph_rewriter'):
-        reason = support.refusal('TrainEvalPipelineConfig', 'graph_rewriter')
-        log.warning('graph_rewriter is left out: %s.', reason)
-    module, name = _TASKS[kind]
-    return getattr(importlib.import_module(module), name).from_config(config)
+        rules = config_rules.EVERY_TASK + ConfigRules(problems=(_no_task,))
+    else:
+        rules = kind.config_rules(config)
+    return config_lib.validate(config, mode, rules)
+
+
+def build_task(config: PipelineConfig, mode: Optional[str] = None) -> Task:
+    """The task that a pipeline config describes.
+
+    Args:
+        config: from `estimator_lib.config.load_pipeline_config`.
+        mode: what the task is for (a `--mode` of the front door): the parts of the config that
+            this does not use are not looked at. None: all that is there has to be right, and
+            nothing but the model has to be there.
+
+    Raises:
+        errors.ConfigError: what `validate` finds, or what the task finds when it is made.
+    """
+    validate(config, mode)
+    return make_task(config)
+
+
+def make_task(config: PipelineConfig) -> Task:
+    """The task of a config that `validate` has looked at, or that need not be valid as a whole.
+
+    Raises:
+        errors.ConfigError: the task cannot be made.
+    """
+    kind = task_class(config)
+    if kind is None:
+        validate(config, None)
+    return kind.from_config(config)
 
 
 def create_model_fn(
-    config: pipeline_pb2.TrainEvalPipelineConfig,
-    graph_hook_fn: Optional[Callable[[], None]] = None,
+    config: PipelineConfig, graph_hook_fn: Optional[Callable[[], None]] = None
 ) -> ModelFn:
     """The `model_fn` of a pipeline config, for any `tf.estimator.Estimator`.
 
     Args:
-        config: from `estimator_lib.config.load_pipeline_config`.
+        config: see `build_task`.
         graph_hook_fn: see `estimator_lib.model_fn.create_model_fn`.
+
+    Raises:
+        errors.ConfigError: see `build_task`.
     """
     # Here, so that a backbone or a converter is imported without the engine.
     from estimator_lib import model_fn
 
     return model_fn.create_model_fn(build_task(config), config, graph_hook_fn)
+
+
+def _no_task(config: PipelineConfig) -> List[Problem]:
+    """What is said of a config that no task is for."""
+    kind = config.model.WhichOneof('model')
+    known = f'expected one of: {", ".join(sorted(_TASKS))}.'
+    if kind in config_rules.UNAVAILABLE:
+        return []  # which is among the rules of every task
+    if kind:
+        return [Problem(f'model.{kind}', f'there is no task for it; {known}')]
+    held = 'is empty' if config.HasField('model') else 'is missing'
+    return [Problem('model', f'{held}; {known}')]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 from typing import Any, Callable, Dict, Sequence
@@ -11,7 +12,7 @@ from estimator_lib import distribution, errors, training
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.commands import check, predict
 from estimator_lib.export import exporting
-from model_fns import build_task, builtin_configs
+from model_fns import build_task, builtin_configs, make_task, validate
 from model_fns.datasets import demo
 from protos import export_pb2, pipeline_pb2
 
@@ -75,8 +76,7 @@ def _train_and_evaluate(flags: Any) -> None:
             f'a checkpoint with --set train_config.fine_tune_checkpoint={flags.checkpoint_path}'
         )
     config = load_config(flags)
-    config_lib.validate(config, flags.mode)
-    task = build_task(config)
+    task = build_task(config, flags.mode)
     metrics = training.train_and_evaluate(
         task,
         config,
@@ -92,9 +92,8 @@ def _train_and_evaluate(flags: Any) -> None:
 def _evaluate(flags: Any) -> None:
     _need(flags, 'model_dir')
     config = load_config(flags)
-    config_lib.validate(config, flags.mode)
     metrics = training.evaluate(
-        build_task(config),
+        build_task(config, flags.mode),
         config,
         flags.model_dir,
         flags.checkpoint_path or flags.checkpoint_dir,
@@ -106,12 +105,12 @@ def _evaluate(flags: Any) -> None:
 def _watch_checkpoints(flags: Any) -> None:
     _need(flags, 'model_dir')
     config = load_config(flags)
-    config_lib.validate(config, flags.mode)
+    task = build_task(config, flags.mode)
     if flags.eval_training_data:
         # As the published front end does: the training examples instead of the others.
         del config.eval_input_reader[:]
     training.evaluate_checkpoints(
-        build_task(config),
+        task,
         config,
         flags.model_dir,
         flags.checkpoint_dir,
@@ -125,16 +124,14 @@ def _export(flags: Any) -> None:
     if not flags.model_dir and not flags.pipeline_config_path:
         raise errors.UserError('--mode=export needs --model_dir (or --pipeline_config_path).')
     config = load_config(flags)
-    config_lib.validate(config, flags.mode)
+    task = build_task(config, flags.mode)
     _need(flags, 'export_dir')
     checkpoint = checkpoint_files.resolve_checkpoint(flags.checkpoint_path or flags.model_dir)
     if flags.input_type:
         serving_input = _SERVING_INPUTS[flags.input_type]
     else:
         serving_input = config.export_config.serving_input
-    path = exporting.export_saved_model(
-        build_task(config), config, checkpoint, flags.export_dir, serving_input
-    )
+    path = exporting.export_saved_model(task, config, checkpoint, flags.export_dir, serving_input)
     print(path)
 
 
@@ -142,13 +139,16 @@ def _predict(flags: Any) -> None:
     for name in ('saved_model_dir', 'images', 'output_dir'):
         _need(flags, name)
     predict.predict_images(
-        flags.saved_model_dir, flags.images, flags.output_dir, build_task=build_task
+        flags.saved_model_dir,
+        flags.images,
+        flags.output_dir,
+        build_task=functools.partial(build_task, mode=flags.mode),
     )
 
 
 def _check(flags: Any) -> None:
     config = load_config(flags)
-    check.check(build_task, config, flags.model_dir, check_all=flags.check_all)
+    check.check(make_task, config, flags.model_dir, check_all=flags.check_all, validate=validate)
 
 
 def _training_sample(flags: Any) -> int:

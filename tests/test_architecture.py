@@ -106,8 +106,6 @@ estimator_lib/cluster/running.py
 estimator_lib/commands/check.py
 estimator_lib/commands/predict.py
 estimator_lib/config/schema_walk.py
-estimator_lib/config/support_tables.py
-estimator_lib/config/support_tables_detection.py
 estimator_lib/data/image_decoding.py
 estimator_lib/distribution/run_configs.py
 estimator_lib/distribution/startup.py
@@ -200,3 +198,98 @@ def test_version_check_reads_no_tensorflow():
         [sys.executable, '-c', code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert run.stdout.strip() == 'False'
+
+
+def schema_fields(root, left_out=()):
+    """The messages below a message, and the names of their fields and oneofs."""
+    messages, queue = {}, [root]
+    while queue:
+        message = queue.pop()
+        if message is None or message.name in messages:
+            continue
+        held = [field for field in message.fields if field.name not in left_out]
+        messages[message.name] = {one.name for one in [*held, *message.oneofs]}
+        queue += [field.message_type for field in held]
+    return messages
+
+
+def task_words():
+    """What belongs to tasks in the schema: what `model` alone reaches, augmentations included.
+
+    Names of one word are English too ("weight", "Loss"), so of those only the kinds of `model` and
+    what is no word but an abbreviation of the schema ("ssd", "aspp", "fpn") count.
+
+    Returns:
+        Names of messages, and of fields.
+    """
+    from protos import model_pb2, pipeline_pb2
+
+    of_tasks = schema_fields(model_pb2.DetectionModel.DESCRIPTOR)
+    rest = schema_fields(
+        pipeline_pb2.TrainEvalPipelineConfig.DESCRIPTOR, ('model', 'data_augmentation_options')
+    )
+    everything = schema_fields(pipeline_pb2.TrainEvalPipelineConfig.DESCRIPTOR)
+    messages = set(everything) - set(rest)
+    fields = {field for message in messages for field in everything[message]}
+    fields -= {field for names in rest.values() for field in names}
+    assert set(of_tasks) <= messages
+    kinds = {field.name for field in model_pb2.DetectionModel.DESCRIPTOR.fields}
+    messages = {name for name in messages if re.search('[a-z][A-Z]', name)}
+    return messages, {name for name in fields if '_' in name or name in kinds | {'aspp', 'fpn'}}
+
+
+def words_of_code(text):
+    """Every identifier and every word of a string in a source, without comments and docstrings."""
+    tree = ast.parse(text)
+    prose = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
+            yield from re.findall(r'\w+', node.value)
+        for name in ('id', 'attr', 'arg', 'name', 'asname', 'module'):
+            value = getattr(node, name, None)
+            if isinstance(value, str):
+                yield from re.findall(r'\w+', value)
+
+
+def words_of_tasks(text):
+    """The words of a source that belong to tasks."""
+    messages, fields = task_words()
+    kinds = {name for name in fields if '_' not in name}
+    found = set()
+    for word in words_of_code(text):
+        plain = word.strip('_')
+        if plain in messages or plain.lower() in fields or kinds & set(plain.lower().split('_')):
+            found.add(word)
+    return found
+
+
+@pytest.mark.parametrize(
+    ('text', 'expected'),
+    [
+        ("x = 'model.ssd'", {'ssd'}),
+        ('def check_ssd(): pass', {'check_ssd'}),
+        ('config.faster_rcnn.x', {'faster_rcnn'}),
+        ("f'no {box_predictor}'", {'box_predictor'}),
+        ("RANGES = {'SsdAnchorGenerator.num_layers': 1}", {'SsdAnchorGenerator', 'num_layers'}),
+        ('ssd_pb2.Ssd()', {'ssd_pb2', 'Ssd'}),
+        ('f(image_resizer=1)', {'image_resizer'}),
+        ('from protos import ssd_pb2', {'ssd_pb2'}),
+        ('_IMAGE_RESIZER = 1', {'_IMAGE_RESIZER'}),
+        ('"A docstring about ssd."  # and a comment on image_resizer', set()),
+        ("config.train_config.batch_size, 'loss', weight, scale", set()),
+    ],
+)
+def test_words_of_tasks_are_found(text, expected):
+    assert words_of_tasks(text) == expected
+
+
+def test_engine_names_nothing_of_a_task():
+    found = {}
+    for path in sorted((ROOT / 'estimator_lib').rglob('*.py')):
+        for word in words_of_tasks(path.read_text()):
+            found.setdefault(word, []).append(path.name)
+    assert found == {}

@@ -1,11 +1,25 @@
 """The README's table says what there is, no more and no less."""
 
+import functools
 import pathlib
 import re
 
 import pytest
+from google.protobuf import text_format
 
-from protos import anchors_pb2, box_coding_pb2, cluster_pb2, losses_pb2, optimizer_pb2
+import model_fns
+from estimator_lib import config as config_lib
+from estimator_lib import errors
+from protos import (
+    anchors_pb2,
+    augmentation_pb2,
+    box_coding_pb2,
+    cluster_pb2,
+    losses_pb2,
+    model_pb2,
+    optimizer_pb2,
+)
+from tests import tiny_detection
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 README = (ROOT / 'README.md').read_text()
@@ -18,7 +32,88 @@ def listed(row):
 
 
 def members(message, oneof):
-    return {field.name for field in message.DESCRIPTOR.oneofs_by_name[oneof].fields}
+    return [field.name for field in message.DESCRIPTOR.oneofs_by_name[oneof].fields]
+
+
+# Configs that ask for one thing, named %s; everything else is filled in.
+CLASSIFIER = 'model { classification { num_classes: 3 backbone { name: "%s" } %s } }'
+SEGMENTER = 'model { segmentation { num_classes: 3 backbone { name: "%s" } %s } }'
+# What has no use without arguments of its own.
+ARGUMENTS = {
+    'grid_anchor_generator': 'scales: 1 aspect_ratios: 1',
+    'ssd_anchor_generator': 'reduce_boxes_in_lowest_layer: false',
+    'multiscale_anchor_generator': 'min_level: 3 max_level: 4 aspect_ratios: 1',
+    'flexible_grid_anchor_generator': (
+        'anchor_grid { base_sizes: 1 aspect_ratios: 1 height_stride: 8 width_stride: 8 }'
+    ),
+    'bootstrapped_sigmoid': 'alpha: 0.5',
+    'normalize_image': 'original_maxval: 255',
+    'random_resize_method': 'target_height: 8 target_width: 8',
+    'resize_image': 'new_height: 8 new_width: 8',
+    'subtract_channel_mean': 'means: [1, 2, 3]',
+    'drop_label_probabilistically': 'label: 1',
+    'remap_labels': 'original_labels: 1 new_label: 2',
+}
+
+
+def detector(**parts):
+    """A detector's config with parts of `model.ssd` replaced, each by its text."""
+    config = config_lib.parse_pipeline_config(
+        tiny_detection.MODEL.format(hyperparams=tiny_detection.HYPERPARAMS), 'text'
+    )
+    for name, text in parts.items():
+        config.model.ssd.ClearField(name)
+        text_format.Merge(f'{name} {{ {text} }}', config.model.ssd)
+    return config
+
+
+def chosen(name):
+    return f'{name} {{ {ARGUMENTS.get(name, "")} }}'
+
+
+def of_loss(kind):
+    """Texts of `loss` with one member of a kind of loss."""
+    other = {
+        'classification_loss': 'localization_loss { weighted_smooth_l1 {} }',
+        'localization_loss': 'classification_loss { weighted_sigmoid {} }',
+    }[kind]
+    return lambda name: detector(loss=f'{kind} {{ {chosen(name)} }} {other}')
+
+
+def with_rest(text):
+    config = detector()
+    text_format.Merge(text, config)
+    return config
+
+
+def extractor_config(kind):
+    config = detector()
+    config.model.ssd.feature_extractor.type = kind
+    return config
+
+
+def kind_config(kind):
+    if kind == 'ssd':
+        return detector()
+    text = {
+        'classification': CLASSIFIER % ('lenet', ''),
+        'segmentation': SEGMENTER % ('xception_41', ''),
+    }
+    return parsed(text.get(kind, f'model {{ {kind} {{}} }}'))
+
+
+def parsed(text):
+    return config_lib.parse_pipeline_config(text, 'text')
+
+
+def optimizer_config(name):
+    rate = 'learning_rate { constant_learning_rate {} }'
+    return with_rest(f'train_config {{ optimizer {{ {name} {{ {rate} }} }} }}')
+
+
+def rate_config(name):
+    rate = f'learning_rate {{ {name} {{}} }}'
+    return with_rest(f'train_config {{ num_steps: 9 optimizer {{ sgd_optimizer {{ {rate} }} }} }}')
 
 
 def backbones():
@@ -39,16 +134,87 @@ def extractors():
     return extractor.extractor_types()
 
 
-def augmentations():
-    from model_fns.detection.data import augmentation
-
-    return augmentation.BUILDERS
-
-
 def detection_metrics():
     from model_fns.detection.metrics import METRICS_SETS
 
-    return METRICS_SETS
+    return [*METRICS_SETS, 'coco_mask_metrics', 'coco_keypoint_metrics', 'lvis_mask_metrics']
+
+
+def segmentation_backbones():
+    from model_fns.segmentation.networks import backbones
+
+    return backbones.backbone_names()
+
+
+def segmentation_data_sets():
+    from model_fns.segmentation.data import presets
+
+    return presets.PRESETS
+
+
+# What may be asked for, and the config that asks for it: the table has what `validate` accepts.
+ASKED = {
+    'tasks': (lambda: members(model_pb2.DetectionModel, 'model'), kind_config),
+    'backbones': (backbones, lambda name: parsed(CLASSIFIER % (name, ''))),
+    'preprocessing families': (
+        preprocessing_families,
+        lambda name: parsed(CLASSIFIER % ('lenet', f'preprocessing: "{name}"')),
+    ),
+    'detection feature extractors': (extractors, extractor_config),
+    'augmentations': (
+        lambda: members(augmentation_pb2.PreprocessingStep, 'preprocessing_step'),
+        lambda name: with_rest(
+            f'train_config {{ data_augmentation_options {{ {chosen(name)} }} }}'
+        ),
+    ),
+    'detection metrics': (
+        detection_metrics,
+        lambda name: with_rest(f'eval_config {{ metrics_set: "{name}" }}'),
+    ),
+    'segmentation backbones': (
+        segmentation_backbones,
+        lambda name: parsed(SEGMENTER % (name, '')),
+    ),
+    'segmentation data sets': (
+        segmentation_data_sets,
+        lambda name: parsed(SEGMENTER % ('xception_41', f'dataset: "{name}"')),
+    ),
+    'cluster modes': (
+        cluster_pb2.ClusterConfig.Mode.keys,
+        lambda name: with_rest(f'train_config {{ cluster {{ mode: {name} }} }}'),
+    ),
+    'anchor generators': (
+        lambda: members(anchors_pb2.AnchorGenerator, 'anchor_generator_oneof'),
+        lambda name: detector(anchor_generator=chosen(name)),
+    ),
+    'box coders': (
+        lambda: members(box_coding_pb2.BoxCoder, 'box_coder_oneof'),
+        lambda name: detector(box_coder=chosen(name)),
+    ),
+    'localisation losses': (
+        lambda: members(losses_pb2.LocalizationLoss, 'localization_loss'),
+        of_loss('localization_loss'),
+    ),
+    'classification losses': (
+        lambda: members(losses_pb2.ClassificationLoss, 'classification_loss'),
+        of_loss('classification_loss'),
+    ),
+    'optimizers': (lambda: members(optimizer_pb2.Optimizer, 'optimizer'), optimizer_config),
+    'learning rates': (lambda: members(optimizer_pb2.LearningRate, 'learning_rate'), rate_config),
+}
+
+
+def accepted(row):
+    """What of a row validates; the rest is refused as not supported, not as incomplete."""
+    names, config_of = ASKED[row]
+    found = set()
+    for name in names():
+        try:
+            model_fns.validate(config_of(name), mode=None)
+            found.add(name)
+        except errors.ConfigError as error:
+            assert re.search('not supported: |is not available: ', str(error)), error
+    return found
 
 
 def converters():
@@ -58,34 +224,16 @@ def converters():
     return SOURCES
 
 
-def segmentation_backbones():
-    from model_fns.segmentation.networks import backbones
-
-    return backbones.backbone_names()
-
-
 def segmentation_heads():
     from model_fns.segmentation import fields
 
     return {value for name, value in vars(fields).items() if name.endswith('_HEAD')}
 
 
-def segmentation_data_sets():
-    from model_fns.segmentation.data import presets
-
-    return presets.PRESETS
-
-
-def tasks():
-    import model_fns
-
-    return model_fns._TASKS
-
-
 def modes():
-    import run_train_eval
+    from estimator_lib import environment
 
-    return run_train_eval.MODES
+    return environment.MODES
 
 
 def serving_inputs():
@@ -95,28 +243,11 @@ def serving_inputs():
 
 
 ROWS = {
-    'tasks': tasks,
-    'backbones': backbones,
-    'preprocessing families': preprocessing_families,
-    'detection feature extractors': extractors,
-    'augmentations': augmentations,
-    'detection metrics': detection_metrics,
-    'segmentation backbones': segmentation_backbones,
+    **{row: functools.partial(accepted, row) for row in ASKED},
     'segmentation heads': segmentation_heads,
-    'segmentation data sets': segmentation_data_sets,
     'converters': converters,
-    'cluster modes': lambda: cluster_pb2.ClusterConfig.Mode.keys(),
     'modes': modes,
     'serving inputs': serving_inputs,
-    'anchor generators': lambda: members(anchors_pb2.AnchorGenerator, 'anchor_generator_oneof'),
-    'box coders': lambda: members(box_coding_pb2.BoxCoder, 'box_coder_oneof'),
-    'localisation losses': lambda: members(losses_pb2.LocalizationLoss, 'localization_loss'),
-    'classification losses': lambda: (
-        members(losses_pb2.ClassificationLoss, 'classification_loss')
-        - {'penalty_reduced_logistic_focal_loss', 'weighted_dice_classification_loss'}
-    ),
-    'optimizers': lambda: members(optimizer_pb2.Optimizer, 'optimizer'),
-    'learning rates': lambda: members(optimizer_pb2.LearningRate, 'learning_rate'),
 }
 
 

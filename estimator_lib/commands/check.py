@@ -45,22 +45,26 @@ class _Problems:
         try:
             yield
         except errors.UserError as error:
-            self.messages.append(str(error))
+            # What validation lists is said again by what is made of the config.
+            if not any(str(error) in message for message in self.messages):
+                self.messages.append(str(error))
 
 
 def check(
-    build_task: Callable[[pipeline_pb2.TrainEvalPipelineConfig], Task],
+    make_task: Callable[[pipeline_pb2.TrainEvalPipelineConfig], Task],
     config: pipeline_pb2.TrainEvalPipelineConfig,
     model_dir: Optional[str] = None,
     check_all: bool = False,
+    validate: Callable[[pipeline_pb2.TrainEvalPipelineConfig], List[str]] = config_lib.validate,
 ) -> None:
     """Looks at config, data, label map and checkpoint; prints what a run would do.
 
     Args:
-        build_task: makes the task of a config.
+        make_task: makes the task of a config that need not be valid.
         config: what would be run.
         model_dir: where it would be run; None when that is open.
         check_all: look at every record, not a sample.
+        validate: checks the config, by its task's rules too.
 
     Raises:
         errors.UserError: with every problem that was found, a line each.
@@ -68,9 +72,9 @@ def check(
     problems = _Problems()
     task = None
     with problems.collecting():
-        config_lib.validate(config)
+        validate(config)
     with problems.collecting():
-        task = build_task(config)
+        task = make_task(config)
     if task is not None:
         with problems.collecting():
             training.check_metric_names(task, config)

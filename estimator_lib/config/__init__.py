@@ -1,7 +1,7 @@
 """Pipeline configs: read, overridden, validated and saved.
 
     config = load_pipeline_config('pipeline.config', settings=['train_config.batch_size=8'])
-    for warning in validate(config):
+    for warning in validate(config):  # of the engine's fields; see model_fns.validate
         ...
     save_pipeline_config(config, model_dir)
 
@@ -18,11 +18,13 @@ from estimator_lib.config.loading import (
     parse_pipeline_config,
     save_pipeline_config,
     saved_pipeline_config,
-    validate,
 )
+from estimator_lib.config.rules import ConfigRules
+from estimator_lib.config.validation import validate
 
 __all__ = [
     'PIPELINE_CONFIG_NAME',
+    'ConfigRules',
     'PipelineConfig',
     'apply_overrides',
     'apply_settings',

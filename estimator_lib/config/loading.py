@@ -18,7 +18,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
-from estimator_lib.config import field_settings, parsing, schema, validation
+from estimator_lib.config import field_settings, parsing
 from protos import pipeline_pb2
 
 # The file in a model_dir that holds the config of its run.
@@ -40,7 +40,7 @@ def load_pipeline_config(
         overrides: protobuf texts, merged after the file in this order: single values replace,
             repeated fields are appended to.
         settings: `train_config.batch_size=8` each, applied last, in this order; see
-            `config_settings.apply_setting`.
+            `field_settings.apply_setting`.
 
     Returns:
         The config. It is parsed, not validated: see `validate`.
@@ -101,25 +101,6 @@ def apply_settings(config: PipelineConfig, settings: Sequence[str]) -> PipelineC
     for setting in settings:
         field_settings.apply_setting(changed, setting)
     return changed
-
-
-def validate(config: PipelineConfig, mode: str = 'train_and_evaluate') -> List[str]:
-    """Checks that a config asks for what there is, with values that can be.
-
-    Args:
-        config: the config.
-        mode: what it is to be used for (a `--mode` of the front door); only the parts that this
-            uses are looked at: an export does not mind how the model was trained.
-
-    Returns:
-        Warnings, one sentence each: fields that are set and change nothing, and values that are
-        allowed and probably not meant.
-
-    Raises:
-        errors.ConfigError: something is missing, contradictory, out of range, or not available;
-            the message lists every such thing, a line each, with its path.
-    """
-    return validation.validate(config, mode)
 
 
 def saved_pipeline_config(model_dir: str) -> str:
@@ -206,10 +187,10 @@ def _not_found(path: str) -> str:
         return f'{path}: there is no such file: the folder {folder} does not exist.'
     files = [
         each
-        for each in schema.nearest_first(name, names)[:_CANDIDATES]
+        for each in errors.nearest_first(name, names)[:_CANDIDATES]
         if not tf.io.gfile.isdir(os.path.join(folder, each))
     ]
-    near = schema.nearest(name, files)
+    near = errors.nearest(name, files)
     hint = f'; did you mean {os.path.join(folder, near)}?' if near else '.'
     return f'{path}: there is no such file{hint}'
 

@@ -17,7 +17,6 @@ from google.protobuf import text_format
 from estimator_lib import errors
 from estimator_lib.config import schema, schema_walk
 from estimator_lib.config.tokens import (
-    END,
     STRING,
     UNCLOSED_STRING,
     WORD,
@@ -68,9 +67,8 @@ def _explain(
     error: text_format.ParseError,
 ) -> str:
     """The whole error message for a text that the protobuf parser refused."""
-    if problem is None:
-        offset = source.offset(error.GetLine() or 1, error.GetColumn() or 1)
-        problem = schema_walk.Problem('', str(error), Token(END, '', offset), walk.path_at(offset))
+    if problem is None:  # what the walk does not know of: the parser's own words
+        return f'{source.name}:{error.GetLine() or 1}:{error.GetColumn() or 1}: {error}'
     if _HTML_FILE.match(source.text) or _HTML_TAG.search(source.line(problem.token.offset)):
         return _render(source, problem, _HTML_TEXT)
     braces = _explain_braces(source, tokens, problem)
@@ -158,7 +156,7 @@ def _explain_unknown_field(
         lines.insert(0, 'A dotted path is for settings; in a file, messages are nested in braces.')
     elif elsewhere:
         lines.insert(0, f'Here it is {" or ".join(elsewhere)}.')
-    elif schema.nearest(name, message.fields_by_name) is None:
+    elif errors.nearest(name, message.fields_by_name) is None:
         lines.insert(
             0,
             'No message of this schema has such a field: it may be of another version or variant '

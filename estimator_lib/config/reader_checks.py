@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, List, Tuple
+from typing import Any, Iterator, List, Mapping, Tuple
 
-from estimator_lib.config import support
-from estimator_lib.config.support import Problem
-from protos import input_reader_pb2, pipeline_pb2
+from estimator_lib.config.rules import PipelineConfig, Problem
+from protos import input_reader_pb2
 
 InputReader = input_reader_pb2.InputReader
 
 _TRAINING = 'train_input_reader'
 
 
-def check_reader(path: str, reader: InputReader) -> Iterator[Problem]:
+def check_reader(path: str, reader: InputReader, needed: bool = True) -> Iterator[Problem]:
     """One input reader: what it reads, and how several sources share a batch.
 
     Args:
         path: of the reader in the config.
         reader: the message.
+        needed: whether it has to name files.
     """
     inputs = reader.tf_record_input_reader.input_path
     if not any(inputs):
+        if not needed:
+            return
         yield Problem(
             f'{path}.tf_record_input_reader.input_path',
             'not set; expected TFRecord files, or patterns of them.',
@@ -57,18 +59,27 @@ def check_batch_counts(reader: InputReader, batch_size: int) -> Iterator[Problem
         )
 
 
-def check_agreement(config: pipeline_pb2.TrainEvalPipelineConfig) -> Iterator[Problem]:
-    """Examples are decoded in one way, whichever reader they come from."""
+def check_agreement(config: PipelineConfig, fields: Mapping[str, str]) -> Iterator[Problem]:
+    """Examples are decoded in one way, whichever reader they come from.
+
+    Args:
+        config: the whole config.
+        fields: `ConfigRules.same_in_readers`.
+    """
     readers = _readers(config)
-    if support.is_detector(config):
-        yield from _differing('use_display_name', readers)
-        yield from _differing('load_instance_masks', readers)
-        yield from _differing('mask_type', readers)
-        yield from _differing('num_keypoints', readers)
-        yield from _most_boxes(config, readers)
+    for field, decider in fields.items():
+        if not decider:
+            yield from _differing(field, readers)
+            continue
+        section, _, name = decider.partition('.')
+        yield from _differing(field, [one for one in readers if one[0] != _TRAINING])
+        if getattr(config, section).HasField(name):
+            value = getattr(getattr(config, section), name)
+            training = [one for one in readers if one[0] == _TRAINING]
+            yield from _differences(field, training, decider, value)
 
 
-def _readers(config: pipeline_pb2.TrainEvalPipelineConfig) -> List[Tuple[str, InputReader]]:
+def _readers(config: PipelineConfig) -> List[Tuple[str, InputReader]]:
     """All readers with their paths; the first decides."""
     readers = [(f'eval_input_reader.{k}', one) for k, one in enumerate(config.eval_input_reader)]
     if config.HasField(_TRAINING):
@@ -77,27 +88,17 @@ def _readers(config: pipeline_pb2.TrainEvalPipelineConfig) -> List[Tuple[str, In
 
 
 def _differing(field: str, readers: List[Tuple[str, InputReader]]) -> Iterator[Problem]:
-    """The readers after the first that set a field to something else than it has there."""
-    for path, reader in readers[1:]:
-        first, expected = readers[0][0], getattr(readers[0][1], field)
-        if reader.HasField(field) and getattr(reader, field) != expected:
-            yield _difference(
-                f'{path}.{field}', getattr(reader, field), f'{first}.{field}', expected
-            )
+    """What a reader says otherwise than the first one."""
+    for first, reader in readers[:1]:
+        decider = f'{first}.{field}'
+        yield from _differences(field, readers[1:], decider, getattr(reader, field))
 
 
-def _most_boxes(
-    config: pipeline_pb2.TrainEvalPipelineConfig, readers: List[Tuple[str, InputReader]]
+def _differences(
+    field: str, readers: List[Tuple[str, InputReader]], decider: str, expected: Any
 ) -> Iterator[Problem]:
-    """Evaluations agree; in training `train_config.max_number_of_boxes` decides where it is set."""
-    field = 'max_number_of_boxes'
-    yield from _differing(field, [one for one in readers if one[0] != _TRAINING])
-    expected, given = config.train_config, config.train_input_reader
-    if expected.HasField(field) and given.HasField(field):
-        yield from _differing(field, [('train_config', expected), (_TRAINING, given)])
-
-
-def _difference(path: str, got: Any, other: str, expected: Any) -> Problem:
-    return Problem(
-        path, f'{got!r}; {other} is {expected!r}, and examples are read in one way; expected it.'
-    )
+    for path, reader in readers:
+        got = getattr(reader, field)
+        if reader.HasField(field) and got != expected:
+            text = f'{got!r}; {decider} is {expected!r}, and examples are read in one way'
+            yield Problem(f'{path}.{field}', f'{text}; expected it.')

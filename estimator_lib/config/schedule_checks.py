@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, Iterator, Sequence
 
 from google.protobuf import message as message_lib
 
-from estimator_lib.config.support import Problem
+from estimator_lib.config.rules import Problem
 from protos import optimizer_pb2, train_pb2
 
 
@@ -38,7 +38,8 @@ def _members(message: message_lib.Message, oneof: str) -> str:
 
 def _manual_step(path: str, schedule: Any, num_steps: int) -> Iterator[Problem]:
     del num_steps
-    yield from _growing(f'{path}.schedule', [change.step for change in schedule.schedule])
+    if schedule.schedule:
+        yield from _growing(f'{path}.schedule', [change.step for change in schedule.schedule])
 
 
 def _growing(path: str, steps: Sequence[int]) -> Iterator[Problem]:
@@ -120,6 +121,9 @@ def doubts(train_config: train_pb2.TrainConfig) -> Iterator[str]:
     if not optimizer:
         return
     rate = getattr(train_config.optimizer, optimizer).learning_rate
+    manual = rate.manual_step_learning_rate
+    if manual.warmup and not manual.schedule:
+        yield 'manual_step_learning_rate.warmup has no effect without schedule.'
     total = rate.cosine_decay_learning_rate.total_steps
     if rate.HasField('cosine_decay_learning_rate') and total < train_config.num_steps:
         yield (

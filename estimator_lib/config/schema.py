@@ -3,48 +3,17 @@
 from __future__ import annotations
 
 import collections
-import difflib
 import functools
 import textwrap
-from typing import Dict, Iterable, Iterator, List, Optional, Tuple
+from typing import Dict, Iterator, List, Tuple
 
 from google.protobuf import descriptor as descriptor_lib
 
+from estimator_lib import errors
+from protos.other_names import ELSEWHERE
+
 PACKAGE = 'object_detection.protos.'
 
-# What other versions and neighbours of this schema call a setting, and the field that it is here.
-ELSEWHERE = {
-    'checkpoint_path': 'train_config.fine_tune_checkpoint',
-    'eval_batch_size': 'eval_config.batch_size',
-    'eval_image_size': 'model.classification.image_height',
-    'eval_input_config': 'eval_input_reader',
-    'ignore_missing_vars': 'train_config.ignore_missing_variables',
-    'keep_checkpoint_max': 'train_config.checkpoints.keep_max',
-    'label_map_file': 'train_input_reader.label_map_path',
-    'log_every_n_steps': 'train_config.progress.every_n_steps',
-    'log_step_count_steps': 'train_config.progress.every_n_steps',
-    'log_steps': 'train_config.progress.every_n_steps',
-    'max_number_of_steps': 'train_config.num_steps',
-    'max_steps': 'train_config.num_steps',
-    'max_to_keep': 'train_config.checkpoints.keep_max',
-    'model_name': 'model.classification.backbone.name',
-    'model_variant': 'model.segmentation.backbone.name',
-    'num_train_steps': 'train_config.num_steps',
-    'preprocessing_name': 'model.classification.preprocessing',
-    'save_checkpoints_secs': 'train_config.checkpoints.save_every_n_seconds',
-    'save_checkpoints_steps': 'train_config.checkpoints.save_every_n_steps',
-    'save_interval_secs': 'train_config.checkpoints.save_every_n_seconds',
-    'save_summaries_steps': 'train_config.progress.summary_every_n_steps',
-    'save_summary_steps': 'train_config.progress.summary_every_n_steps',
-    'start_delay_secs': 'eval_config.schedule.start_delay_seconds',
-    'tf_initial_checkpoint': 'train_config.fine_tune_checkpoint',
-    'tf_random_seed': 'train_config.random_seed',
-    'throttle_secs': 'eval_config.schedule.throttle_seconds',
-    'train_batch_size': 'train_config.batch_size',
-    'train_image_size': 'model.classification.image_height',
-    'train_input_config': 'train_input_reader',
-    'train_steps': 'train_config.num_steps',
-}
 _ROOT = 'TrainEvalPipelineConfig'
 _MOST_PATHS = 3
 
@@ -90,7 +59,7 @@ def reachable_messages(
             if is_map(field):
                 held = held.fields_by_name['value'].message_type
             if held is not None and held not in paths:
-                paths[held] = _join(paths[message], field.name)
+                paths[held] = join(paths[message], field.name)
                 queue.append(held)
     return paths
 
@@ -105,7 +74,7 @@ def schema_fields(root: descriptor_lib.Descriptor) -> Iterator[Tuple[str, str]]:
 def fields_elsewhere(name: str, root: descriptor_lib.Descriptor) -> List[str]:
     """Paths to fields of that name, shortest first, or to the field that does the same here."""
     paths = [
-        _join(path, name)
+        join(path, name)
         for message, path in reachable_messages(root).items()
         if name in message.fields_by_name
     ]
@@ -116,33 +85,15 @@ def fields_elsewhere(name: str, root: descriptor_lib.Descriptor) -> List[str]:
     return []
 
 
-def nearest_first(name: str, known: Iterable[str]) -> List[str]:
-    """The known names, the ones most like `name` first."""
-
-    def unlikeness(other: str) -> float:
-        return -difflib.SequenceMatcher(None, name.lower(), other.lower()).ratio()
-
-    return sorted(sorted(known), key=unlikeness)
-
-
-def nearest(name: str, known: Iterable[str]) -> Optional[str]:
-    """The known name that `name` probably stands for; None where none is like it."""
-    for other in nearest_first(name, known)[:1]:
-        if difflib.SequenceMatcher(None, name.lower(), other.lower()).ratio() >= 0.6:
-            return other
-    return None
-
-
 def unknown_field(name: str, message: descriptor_lib.Descriptor) -> str:
     """One sentence about a field that a message does not have."""
-    near = nearest(name, message.fields_by_name)
-    hint = f'; did you mean {near!r}?' if near else '.'
+    hint = errors.nearest_hint(name, message.fields_by_name)
     return f'{short_name(message)} has no field {name!r}{hint}'
 
 
 def known_fields(name: str, message: descriptor_lib.Descriptor) -> str:
     """One sentence that lists the fields of a message, the ones most like `name` first."""
-    known = nearest_first(name, message.fields_by_name)
+    known = errors.nearest_first(name, message.fields_by_name)
     listed = ', '.join(known) if known else '(none)'
     return textwrap.fill(
         f'Fields of {short_name(message)}, nearest first: {listed}.',
@@ -153,5 +104,6 @@ def known_fields(name: str, message: descriptor_lib.Descriptor) -> str:
     )
 
 
-def _join(path: str, name: str) -> str:
+def join(path: str, name: str) -> str:
+    """The path of a field of the message at a path."""
     return f'{path}.{name}' if path else name

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Callable, Dict, List, NoReturn, Optional, Sequence, Tuple, Union
+from typing import Callable, Dict, NoReturn, Optional, Sequence, Union
 
 from google.protobuf import descriptor as descriptor_lib
 
+from estimator_lib import errors
 from estimator_lib.config import schema
 from estimator_lib.config.tokens import CLOSERS, END, OPENERS, STRING, UNCLOSED_STRING, WORD, Token
 
@@ -88,7 +89,7 @@ class Walk:
     """One walk.
 
     Args:
-        tokens: from `config_tokens.tokenize`.
+        tokens: from `tokens.tokenize`.
         root: the message that the text holds.
     """
 
@@ -97,7 +98,6 @@ class Walk:
         self._tokens = tokens
         self._next = 0
         self._frames = [_Frame(root, '', None)]
-        self._trail: List[Tuple[int, str]] = [(0, '')]
 
     def run(self) -> Optional[Problem]:
         """Walks to the end, or to the first problem, which is returned."""
@@ -106,10 +106,6 @@ class Walk:
         except _StopError as stop:
             return stop.problem
         return None
-
-    def path_at(self, offset: int) -> str:
-        """The path of the field that the walk had last come by before an offset."""
-        return max((place for place in self._trail if place[0] <= offset), default=(0, ''))[1]
 
     @property
     def _path(self) -> str:
@@ -170,7 +166,6 @@ class Walk:
             text = f'unknown field {token.text!r}.'
             self._fail(text, UNKNOWN_FIELD, token, brace=self._brace_before(frame, token.text))
         self._check_first(frame, field, token)
-        self._trail.append((token.offset, _join(self._path, field.name)))
         if schema.is_message(field):
             self._take_if(':')
             self._values(frame, field, self._message)
@@ -337,7 +332,7 @@ def _value_hint(field: Field, token: Token) -> str:
 def enum_hint(field: Field, text: str) -> str:
     """The end of a sentence about a wrong value: the nearest one, where the field is an enum."""
     if field.cpp_type == Field.CPPTYPE_ENUM:
-        near = schema.nearest(text, field.enum_type.values_by_name)
+        near = errors.nearest(text, field.enum_type.values_by_name)
         return f'; did you mean {near}?' if near else '.'
     return '.'
 
@@ -349,7 +344,3 @@ def _shown(token: Token) -> str:
     if token.kind in (STRING, UNCLOSED_STRING):
         return f'the string {token.text}'
     return repr(token.text)
-
-
-def _join(path: str, name: str) -> str:
-    return f'{path}.{name}' if path else name

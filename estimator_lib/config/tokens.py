@@ -74,13 +74,6 @@ class Source:
         """The column of an offset, from 1, in characters."""
         return offset - self._line_start(offset) + 1
 
-    def offset(self, line: int, column: int) -> int:
-        """The offset of a line and a column (both from 1), within the text."""
-        lines = self.text.split('\n')
-        line = min(max(line, 1), len(lines))
-        before = sum(len(each) + 1 for each in lines[: line - 1])
-        return before + min(max(column, 1) - 1, len(lines[line - 1]))
-
     def line(self, offset: int) -> str:
         """The line around an offset, without its end."""
         start = self._line_start(offset)

@@ -1,4 +1,4 @@
-"""What is wrong with a config that parses: fields not honoured, bad values, contradictions.
+"""What is wrong with a config that parses: fields not supported, bad values, contradictions.
 
 Every check yields `Problem`s instead of raising, so that a user sees all of them at once.
 """
@@ -8,84 +8,136 @@ from __future__ import annotations
 import logging
 import math
 import re
-from typing import Any, Callable, Iterator, List, Mapping, Sequence
+from typing import Any, Iterable, Iterator, List, Mapping, Optional, Sequence
+
+from google.protobuf import message as message_lib
 
 from estimator_lib import errors
-from estimator_lib.config import detection_checks, schedule_checks, schema, support, support_tables
-from estimator_lib.config.ranges import RANGES
+from estimator_lib.config import schedule_checks, schema, support
+from estimator_lib.config.engine_rules import ENGINE
 from estimator_lib.config.reader_checks import check_agreement, check_batch_counts, check_reader
 from estimator_lib.config.required import check_parts
-from estimator_lib.config.support import Problem
-from protos import backbone_pb2, pipeline_pb2, train_pb2
+from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem
+from estimator_lib.environment import MODES
+from protos import train_pb2
 
 log = logging.getLogger('estimator_lib')
 
-PipelineConfig = pipeline_pb2.TrainEvalPipelineConfig
-
-# The parts of a config that each mode of the front door uses.
-_MODEL = ('model', 'graph_rewriter')
+# The parts of a config that a mode of the front door does not use.
 _TRAINING = ('train_config', 'train_input_reader')
 _EVALUATION = ('eval_config', 'eval_input_reader')
-SECTIONS: Mapping[str, Sequence[str]] = {
-    'train_and_evaluate': (*_MODEL, *_TRAINING, *_EVALUATION, 'export_config'),
-    'train': (*_MODEL, *_TRAINING, 'export_config'),
-    'evaluate': (*_MODEL, *_EVALUATION),
-    'export': (*_MODEL, 'export_config'),
-    'predict': (*_MODEL, 'export_config'),
-    'check': (*_MODEL, *_TRAINING, *_EVALUATION, 'export_config'),
+_UNUSED: Mapping[str, Sequence[str]] = {
+    'train': _EVALUATION,
+    'evaluate': (*_TRAINING, 'export_config'),
+    'export': (*_TRAINING, *_EVALUATION),
+    'predict': (*_TRAINING, *_EVALUATION),
 }
 
 # What published configs have in place of a path.
 _PLACEHOLDER = 'PATH_TO_BE_CONFIGURED'
-_CHECKPOINT_TYPES = ('classification', 'detection', 'segmentation')
-_DETECTOR_CHECKPOINT_TYPES = ('classification', 'detection')
 
 
-def validate(config: PipelineConfig, mode: str = 'train_and_evaluate') -> List[str]:
-    """Checks a config for a mode; see `config.validate`."""
-    used = _sections(config, mode)
+def validate(
+    config: PipelineConfig,
+    mode: Optional[str] = 'train_and_evaluate',
+    rules: Optional[ConfigRules] = None,
+) -> List[str]:
+    """Checks that a config asks for what there is, with values that can be.
+
+    Args:
+        config: the config.
+        mode: what it is to be used for (a `--mode` of the front door); only the parts that this
+            uses are looked at: an export does not mind how the model was trained. None: all parts
+            that are there are looked at, and none has to be there.
+        rules: those of the task (`Task.config_rules`; `model_fns.validate` finds them). None: only
+            what the engine reads is checked; `model`, and what tasks alone read, is not.
+
+    Returns:
+        Warnings, one sentence each: fields that are set and change nothing, and values that are
+        allowed and probably not meant.
+
+    Raises:
+        errors.ConfigError: something is missing, contradictory, out of range, or not available;
+            the message lists every such thing, a line each, with its path.
+    """
+    used, rules = _sections(config, mode), ENGINE + (rules or ConfigRules())
+    trains, evaluates = _uses(mode, 'train_config'), _uses(mode, 'eval_config')
     problems = [
-        *support.refused(used),
-        *_values(used),
-        *_model(used),
-        *check_parts(used),
-        *(problem for check in _CHECKS[mode] for problem in check(used)),
+        *support.unsupported(rules, used),
+        *_values(rules, used),
+        *(problem for check in rules.problems for problem in check(used)),
+        *check_parts(rules, used),
+        *(_training(rules, used, needed=mode is not None) if trains else ()),
+        *(_evaluation(used, needed=mode is not None) if evaluates else ()),
+        *(_evaluation_in_training(used) if mode and trains and evaluates else ()),
+        *(_export(used) if trains else ()),
         # The training reader decides for an evaluation too.
-        *(check_agreement(config) if 'eval_input_reader' in SECTIONS[mode] else ()),
+        *(check_agreement(config, rules.same_in_readers) if evaluates else ()),
     ]
     if problems:
         raise errors.ConfigError(support.listed(problems))
-    warnings = [*support.without_effect(used), *_doubts(used, mode)]
+    warnings = [*support.ignored(rules, used), *_doubts(used, mode)]
+    warnings += [doubt for doubts in rules.doubts for doubt in doubts(used)]
     for warning in warnings:
         log.warning('config: %s', warning)
     return warnings
 
 
-def _sections(config: PipelineConfig, mode: str) -> PipelineConfig:
+def check_message(
+    rules: ConfigRules,
+    message: message_lib.Message,
+    where: str,
+    further: Iterable[Problem] = (),
+) -> None:
+    """Holds one message of a config against the rules, for what is made of it without its config.
+
+    Args:
+        rules: of the task that the message is of.
+        message: a part of a config.
+        where: its path in the config.
+        further: other problems of the message.
+
+    Raises:
+        errors.ConfigError: a field is not supported, missing, out of range or out of order.
+    """
+    problems = [
+        *support.unsupported(rules, message, where),
+        *_values(rules, message, where),
+        *check_parts(rules, message, where),
+        *further,
+    ]
+    if problems:
+        raise errors.ConfigError(support.listed(problems))
+
+
+def _uses(mode: Optional[str], section: str) -> bool:
+    return section not in _UNUSED.get(mode or '', ())
+
+
+def _sections(config: PipelineConfig, mode: Optional[str]) -> PipelineConfig:
     """The parts of a config that a mode uses."""
-    if mode not in SECTIONS:
-        raise ValueError(f'unknown mode {mode!r}; expected one of {", ".join(SECTIONS)}.')
+    if mode is not None and mode not in MODES:
+        raise ValueError(f'unknown mode {mode!r}; expected one of {", ".join(MODES)}.')
     used = PipelineConfig()
     used.CopyFrom(config)
-    for field, _ in config.ListFields():
-        if field.name not in SECTIONS[mode]:
-            used.ClearField(field.name)
+    for section in _UNUSED.get(mode or '', ()):
+        used.ClearField(section)
     return used
 
 
-def _values(config: PipelineConfig) -> Iterator[Problem]:
+def _values(rules: ConfigRules, message: message_lib.Message, where: str = '') -> Iterator[Problem]:
     """Single values: ranges, numbers that are none, placeholders, patterns."""
-    for path, message, field, value in support.set_fields(config):
+    for path, name, field, value in support.set_fields(rules, message, where):
         if schema.is_message(field):
             continue
         repeated = schema.is_repeated(field)
         for index, each in enumerate(value if repeated else [value]):
-            text = _value_problem(f'{message}.{field.name}', each)
+            text = _value_problem(rules, f'{name}.{field.name}', each)
             if text:
                 yield Problem(f'{path}.{index}' if repeated else path, text)
 
 
-def _value_problem(field: str, value: Any) -> str:
+def _value_problem(rules: ConfigRules, field: str, value: Any) -> str:
     """What is wrong with one value; empty when nothing is."""
     if isinstance(value, str):
         if _PLACEHOLDER in value:
@@ -93,7 +145,7 @@ def _value_problem(field: str, value: Any) -> str:
         return _pattern_problem(value) if field in _PATTERNS else ''
     if isinstance(value, float) and not math.isfinite(value):
         return f'{value}; expected a finite number.'
-    allowed = RANGES.get(field)
+    allowed = rules.ranges.get(field)
     if allowed is not None and not allowed.holds(value):
         return f'{value:g}; expected {allowed}.'
     return ''
@@ -117,43 +169,22 @@ def _pattern_problem(pattern: str) -> str:
     return ''
 
 
-def _model(config: PipelineConfig) -> Iterator[Problem]:
-    kind = support.model_kind(config)
-    if not kind:
-        choices = ', '.join(sorted(support_tables.HONOURED['DetectionModel']))
-        held = 'is empty' if config.HasField('model') else 'is missing'
-        yield Problem('model', f'{held}; expected one of: {choices}.')
-    if kind == 'classification':
-        model = config.model.classification
-        if not model.HasField('num_classes'):
-            yield Problem('model.classification.num_classes', 'not set; expected at least 1.')
-        yield from _backbone_name('model.classification.backbone', model.backbone, 'mobilenet_v1')
-    if kind == 'segmentation':
-        model = config.model.segmentation
-        yield from _backbone_name('model.segmentation.backbone', model.backbone, 'mobilenet_v2')
-    if kind == 'ssd':
-        yield from detection_checks.check_ssd(config.model.ssd)
-
-
-def _backbone_name(path: str, backbone: backbone_pb2.Backbone, example: str) -> Iterator[Problem]:
-    if not backbone.name:
-        text = f'not set; expected the name of a network, like "{example}".'
-        yield Problem(f'{path}.name', text)
-
-
-def _training(config: PipelineConfig) -> Iterator[Problem]:
+def _training(rules: ConfigRules, config: PipelineConfig, needed: bool) -> Iterator[Problem]:
+    """What training needs (where it is known that it is to be), and what is wrong with it."""
     if not config.HasField('train_config'):
-        yield Problem('train_config', 'is missing; training needs it.')
+        if needed:
+            yield Problem('train_config', 'is missing; training needs it.')
         return
     train_config = config.train_config
-    yield from schedule_checks.check_optimizer(train_config.optimizer, train_config.num_steps)
-    if not config.HasField('train_input_reader'):
-        yield Problem('train_input_reader', 'is missing; training needs examples.')
-    else:
+    if needed or train_config.HasField('optimizer'):
+        yield from schedule_checks.check_optimizer(train_config.optimizer, train_config.num_steps)
+    if config.HasField('train_input_reader'):
         reader = config.train_input_reader
-        yield from check_reader('train_input_reader', reader)
+        yield from check_reader('train_input_reader', reader, needed)
         yield from check_batch_counts(reader, train_config.batch_size)
-    yield from _checkpoint_type(config)
+    elif needed:
+        yield Problem('train_input_reader', 'is missing; training needs examples.')
+    yield from _checkpoint_type(rules, train_config.fine_tune_checkpoint_type)
     for index, multiplier in enumerate(train_config.gradient_multipliers):
         if not multiplier.HasField('variable_pattern'):
             path = f'train_config.gradient_multipliers.{index}.variable_pattern'
@@ -162,21 +193,16 @@ def _training(config: PipelineConfig) -> Iterator[Problem]:
         yield Problem('train_config.early_stopping.metric', 'not set; expected a metric or "loss".')
 
 
-def _checkpoint_type(config: PipelineConfig) -> Iterator[Problem]:
-    kind, known = config.train_config.fine_tune_checkpoint_type, _CHECKPOINT_TYPES
-    nothing = 'a checkpoint of the same model'
-    if support.is_detector(config):
-        known, nothing = _DETECTOR_CHECKPOINT_TYPES, 'classification'
-    if kind and kind not in known:
-        yield Problem(
-            'train_config.fine_tune_checkpoint_type',
-            f'{kind!r}; expected one of {", ".join(known)}, or nothing for {nothing}.',
-        )
+def _checkpoint_type(rules: ConfigRules, kind: str) -> Iterator[Problem]:
+    for nothing, known in rules.checkpoint_types.items():
+        if kind and kind not in known:
+            text = f'{kind!r}; expected one of {", ".join(known)}, or nothing for {nothing}.'
+            yield Problem('train_config.fine_tune_checkpoint_type', text)
 
 
-def _evaluation(config: PipelineConfig) -> Iterator[Problem]:
+def _evaluation(config: PipelineConfig, needed: bool) -> Iterator[Problem]:
     for index, reader in enumerate(config.eval_input_reader):
-        yield from check_reader(f'eval_input_reader.{index}', reader)
+        yield from check_reader(f'eval_input_reader.{index}', reader, needed)
     names = [reader.name for reader in config.eval_input_reader if reader.name]
     for name in sorted(set(names)):
         if names.count(name) > 1:
@@ -213,7 +239,7 @@ def _export(config: PipelineConfig) -> Iterator[Problem]:
         yield Problem('export_config.best.metric', 'not set; expected a metric or "loss".')
 
 
-def _doubts(config: PipelineConfig, mode: str) -> Iterator[str]:
+def _doubts(config: PipelineConfig, mode: Optional[str]) -> Iterator[str]:
     """What is allowed, and probably not meant."""
     if mode == 'train_and_evaluate' and not config.eval_input_reader:
         yield 'there is no eval_input_reader: the run does not evaluate.'
@@ -226,8 +252,6 @@ def _doubts(config: PipelineConfig, mode: str) -> Iterator[str]:
             if getattr(train_config, name) != getattr(unset, name):
                 yield f'train_config.{name} has no effect without fine_tune_checkpoint.'
     yield from schedule_checks.doubts(train_config)
-    if support.is_detector(config):
-        yield from detection_checks.doubts(config)
 
 
 # Fields of `train_config` that say how `fine_tune_checkpoint` is restored.
@@ -237,16 +261,4 @@ _OF_FINE_TUNING = (
     'checkpoint_exclude_scopes',
     'ignore_missing_variables',
     'initialize_last_layer',
-    'load_all_detection_checkpoint_vars',
 )
-
-
-_Check = Callable[[PipelineConfig], Iterator[Problem]]
-_CHECKS: Mapping[str, Sequence[_Check]] = {
-    'train_and_evaluate': (_training, _evaluation, _evaluation_in_training, _export),
-    'train': (_training, _export),
-    'evaluate': (_evaluation,),
-    'export': (),
-    'predict': (),
-    'check': (_training, _evaluation, _evaluation_in_training, _export),
-}

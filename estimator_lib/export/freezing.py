@@ -110,32 +110,32 @@ class _Graph:
 
 
 def _folded(
-    graph: _Graph, batch_norm: tf1.NodeDef, convolution: tf1.NodeDef
+    graph: _Graph, norm: tf1.NodeDef, convolution: tf1.NodeDef
 ) -> Mapping[str, List[tf1.NodeDef]]:
     """What takes the places of a convolution and a batch norm, by their names."""
     gamma, beta, mean, variance = (
-        graph.constant(name).astype(np.float64) for name in batch_norm.input[1:5]
+        graph.constant(name).astype(np.float64) for name in norm.input[1:5]
     )
     weights = graph.constant(convolution.input[1])
-    scale = gamma / np.sqrt(variance + batch_norm.attr['epsilon'].f)
+    scale = gamma / np.sqrt(variance + norm.attr['epsilon'].f)
     bias = beta - mean * scale
     if convolution.op == 'DepthwiseConv2dNative':
         # Its filter is [height, width, channels, multiplier]; outputs go by channel, multiplier.
         scale = scale.reshape(weights.shape[2:])
     filter_node = _constant(f'{convolution.name}/folded_weights', weights * scale, weights.dtype)
-    bias_node = _constant(f'{batch_norm.name}/folded_bias', bias, weights.dtype)
+    bias_node = _constant(f'{norm.name}/folded_bias', bias, weights.dtype)
     new_convolution = tf1.NodeDef()
     new_convolution.CopyFrom(convolution)
     new_convolution.input[1] = filter_node.name
-    controls = [name for name in batch_norm.input if name.startswith('^')]
+    controls = [name for name in norm.input if name.startswith('^')]
     addition = tf1.NodeDef(
-        name=batch_norm.name, op='BiasAdd', input=[batch_norm.input[0], bias_node.name, *controls]
+        name=norm.name, op='BiasAdd', input=[norm.input[0], bias_node.name, *controls]
     )
-    addition.attr['T'].CopyFrom(batch_norm.attr['T'])
+    addition.attr['T'].CopyFrom(norm.attr['T'])
     addition.attr['data_format'].s = b'NHWC'
     return {
         convolution.name: [filter_node, new_convolution],
-        batch_norm.name: [bias_node, addition],
+        norm.name: [bias_node, addition],
     }
 
 

@@ -101,16 +101,18 @@ def manual_step(
 
     `rates[i]` holds from `boundaries[i - 1]` (that step included) to before `boundaries[i]`. With
     `warmup` the rate goes linearly from `rates[0]` to `rates[1]` before `boundaries[0]`. Example:
-    boundaries (5, 10), rates (0.1, 0.01, 0.001): 0.1 at step 4, 0.01 at step 5.
+    boundaries (5, 10), rates (0.1, 0.01, 0.001): 0.1 at step 4, 0.01 at step 5. Without boundaries
+    the one rate holds for ever.
 
     Raises:
-        errors.ConfigError: no boundaries, or they do not grow from above 0; a rate is not valid.
+        errors.ConfigError: boundaries do not grow from above 0; a rate is not valid.
     """
     name = 'manual_step_learning_rate'
-    parts.require_boundaries(f'{name}.schedule', boundaries)
+    if boundaries:
+        parts.require_boundaries(f'{name}.schedule', boundaries)
     parts.require_piecewise_rates(f'{name}.schedule', boundaries, rates)
     piecewise = parts.piecewise(step, boundaries, rates)
-    if not warmup:
+    if not (warmup and boundaries):
         return piecewise
     ramp = parts.line(step, rates[0], rates[1], boundaries[0])
     return tf.where(step < boundaries[0], ramp, piecewise)

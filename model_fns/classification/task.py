@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.config.rules import ConfigRules
 from estimator_lib.drawing import visualization
 from estimator_lib.task import (
     IMAGE,
@@ -22,7 +23,7 @@ from estimator_lib.task import (
 from model_fns import checkpoint_scopes
 from model_fns import label_map as label_maps
 from model_fns.backbones import registry
-from model_fns.classification import inputs, losses, metrics, preprocessing
+from model_fns.classification import config_rules, inputs, losses, metrics, preprocessing
 from model_fns.label_map import LabelMap
 from protos import classification_pb2, pipeline_pb2
 
@@ -76,6 +77,12 @@ class ClassificationTask(Task):
         self._label_smoothing = label_smoothing
         self._auxiliary_loss_weight = auxiliary_loss_weight
         self._label_map = label_map
+
+    @classmethod
+    def config_rules(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> ConfigRules:
+        """See `config_rules`."""
+        del config
+        return config_rules.RULES
 
     @classmethod
     def from_config(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> ClassificationTask:

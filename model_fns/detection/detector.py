@@ -20,7 +20,8 @@ from model_fns.detection.boxes.targets import Groundtruth
 from model_fns.detection.data.image_resizers import ImageResizer
 from protos import model_pb2
 
-CHECKPOINT_TYPES = ('detection', 'classification')
+# The values of `train_config.fine_tune_checkpoint_type`.
+CHECKPOINT_TYPES = ('classification', 'detection')
 
 
 class Detector(abc.ABC):

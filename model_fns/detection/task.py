@@ -8,10 +8,10 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.config import support
+from estimator_lib.config.rules import ConfigRules
 from estimator_lib.task import Arrays, Example, Features, Labels, Metric, Task, Tensors
 from model_fns import label_map as label_maps
-from model_fns.detection import detector, fields, metrics
+from model_fns.detection import config_rules, detector, fields, metrics
 from model_fns.detection.boxes import targets
 from model_fns.detection.data import augmentation, inputs
 from model_fns.detection.detections import pictures
@@ -19,14 +19,6 @@ from protos import pipeline_pb2
 
 ModeKeys = tf.estimator.ModeKeys
 
-# What a config may ask of a detector outside of `model` and of the readers.
-_ASKED_ELSEWHERE = (
-    'train_config.merge_multiple_label_boxes',
-    'train_config.use_multiclass_scores',
-    'eval_config.parameterized_metric',
-    'eval_config.eval_instance_masks',
-    'eval_config.force_no_resize',
-)
 # Groundtruth that only a detector with such outputs learns from.
 _LEARNED_FOR = {
     fields.MASKS: fields.DETECTION_MASKS,
@@ -66,13 +58,18 @@ class DetectionTask(Task):
         self._load_all_variables = load_all_variables
 
     @classmethod
+    def config_rules(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> ConfigRules:
+        """See `config_rules`."""
+        del config
+        return config_rules.RULES
+
+    @classmethod
     def from_config(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> DetectionTask:
         """The task that the config's `model` describes.
 
         Raises:
             errors.ConfigError: a part is missing or unknown, or a field is not honoured.
         """
-        _refuse(config)
         model = detector.build_detector(config.model)
         label_map = label_maps.of_readers(config, model.num_classes)
         return cls(
@@ -219,9 +216,3 @@ class DetectionTask(Task):
             valid=valid,
             confidences=labels.get(fields.CONFIDENCES),
         )
-
-
-def _refuse(config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
-    refused = [one for one in support.refused(config) if one.path in _ASKED_ELSEWHERE]
-    if refused:
-        raise errors.ConfigError(support.listed(refused))

@@ -9,9 +9,10 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.config.rules import ConfigRules
 from estimator_lib.task import Arrays, Example, Features, Labels, Metric, Task, Tensors
 from model_fns import checkpoint_scopes, label_map
-from model_fns.segmentation import fields, instances, losses, pictures, serving
+from model_fns.segmentation import config_rules, fields, instances, losses, pictures, serving
 from model_fns.segmentation.data import (
     class_weights,
     crops,
@@ -79,6 +80,12 @@ class SegmentationTask(Task):
         self._class_weights: Optional[Tuple[float, ...]] = None
 
     @classmethod
+    def config_rules(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> ConfigRules:
+        """See `config_rules`."""
+        del config
+        return config_rules.RULES
+
+    @classmethod
     def from_config(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> SegmentationTask:
         """The task that `model.segmentation` describes.
 
@@ -88,7 +95,6 @@ class SegmentationTask(Task):
         model = config.model.segmentation
         dataset = presets.from_config(model, label_map.of_readers(config))
         network = SegmentationNetwork.from_config(model, dataset.num_classes)
-        _check_heads(model)
         _check_raw_predictions(config)
         if model.export.output_stride:
             _for_export(network, model.export)
@@ -364,17 +370,6 @@ class SegmentationTask(Task):
                 self._dataset.ignore_label,
             )
         return self._class_weights
-
-
-def _check_heads(model: segmentation_pb2.Segmentation) -> None:
-    """Refuses heads that do not fit each other."""
-    where = 'model.segmentation'
-    both = model.HasField('instance_center') and model.HasField('offset')
-    if model.HasField('instance_grouping') and not both:
-        raise errors.ConfigError(
-            f'{where}.instance_grouping: instances are found with an instance_center and an offset '
-            'head; expected both of them.'
-        )
 
 
 def _check_raw_predictions(config: pipeline_pb2.TrainEvalPipelineConfig) -> None:

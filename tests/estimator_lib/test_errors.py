@@ -1,6 +1,39 @@
+"""Errors that are a user's to mend, and the names that they suggest."""
+
 import pytest
 
 from estimator_lib import errors
+
+KNOWN = ['batch_size', 'num_steps', 'optimizer']
+
+
+def test_an_error_of_a_config_is_a_value_error():
+    with pytest.raises(ValueError, match='^x$'):
+        raise errors.ConfigError('x')
+    assert issubclass(errors.ConfigError, errors.UserError)
+
+
+def test_nearest_names():
+    assert errors.nearest_first('Batchsize', KNOWN)[0] == 'batch_size'
+    assert errors.nearest('OPTIMISER', KNOWN) == 'optimizer'
+    assert errors.nearest('xyz', KNOWN) is None
+    assert errors.nearest('x', []) is None
+
+
+def test_ends_of_sentences():
+    assert errors.nearest_hint('Num_Step', KNOWN) == "; did you mean 'num_steps'?"
+    assert errors.nearest_hint('xyz', KNOWN) == '.'
+    expected = "; did you mean 'num_steps'? Known: batch_size, num_steps, optimizer."
+    assert errors.did_you_mean('num_step', reversed(KNOWN)) == expected
+    assert errors.did_you_mean('x', []) == '.'
+
+
+def test_of_a_long_list_only_the_nearest_are_listed():
+    known = [f'part_{index}' for index in range(41)]
+    assert errors.did_you_mean('part_7', known) == (
+        "; did you mean 'part_7'? Known: part_7, part_17, part_27."
+    )
+    assert errors.did_you_mean('xyz', known) == '.'
 
 
 @pytest.mark.parametrize(

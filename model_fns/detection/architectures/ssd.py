@@ -9,8 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.config import support
-from model_fns.detection import detector, fields
+from model_fns.detection import config_rules_fields, detector, fields
 from model_fns.detection.boxes import (
     anchors,
     axis_aligned,
@@ -236,7 +235,7 @@ def build_ssd(config: ssd_pb2.Ssd, where: str) -> SsdModel:
     Raises:
         errors.ConfigError: a part is missing or unknown, or a field is not honoured.
     """
-    support.refuse(config, where)
+    config_rules_fields.refuse(config, where)
     family = axis_aligned
     coder = box_coders.build_box_coder(config.box_coder, f'{where}.box_coder')
     background_column = config.add_background_class

@@ -7,7 +7,6 @@ from typing import Any, Dict, Optional, Tuple
 
 import tensorflow as tf
 
-from estimator_lib.config import support
 from estimator_lib.task import Example, Features, Labels
 from model_fns import images
 from model_fns import label_map as label_maps
@@ -265,14 +264,8 @@ def build_reader(
 
     `train_config.max_number_of_boxes` is about training; how many boxes an evaluation takes is said
     by its own reader.
-
-    Raises:
-        errors.ConfigError: a field of an input reader is not honoured.
     """
     reader = config.train_input_reader
-    support.refuse(reader, 'train_input_reader')
-    for index, each in enumerate(config.eval_input_reader):
-        support.refuse(each, f'eval_input_reader.{index}')
     if config.eval_input_reader and not config.HasField('train_input_reader'):
         reader = config.eval_input_reader[0]
     mask_type = None

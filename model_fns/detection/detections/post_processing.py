@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Callable, Dict, Mapping, Optional, Tuple
+from typing import Callable, Dict, Mapping, Optional
 
 import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns.detection import fields
+from model_fns.detection import config_rules_checks, fields
 from model_fns.detection.boxes.family import BoxFamily
 from model_fns.detection.detections import calibration, suppression
 from protos import post_processing_pb2
@@ -185,8 +185,9 @@ def build_rules(
     Raises:
         errors.ConfigError: a value is outside its range, or two options exclude each other.
     """
-    _check_ranges(config, where)
-    _check_combinations(config, where)
+    config_rules_checks.check_part(
+        config, where, config_rules_checks.suppression_problems(where, config)
+    )
     return suppression.Rules(
         score_threshold=config.score_threshold,
         iou_threshold=config.iou_threshold,
@@ -207,49 +208,3 @@ def _of_best_class(boxes: tf.Tensor, scores: tf.Tensor) -> tf.Tensor:
     if boxes.shape[2] == 1:
         return boxes[:, :, 0]
     return suppression.of_class(boxes, tf.argmax(scores, axis=-1, output_type=tf.int32))
-
-
-def _check_ranges(config: post_processing_pb2.BatchNonMaxSuppression, where: str) -> None:
-    expected: Tuple[Tuple[str, bool, str], ...] = (
-        ('iou_threshold', 0 <= config.iou_threshold <= 1, 'a number from 0 to 1'),
-        ('soft_nms_sigma', config.soft_nms_sigma >= 0, '0 or more'),
-        ('max_total_detections', config.max_total_detections > 0, 'at least 1'),
-        ('max_detections_per_class', config.max_detections_per_class > 0, 'at least 1'),
-        (
-            'max_detections_per_class',
-            config.max_detections_per_class <= config.max_total_detections,
-            f'at most max_total_detections, which is {config.max_total_detections}',
-        ),
-        ('max_classes_per_detection', config.max_classes_per_detection > 0, 'at least 1'),
-    )
-    for field, holds, what in expected:
-        if not holds:
-            raise errors.ConfigError(
-                f'{where}.{field}: {getattr(config, field):g}; expected {what}.'
-            )
-
-
-def _check_combinations(config: post_processing_pb2.BatchNonMaxSuppression, where: str) -> None:
-    soft = config.soft_nms_sigma > 0
-    several = config.max_classes_per_detection > 1
-    combined = config.use_combined_nms
-    excluded: Tuple[Tuple[bool, str, str], ...] = (
-        (soft and config.use_static_shapes, 'soft_nms_sigma', 'use_static_shapes'),
-        (soft and config.use_hard_nms, 'soft_nms_sigma', 'use_hard_nms'),
-        (soft and combined, 'soft_nms_sigma', 'use_combined_nms'),
-        (soft and several, 'soft_nms_sigma', 'max_classes_per_detection'),
-        (combined and config.use_class_agnostic_nms, 'use_combined_nms', 'use_class_agnostic_nms'),
-        (
-            combined and config.change_coordinate_frame,
-            'use_combined_nms',
-            'change_coordinate_frame (true unless it is set to false)',
-        ),
-    )
-    for both, field, other in excluded:
-        if both:
-            raise errors.ConfigError(f'{where}.{field}: cannot be together with {other}.')
-    if several and not config.use_class_agnostic_nms:
-        raise errors.ConfigError(
-            f'{where}.max_classes_per_detection: {config.max_classes_per_detection} is for '
-            'use_class_agnostic_nms: true; expected 1.'
-        )

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from typing import Callable, Optional, Sequence, Tuple
+from typing import Callable, Optional, Tuple
 
 import tensorflow as tf
 
-from estimator_lib import errors
 from model_fns import layers
+from model_fns.detection import config_rules_checks
 from model_fns.detection.boxes import matchers, targets
 from model_fns.detection.losses import near_duplicates
 from protos import losses_pb2
@@ -242,7 +242,7 @@ def build_reduction(config: losses_pb2.Loss, where: str) -> Reduction:
         errors.ConfigError: a value is outside its range, two options exclude each other, or one is
             not honoured.
     """
-    _check(config, where)
+    config_rules_checks.check_part(config, where, config_rules_checks.loss_problems(where, config))
     if config.expected_loss_weights != losses_pb2.Loss.NONE:
         return WeightedNegatives(
             config.desired_negative_sampling_ratio,
@@ -326,60 +326,3 @@ def _seed_of_step(name: str) -> tf.Tensor:
     step = tf1.train.get_global_step()
     step = tf.constant(0, tf.int64) if step is None else tf.cast(step, tf.int64)
     return tf.stack([tf.constant(graph_seed ^ (name_hash << 20), tf.int64), step])
-
-
-def _check(config: losses_pb2.Loss, where: str) -> None:
-    if config.equalization_loss.weight:
-        raise errors.ConfigError(
-            f'{where}.equalization_loss.weight: {config.equalization_loss.weight:g} is not '
-            'honoured: the published system reads it and computes nothing of it, so without it '
-            'results are the same.'
-        )
-    if config.HasField('hard_example_miner'):
-        _check_miner(config, f'{where}.hard_example_miner')
-    if config.HasField('random_example_sampler'):
-        fraction = config.random_example_sampler.positive_sample_fraction
-        _check_range(
-            f'{where}.random_example_sampler.positive_sample_fraction',
-            fraction,
-            0 < fraction <= 1,
-            'more than 0 and at most 1',
-        )
-    if config.expected_loss_weights != losses_pb2.Loss.NONE:
-        _check_expected(config, where)
-
-
-def _check_miner(config: losses_pb2.Loss, where: str) -> None:
-    if config.classification_loss.HasField('weighted_sigmoid_focal'):
-        raise errors.ConfigError(
-            f'{where}: cannot be together with weighted_sigmoid_focal, which weighs examples by '
-            'how hard they are itself.'
-        )
-    miner = config.hard_example_miner
-    _check_range(
-        f'{where}.iou_threshold',
-        miner.iou_threshold,
-        0 <= miner.iou_threshold <= 1,
-        'a number from 0 to 1',
-    )
-    for field in ('num_hard_examples', 'max_negatives_per_positive', 'min_negatives_per_image'):
-        value = getattr(miner, field)
-        _check_range(f'{where}.{field}', value, value >= 0, '0 or more')
-
-
-def _check_expected(config: losses_pb2.Loss, where: str) -> None:
-    others: Sequence[str] = ('hard_example_miner', 'random_example_sampler')
-    for other in others:
-        if config.HasField(other):
-            raise errors.ConfigError(
-                f'{where}.expected_loss_weights: stands for sampling, so {other} cannot be '
-                'together with it.'
-            )
-    for field in ('min_num_negative_samples', 'desired_negative_sampling_ratio'):
-        value = getattr(config, field)
-        _check_range(f'{where}.{field}', value, value >= 0, '0 or more')
-
-
-def _check_range(path: str, value: float, holds: bool, expected: str) -> None:
-    if not holds:
-        raise errors.ConfigError(f'{path}: {value:g}; expected {expected}.')

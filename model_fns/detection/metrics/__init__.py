@@ -108,13 +108,26 @@ def build_metrics(
         errors.ConfigError: a metrics set is unknown or not available, or an option contradicts
             itself.
     """
+    check_config(config)
     names = _class_names(num_classes, label_map)
-    if config.skip_predictions_for_unlabeled_class and DEFAULT_METRICS_SET not in _sets(config):
+    return Metrics([METRICS_SETS.get(name, _WHERE)(config, names) for name in _sets(config)])
+
+
+def check_config(config: eval_pb2.EvalConfig) -> None:
+    """What can be told of an evaluation config without the names of the classes.
+
+    Raises:
+        errors.ConfigError: a metrics set is unknown or not available, or an option contradicts
+            itself.
+    """
+    names = _sets(config)
+    for name in names:
+        METRICS_SETS.get(name, _WHERE)
+    if config.skip_predictions_for_unlabeled_class and DEFAULT_METRICS_SET not in names:
         raise errors.ConfigError(
             'eval_config.skip_predictions_for_unlabeled_class: only '
             f'{DEFAULT_METRICS_SET} can leave detections out, and it is not in metrics_set.'
         )
-    return Metrics([METRICS_SETS.get(name, _WHERE)(config, names) for name in _sets(config)])
 
 
 def needs_image_classes(config: eval_pb2.EvalConfig) -> bool:

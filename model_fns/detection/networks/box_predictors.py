@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from model_fns import layers
+from model_fns.detection import config_rules_fields
 from model_fns.detection.networks import hyperparams
 from protos import box_predictors_pb2
 
@@ -289,6 +290,7 @@ def build_box_predictor(
         raise errors.ConfigError(
             f'{where}.box_code_size: got {message.box_code_size}; the box coder has {code_size}.'
         )
+    config_rules_fields.refuse(message, where)
     style = hyperparams.build_layer_style(
         message.conv_hyperparams,
         is_training,
@@ -328,11 +330,6 @@ def _build_weight_shared(
     code_size: int,
     class_columns: int,
 ) -> WeightSharedBoxPredictor:
-    for field in ('apply_conv_hyperparams_to_heads', 'apply_conv_hyperparams_pointwise'):
-        if getattr(config, field):
-            raise errors.ConfigError(
-                f'{where}.{field}: not honoured; it belongs to the EfficientDet models.'
-            )
     keep = config.dropout_keep_probability if config.use_dropout else 1.0
     return WeightSharedBoxPredictor(
         Head(code_size, 'BoxPredictor', clip=_clip_range(config)),

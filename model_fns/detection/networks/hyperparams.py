@@ -7,8 +7,8 @@ from typing import Callable, Optional
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.config import support
 from model_fns import layers, weights
+from model_fns.detection import config_rules_fields
 from protos import hyperparams_pb2
 
 _Hyperparams = hyperparams_pb2.Hyperparams
@@ -45,7 +45,7 @@ def build_layer_style(
         errors.ConfigError: it has no initializer, an empty regularizer, or a field that is not
             honoured.
     """
-    support.refuse(config, where)
+    config_rules_fields.refuse(config, where)
     return layers.LayerStyle(
         is_training=is_training,
         initializer=_initializer(config, where),

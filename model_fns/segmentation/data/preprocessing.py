@@ -13,10 +13,11 @@ from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib.config import validation
 from estimator_lib.task import Example, Features, Labels
 from model_fns import images
 from model_fns.segmentation import fields
+from model_fns.segmentation.config_rules_values import VALUES
 from model_fns.segmentation.data import distortions, resize_range
 from protos import segmentation_pb2
 
@@ -277,7 +278,7 @@ def from_config(
     Raises:
         errors.ConfigError: a value outside of its range, or two that contradict each other.
     """
-    _check_ranges(config, where)
+    validation.check_message(VALUES, config, where)
     return Preprocessing(
         crop=crop,
         mean_pixel=tuple(mean_pixel),
@@ -293,34 +294,6 @@ def from_config(
         max_blur_length=config.max_motion_blur_length,
         blur_probability=config.motion_blur_probability,
     )
-
-
-# Least and largest value of each field; None: no bound.
-_RANGES: Dict[str, Tuple[float, Optional[float]]] = {
-    'min_scale_factor': (0.01, None),
-    'max_scale_factor': (0.01, None),
-    'scale_factor_step_size': (0.0, None),
-    'flip_probability': (0.0, 1.0),
-    'max_rotation_degrees': (0.0, 180.0),
-    'max_brightness_change': (0.0, 1.0),
-    'motion_blur_probability': (0.0, 1.0),
-    'max_contrast_factor': (1.0, None),
-    'max_saturation_factor': (1.0, None),
-}
-
-
-def _check_ranges(config: segmentation_pb2.SegmentationPreprocessing, where: str) -> None:
-    for field, (least, most) in _RANGES.items():
-        value = getattr(config, field)
-        # Written so that NaN is refused.
-        if not (least - 1e-6 <= value <= (3e38 if most is None else most)):
-            expected = f'at least {least:g}' if most is None else f'{least:g} to {most:g}'
-            raise errors.ConfigError(f'{where}.{field}: {value:g}; expected {expected}.')
-    if config.min_scale_factor > config.max_scale_factor:
-        raise errors.ConfigError(
-            f'{where}: min_scale_factor is {config.min_scale_factor:g} and max_scale_factor '
-            f'{config.max_scale_factor:g}; expected min_scale_factor <= max_scale_factor.'
-        )
 
 
 def _read(pixels: tf.Tensor, window: _Window, method: str) -> tf.Tensor:

@@ -1,15 +1,22 @@
-"""What input readers have to have in common; each by itself is in `test_config_checks`."""
+"""What input readers have to have in common; each by itself is in `test_validation`."""
 
 import pytest
 
+import model_fns
 from estimator_lib import config as config_lib
 from estimator_lib import errors
 from estimator_lib.config import reader_checks
 
+# Fields of a task that reads all examples in one way, and what decides about each.
+SAME = {
+    **dict.fromkeys(('use_display_name', 'load_instance_masks', 'mask_type', 'num_keypoints'), ''),
+    'max_number_of_boxes': 'train_config.max_number_of_boxes',
+}
 
-def problems(text, kind='ssd'):
-    config = config_lib.parse_pipeline_config(f'model {{ {kind} {{}} }} {text}', 'text')
-    return {problem.path: problem.text for problem in reader_checks.check_agreement(config)}
+
+def problems(text, same=SAME):
+    config = config_lib.parse_pipeline_config(text, 'text')
+    return {problem.path: problem.text for problem in reader_checks.check_agreement(config, same)}
 
 
 def test_readers_that_agree():
@@ -25,7 +32,7 @@ def test_what_a_reader_does_not_say_is_what_the_first_says():
 
 def test_each_reader_may_have_its_own_label_map():
     text = "train_input_reader { label_map_path: 'a' } eval_input_reader { label_map_path: 'b' }"
-    assert problems(text) == problems(text, 'classification') == {}
+    assert problems(text) == problems(text, {}) == {}
 
 
 @pytest.mark.parametrize(
@@ -37,10 +44,10 @@ def test_each_reader_may_have_its_own_label_map():
         ('num_keypoints: 3', 'num_keypoints: 4'),
     ],
 )
-def test_detectors_read_all_examples_in_one_way(first, second):
+def test_fields_that_have_to_be_the_same(first, second):
     text = f'train_input_reader {{ {first} }} eval_input_reader {{ {second} }}'
     assert list(problems(text)) == [f'eval_input_reader.0.{second.split(":")[0]}']
-    assert problems(text, 'classification') == {}
+    assert problems(text, {}) == {}
 
 
 def test_without_a_training_reader_the_first_evaluation_decides():
@@ -77,7 +84,7 @@ def test_an_evaluation_by_itself_looks_at_the_training_reader_too():
     """
     config = config_lib.parse_pipeline_config(text, 'text')
     with pytest.raises(errors.ConfigError, match=r'eval_input_reader\.0\.num_keypoints: '):
-        config_lib.validate(config, 'evaluate')
+        model_fns.validate(config, 'evaluate')
     with pytest.raises(errors.ConfigError) as caught:
-        config_lib.validate(config, 'export')
+        model_fns.validate(config, 'export')
     assert 'num_keypoints' not in str(caught.value)

@@ -3,122 +3,77 @@
 import pytest
 
 from estimator_lib import config as config_lib
-from estimator_lib.config import required, schema, support
-from protos import pipeline_pb2
+from estimator_lib.config import required
+from estimator_lib.config.engine_rules import ENGINE
+from estimator_lib.config.rules import AT_LEAST_1, ConfigRules
 
-ROOT = pipeline_pb2.TrainEvalPipelineConfig.DESCRIPTOR
-MESSAGES = {schema.short_name(message): message for message in schema.reachable_messages(ROOT)}
+# A rule of each kind, on messages of the engine.
+RULES = ENGINE + ConfigRules(
+    ranges={'CheckpointConfig.keep_max': AT_LEAST_1},
+    required={
+        'TrainConfig': ('checkpoints', 'freeze_variables', 'fine_tune_checkpoint', 'optimizer'),
+        'CheckpointConfig': ('keep_max',),
+    },
+    choices=('optimizer', 'cadence'),
+    ordered={'EvaluationSchedule': (('throttle_seconds', 'start_delay_seconds'),)},
+)
+KINDS = 'rms_prop_optimizer, momentum_optimizer, adam_optimizer'
+GOOD = (
+    'train_config { freeze_variables: "a" fine_tune_checkpoint: "b" %s '
+    'optimizer { sgd_optimizer {} } }'
+)
 
 
 def problems(text):
     config = config_lib.parse_pipeline_config(text, 'text')
-    return {problem.path: problem.text for problem in required.check_parts(config)}
+    return {problem.path: problem.text for problem in required.check_parts(RULES, config)}
 
 
-def step(text):
-    found = problems(f'train_config {{ data_augmentation_options {{ {text} }} }}')
-    prefix = 'train_config.data_augmentation_options.0'
-    return {path[len(prefix) :].lstrip('.'): text for path, text in found.items()}
+def test_what_is_not_there_is_not_asked_for():
+    assert problems('') == problems('eval_config {}') == {}
 
 
-@pytest.mark.parametrize('table', [required.REQUIRED, required.ORDERED])
-def test_the_tables_are_about_honoured_fields(table):
-    for message, fields in table.items():
-        names = fields.split() if isinstance(fields, str) else [n for pair in fields for n in pair]
-        for name in names:
-            assert name in MESSAGES[message].fields_by_name
-            assert support.columns(message, name) == ['HONOURED'], f'{message}.{name}'
-
-
-def test_no_required_field_has_a_default_of_its_own():
-    for message, fields in required.REQUIRED.items():
-        for name in fields.split():
-            assert not MESSAGES[message].fields_by_name[name].has_default_value, name
-
-
-def test_the_choices_are_in_the_schema():
-    oneofs = {oneof.name for message in MESSAGES.values() for oneof in message.oneofs}
-    assert set(required.CHOICES) <= oneofs
-
-
-def test_defaults_are_in_order():
-    for message, pairs in required.ORDERED.items():
-        for low, high in pairs:
-            fields = MESSAGES[message].fields_by_name
-            assert fields[low].default_value <= fields[high].default_value
-
-
-def test_an_empty_model_lacks_all_of_its_parts():
-    found = problems('model { ssd {} }')
-    assert found['model.ssd.num_classes'] == 'not set; expected at least 1.'
-    assert found['model.ssd.feature_extractor'] == 'is missing.'
-    assert found['model.ssd.matcher'] == (
-        'is missing; expected one of: argmax_matcher, bipartite_matcher.'
-    )
-    assert len(found) == 9
-
-
-def test_a_message_that_is_there_and_empty_is_told_from_one_that_is_missing():
-    found = problems('model { ssd { matcher {} feature_extractor {} } }')
-    assert (
-        found['model.ssd.matcher'] == 'empty; expected one of: argmax_matcher, bipartite_matcher.'
-    )
-    assert found['model.ssd.feature_extractor.type'] == 'not set.'
-    assert found['model.ssd.feature_extractor.conv_hyperparams'] == 'is missing.'
-
-
-def test_what_is_refused_is_not_offered():
-    text = problems('model { ssd { box_coder {} } }')['model.ssd.box_coder']
-    assert 'faster_rcnn_box_coder' in text and 'keypoint' not in text
+def test_missing_fields():
+    found = problems('train_config {}')
+    assert found.pop('train_config.optimizer').startswith(f'is missing; expected one of: {KINDS}')
+    assert found == {
+        'train_config.checkpoints': (
+            'is missing; expected one of: save_every_n_steps, save_every_n_seconds.'
+        ),
+        'train_config.freeze_variables': 'empty; expected at least one.',
+        'train_config.fine_tune_checkpoint': 'not set.',
+    }
 
 
 @pytest.mark.parametrize(
     ('text', 'expected'),
     [
-        ('', {'': 'empty; expected one of: normalize_image, '}),
-        ('random_horizontal_flip {}', {}),
+        ('checkpoints { keep_max: 3 save_every_n_steps: 4 }', {}),
         (
-            'resize_image { new_height: 3 }',
-            {'resize_image.new_width': 'not set; expected at least 1.'},
+            'checkpoints { save_every_n_steps: 4 }',
+            {'train_config.checkpoints.keep_max': 'not set; expected at least 1.'},
         ),
         (
-            'remap_labels { new_label: 1 }',
-            {'remap_labels.original_labels': 'empty; expected at least one.'},
-        ),
-        (
-            'random_adjust_contrast { min_delta: 2 }',
-            {'random_adjust_contrast.min_delta': '2; expected at most 1.25, max_delta.'},
-        ),
-        (
-            'ssd_random_crop { operations { max_area: 0.1 min_area: 0.2 min_aspect_ratio: 1 } }',
+            'checkpoints { keep_max: 3 }',
             {
-                'ssd_random_crop.operations.0.max_aspect_ratio': 'not set; expected more than 0.',
-                'ssd_random_crop.operations.0.min_aspect_ratio': '1; expected at most 0, max_asp',
-                'ssd_random_crop.operations.0.min_area': '0.2; expected at most 0.1, max_area.',
+                'train_config.checkpoints': (
+                    'empty; expected one of: save_every_n_steps, save_every_n_seconds.'
+                )
             },
         ),
     ],
 )
-def test_augmentation_steps(text, expected):
-    found = step(text)
-    assert set(found) == set(expected)
-    for path, start in expected.items():
-        assert found[path].startswith(start)
+def test_messages_that_are_there(text, expected):
+    assert problems(GOOD % text) == expected
+
+
+def test_an_empty_text_is_missing_too():
+    text = GOOD.replace('"b"', '""') % 'checkpoints { keep_max: 3 save_every_n_steps: 4 }'
+    assert problems(text) == {'train_config.fine_tune_checkpoint': 'not set.'}
 
 
 def test_numbers_out_of_order_name_both():
-    found = problems(
-        'model { ssd { post_processing { batch_non_max_suppression { '
-        'max_detections_per_class: 200 } } } }'
-    )
-    path = 'model.ssd.post_processing.batch_non_max_suppression.max_detections_per_class'
-    assert found[path] == '200; expected at most 100, max_total_detections.'
-
-
-def test_maps_are_looked_into():
-    found = problems(
-        'model { ssd { post_processing { calibration_config { class_id_function_approximations {'
-        '  class_id_xy_pairs_map { key: 3 value {} } } } } } }'
-    )
-    path = 'model.ssd.post_processing.calibration_config.class_id_function_approximations'
-    assert found[f'{path}.class_id_xy_pairs_map.3.x_y_pair'] == 'empty; expected at least one.'
+    text = 'eval_config { schedule { throttle_seconds: 20 start_delay_seconds: 10 } }'
+    path = 'eval_config.schedule.throttle_seconds'
+    assert problems(text) == {path: '20; expected at most 10, start_delay_seconds.'}
+    assert problems(text.replace('20', '10')) == {}

@@ -33,6 +33,7 @@ def test_an_empty_learning_rate_lists_the_schedules():
     [
         'constant_learning_rate {}',
         'exponential_decay_learning_rate {}',
+        'manual_step_learning_rate { initial_learning_rate: 0.1 }',
         'manual_step_learning_rate { schedule { step: 1 } schedule { step: 2 } }',
         'cosine_decay_learning_rate {}',
         'cosine_decay_learning_rate { total_steps: 10 warmup_steps: 10 }',
@@ -50,7 +51,10 @@ def test_what_is_fine(schedule):
 @pytest.mark.parametrize(
     ('schedule', 'expected'),
     [
-        ('manual_step_learning_rate {}', 'schedule: empty; expected at least one step'),
+        (
+            'deeplab_learning_rate { policy: MULTI_STEPS learning_rates: 1 }',
+            'boundaries: empty; expected at',
+        ),
         ('manual_step_learning_rate { schedule {} }', 'schedule: the first step is 0'),
         (
             'manual_step_learning_rate { schedule { step: 5 } schedule { step: 5 } }',
@@ -101,12 +105,23 @@ def test_a_run_beyond_its_cosine_is_doubted():
     assert list(checks.doubts(config)) == []
 
 
+def test_a_warmup_to_a_rate_that_is_not_there_is_doubted():
+    config = train_pb2.TrainConfig()
+    rate = config.optimizer.sgd_optimizer.learning_rate.manual_step_learning_rate
+    rate.warmup = True
+    (doubt,) = checks.doubts(config)
+    assert 'manual_step_learning_rate.warmup has no effect without schedule' in doubt
+    rate.schedule.add(step=3)
+    assert list(checks.doubts(config)) == []
+
+
 def test_what_the_published_code_refuses_is_refused(shared):
     """Of the recorded cases, those whose schedule a config can ask for."""
     recorded = json.loads((shared / 'golden' / 'learning_rates.json').read_text())
     refused = [case['error'] for case in recorded if 'error' in case]
     ours = {
-        'ValueError: Empty learning rate schedule.': 'manual_step_learning_rate {}',
+        # A rate that never changes.
+        'ValueError: Empty learning rate schedule.': None,
         'ValueError: First step cannot be zero.': 'manual_step_learning_rate { schedule {} }',
         'ValueError: learning_rate_base must be larger or equal to warmup_learning_rate.': (
             'cosine_decay_learning_rate { learning_rate_base: 1 warmup_learning_rate: 2 }'

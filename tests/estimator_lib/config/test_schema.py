@@ -1,7 +1,7 @@
 """Questions about the schema."""
 
 from estimator_lib.config import field_settings, schema
-from protos import pipeline_pb2, post_processing_pb2
+from protos import other_names, pipeline_pb2, post_processing_pb2
 
 Config = pipeline_pb2.TrainEvalPipelineConfig
 ROOT = Config.DESCRIPTOR
@@ -34,7 +34,7 @@ def test_maps_are_told_from_lists():
 
 
 def test_every_field_that_another_system_s_name_stands_for_exists():
-    for path in set(schema.ELSEWHERE.values()):
+    for path in set(other_names.ELSEWHERE.values()):
         message = ROOT
         *messages, last = path.split('.')
         for name in messages:
@@ -44,7 +44,7 @@ def test_every_field_that_another_system_s_name_stands_for_exists():
 
 def test_no_name_of_another_system_hides_a_field_of_ours():
     ours = {name for _, name in schema.schema_fields(ROOT)}
-    assert ours.isdisjoint(schema.ELSEWHERE)
+    assert ours.isdisjoint(other_names.ELSEWHERE)
 
 
 def test_fields_elsewhere_are_paths_that_a_setting_takes():
@@ -56,14 +56,6 @@ def test_other_systems_names_are_known_for_whole_configs_alone():
     optimizer = ROOT.fields_by_name['train_config'].message_type.fields_by_name['optimizer']
     assert schema.fields_elsewhere('max_steps', ROOT) == ['train_config.num_steps']
     assert schema.fields_elsewhere('max_steps', optimizer.message_type) == []
-
-
-def test_nearest_names():
-    known = ['batch_size', 'num_steps', 'optimizer']
-    assert schema.nearest_first('Batchsize', known)[0] == 'batch_size'
-    assert schema.nearest('OPTIMISER', known) == 'optimizer'
-    assert schema.nearest('xyz', known) is None
-    assert schema.nearest('x', []) is None
 
 
 def test_known_fields_are_wrapped_and_complete():

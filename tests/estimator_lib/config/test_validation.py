@@ -4,9 +4,9 @@ import logging
 
 import pytest
 
+import model_fns
 from estimator_lib import config as config_lib
-from estimator_lib import errors
-from estimator_lib.config import validation
+from estimator_lib import environment, errors
 
 GOOD = """
 model { classification { num_classes: 10 backbone { name: 'mobilenet_v1' } } }
@@ -29,13 +29,13 @@ def changed(*settings):
 
 def problems_of(config, mode='train_and_evaluate'):
     with pytest.raises(errors.ConfigError) as caught:
-        config_lib.validate(config, mode)
+        model_fns.validate(config, mode)
     return str(caught.value)
 
 
-@pytest.mark.parametrize('mode', validation.SECTIONS)
+@pytest.mark.parametrize('mode', environment.MODES)
 def test_a_good_config_has_no_problems_and_no_warnings(mode):
-    assert config_lib.validate(changed(), mode) == []
+    assert model_fns.validate(changed(), mode) == []
 
 
 @pytest.mark.parametrize(
@@ -185,25 +185,25 @@ def test_all_problems_are_listed():
 def test_only_what_a_mode_uses_is_looked_at():
     config = changed('train_config.batch_size=0', 'train_config.use_multiclass_scores=true')
     config.ClearField('train_input_reader')
-    assert config_lib.validate(config, 'export') == []
-    assert config_lib.validate(config, 'evaluate') == []
+    assert model_fns.validate(config, 'export') == []
+    assert model_fns.validate(config, 'evaluate') == []
     assert '3 problems' in problems_of(config, 'train')
 
 
 def test_an_evaluation_looks_at_its_readers():
     config = changed('eval_input_reader.0.tf_record_input_reader.input_path=[]')
     assert 'eval_input_reader.0' in problems_of(config, 'evaluate')
-    assert config_lib.validate(config, 'train') == []
+    assert model_fns.validate(config, 'train') == []
 
 
 def test_counts_of_an_evaluation_choose_sources_and_need_not_fill_a_batch():
     config = changed('eval_input_reader.0.examples_per_batch=[3]')
-    assert config_lib.validate(config) == []
+    assert model_fns.validate(config) == []
 
 
 def test_an_unknown_mode_is_a_programming_error():
     with pytest.raises(ValueError, match='unknown mode'):
-        config_lib.validate(changed(), 'trian')
+        model_fns.validate(changed(), 'trian')
 
 
 @pytest.mark.parametrize(
@@ -227,22 +227,22 @@ def test_an_unknown_mode_is_a_programming_error():
 )
 def test_warnings_are_returned_and_logged(settings, expected, caplog):
     with caplog.at_level(logging.WARNING):
-        warnings = config_lib.validate(changed(*settings))
+        warnings = model_fns.validate(changed(*settings))
     assert len(warnings) == 1 and warnings[0].startswith(expected)
     assert expected in caplog.text
 
 
 def test_early_stopping_without_evaluations_is_doubted():
-    warnings = config_lib.validate(changed('train_config.early_stopping.metric=loss'), 'train')
+    warnings = model_fns.validate(changed('train_config.early_stopping.metric=loss'), 'train')
     assert warnings[0].startswith('train_config.early_stopping has no effect')
 
 
 def test_fine_tuning_options_are_not_doubted_with_a_checkpoint():
     settings = ['train_config.fine_tune_checkpoint=a', 'train_config.checkpoint_exclude_scopes=b']
-    assert config_lib.validate(changed(*settings)) == []
+    assert model_fns.validate(changed(*settings)) == []
 
 
 def test_validation_leaves_the_config_as_it_is():
     config = changed()
-    config_lib.validate(config, 'export')
+    model_fns.validate(config, 'export')
     assert config == changed()

@@ -1,7 +1,5 @@
 """What `build_task` says of configs that nobody has validated: `create_model_fn` takes them too."""
 
-import logging
-
 import pytest
 from google.protobuf import text_format
 
@@ -35,21 +33,13 @@ def build(text=''):
             'eval_input_reader.1.num_additional_channels',
         ),
         ('model { ssd { mask_head_config {} } }', 'model.ssd.mask_head_config'),
+        ('graph_rewriter { quantization {} }', 'graph_rewriter'),
     ],
 )
 def test_what_is_not_available_is_refused_by_name(text, path):
     with pytest.raises(errors.ConfigError) as caught:
         build_task(build(text))
     assert str(caught.value).startswith(f'{path}: not supported: ')
-
-
-def test_quantisation_is_left_out_loudly(caplog):
-    with caplog.at_level(logging.WARNING):
-        build_task(build())
-    assert 'graph_rewriter' not in caplog.text
-    with caplog.at_level(logging.WARNING):
-        build_task(build('graph_rewriter { quantization {} }'))
-    assert 'graph_rewriter is left out: quantisation-aware training is not ' in caplog.text
 
 
 def test_an_evaluation_without_a_training_reader_reads_as_its_own_says():

@@ -13,6 +13,7 @@ from estimator_lib import errors
 from estimator_lib.registry import Registry
 from model_fns import checkpoint_scopes, layers
 from model_fns.backbones import registry as backbones
+from model_fns.detection import config_rules_fields
 from model_fns.detection.networks import hyperparams
 from protos import ssd_pb2
 
@@ -216,7 +217,7 @@ def build_feature_extractor(
     Raises:
         errors.ConfigError: an unknown type, or a field that is not honoured.
     """
-    _refuse(config)
+    config_rules_fields.refuse(config, WHERE)
     style = hyperparams.build_layer_style(
         config.conv_hyperparams, is_training, f'{WHERE}.conv_hyperparams', inplace_batch_norm_update
     )
@@ -261,19 +262,6 @@ def extractor_types() -> Tuple[str, ...]:
     """All types, sorted."""
     _register_families()
     return tuple(EXTRACTORS)
-
-
-def _refuse(config: ssd_pb2.SsdFeatureExtractor) -> None:
-    for field, models in (('bifpn', 'EfficientDet'), ('spaghettinet_arch_name', 'SpaghettiNet')):
-        if config.HasField(field):
-            raise errors.ConfigError(
-                f'{WHERE}.{field}: it belongs to the {models} models, which are not available.'
-            )
-    if config.replace_preprocessor_with_placeholder:
-        raise errors.ConfigError(
-            f'{WHERE}.replace_preprocessor_with_placeholder: not honoured; images are always '
-            'preprocessed as the network was trained.'
-        )
 
 
 def pad_to_multiple(images: tf.Tensor, multiple: int) -> tf.Tensor:

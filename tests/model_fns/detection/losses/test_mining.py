@@ -278,7 +278,7 @@ class TestWeightedNegatives:
             'hard_example_miner',
             'weighted_sigmoid_focal',
         ),
-        ('equalization_loss { weight: 0.5 }', 'equalization_loss.weight', '0.5'),
+        ('equalization_loss { weight: 0.5 }', 'equalization_loss.weight', 'leave it out'),
     ],
 )
 def test_what_cannot_be_is_refused(text, path, value):

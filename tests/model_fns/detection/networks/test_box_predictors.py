@@ -381,7 +381,7 @@ def test_other_heads_are_refused(text, message):
 )
 def test_fields_of_efficient_det_are_refused(field):
     where = rf'^here.box_predictor.weight_shared\w+\.{field}'
-    with pytest.raises(errors.ConfigError, match=f'{where}: not honoured'):
+    with pytest.raises(errors.ConfigError, match=f'{where}: not supported'):
         shared_head(f'depth: 6 {field}: true')
 
 

@@ -91,7 +91,7 @@ def test_an_unknown_type_names_the_nearest():
         ("type: 'x' spaghettinet_arch_name: 'm'", r'spaghettinet_arch_name: .* SpaghettiNet'),
         (
             "type: 'ssd_mobilenet_v1' replace_preprocessor_with_placeholder: true",
-            'replace_preprocessor_with_placeholder: not honoured',
+            'replace_preprocessor_with_placeholder: not supported',
         ),
     ],
 )

@@ -1,28 +1,18 @@
-"""The part of the table of fields that is about detectors and their augmentations."""
+"""Field support of detection: which fields do what, which nothing, and which are refused."""
 
 from __future__ import annotations
 
-from typing import Dict, FrozenSet, Mapping, Union
+from google.protobuf import message as message_lib
 
-# In a column: every field of the message.
-ALL = frozenset({'*'})
+from estimator_lib.config import support
+from estimator_lib.config.rules import ALL, Condition, ConfigRules, because, names
+from model_fns import config_rules
+from protos import hyperparams_pb2
 
-TWO_STAGES = 'two-stage detection is not available yet'
-KEYPOINTS = 'keypoint-based detection is not available'
-MASKS = 'masks need a two-stage model'
 _SPAGHETTINET = 'it belongs to the SpaghettiNet models, which are not available'
 _EFFICIENTDET = 'it belongs to the EfficientDet models, which are not available'
 _ONE_COMPUTATION = 'there is one way to compute it, which is fast'
 _MULTICLASS = 'examples have no multi-class scores: the classes of boxes are their labels'
-
-
-def _names(text: str) -> FrozenSet[str]:
-    return frozenset(text.split())
-
-
-def _with_reason(reason: str, text: str) -> Dict[str, str]:
-    return dict.fromkeys(text.split(), reason)
-
 
 # Messages with all of their fields.
 _MODEL_PARTS = (
@@ -54,49 +44,64 @@ _AUGMENTATIONS = (
     'RandomPatchGaussian RandomSquareCropByScale RandomScaleCropAndPadToSquare AdjustGamma'
 )
 
-HONOURED: Mapping[str, FrozenSet[str]] = {
-    **dict.fromkeys(_names(f'{_MODEL_PARTS} {_AUGMENTATIONS}'), ALL),
-    'Ssd': _names(
+_SUPPORTED = {
+    'DetectionModel': names('ssd'),
+    'TrainConfig': names(
+        'data_augmentation_options load_all_detection_checkpoint_vars max_number_of_boxes'
+    ),
+    'InputReader': names(
+        'load_instance_masks mask_type max_number_of_boxes num_keypoints use_display_name'
+    ),
+    'EvalConfig': names(
+        'metrics_set include_metrics_per_category all_metrics_per_category super_categories '
+        'recall_lower_bound recall_upper_bound min_score_threshold max_num_boxes_to_visualize '
+        'skip_scores skip_labels visualize_groundtruth_boxes '
+        'groundtruth_box_visualization_color skip_predictions_for_unlabeled_class '
+        'image_classes_field_map_empty_to_ones keypoint_edge'
+    ),
+    'KeypointEdge': ALL,
+    **dict.fromkeys(names(f'{_MODEL_PARTS} {_AUGMENTATIONS}'), ALL),
+    'Ssd': names(
         'num_classes image_resizer feature_extractor box_coder matcher similarity_calculator '
         'encode_background_as_zeros negative_class_weight box_predictor anchor_generator '
         'post_processing normalize_loss_by_num_matches normalize_loc_loss_by_codesize loss '
         'freeze_batchnorm inplace_batchnorm_update add_background_class'
     ),
-    'SsdFeatureExtractor': _names(
+    'SsdFeatureExtractor': names(
         'type depth_multiplier min_depth conv_hyperparams '
         'override_base_feature_extractor_hyperparams pad_to_multiple use_explicit_padding '
         'use_depthwise fpn num_layers'
     ),
-    'BoxCoder': _names('faster_rcnn_box_coder mean_stddev_box_coder square_box_coder'),
-    'ArgMaxMatcher': _names(
+    'BoxCoder': names('faster_rcnn_box_coder mean_stddev_box_coder square_box_coder'),
+    'ArgMaxMatcher': names(
         'matched_threshold unmatched_threshold ignore_thresholds negatives_lower_than_unmatched '
         'force_match_for_each_row'
     ),
-    'Hyperparams': _names(
+    'Hyperparams': names(
         'op regularizer initializer activation batch_norm sync_batch_norm force_use_bias'
     ),
-    'BoxPredictor': _names('convolutional_box_predictor weight_shared_convolutional_box_predictor'),
-    'WeightSharedConvolutionalBoxPredictor': _names(
+    'BoxPredictor': names('convolutional_box_predictor weight_shared_convolutional_box_predictor'),
+    'WeightSharedConvolutionalBoxPredictor': names(
         'conv_hyperparams num_layers_before_predictor depth kernel_size box_code_size '
         'class_prediction_bias_init use_dropout dropout_keep_probability share_prediction_tower '
         'use_depthwise score_converter box_encodings_clip_range'
     ),
-    'WeightedSmoothL1LocalizationLoss': _names('delta'),
-    'ClassificationLoss': _names(
+    'WeightedSmoothL1LocalizationLoss': names('delta'),
+    'ClassificationLoss': names(
         'weighted_sigmoid weighted_softmax weighted_logits_softmax bootstrapped_sigmoid '
         'weighted_sigmoid_focal'
     ),
-    'SigmoidFocalClassificationLoss': _names('gamma alpha'),
-    'WeightedSoftmaxClassificationLoss': _names('logit_scale'),
-    'WeightedSoftmaxClassificationAgainstLogitsLoss': _names('logit_scale'),
-    'BootstrappedSigmoidClassificationLoss': _names('alpha hard_bootstrap'),
-    'BatchNonMaxSuppression': _names(
+    'SigmoidFocalClassificationLoss': names('gamma alpha'),
+    'WeightedSoftmaxClassificationLoss': names('logit_scale'),
+    'WeightedSoftmaxClassificationAgainstLogitsLoss': names('logit_scale'),
+    'BootstrappedSigmoidClassificationLoss': names('alpha hard_bootstrap'),
+    'BatchNonMaxSuppression': names(
         'score_threshold iou_threshold max_detections_per_class max_total_detections '
         'use_class_agnostic_nms max_classes_per_detection soft_nms_sigma use_combined_nms '
         'change_coordinate_frame use_cpu_nms'
     ),
-    'XYPairs': _names('x_y_pair'),
-    'PreprocessingStep': _names(
+    'XYPairs': names('x_y_pair'),
+    'PreprocessingStep': names(
         'normalize_image random_horizontal_flip random_pixel_value_scale random_image_scale '
         'random_rgb_to_gray random_adjust_brightness random_adjust_contrast random_adjust_hue '
         'random_adjust_saturation random_distort_color random_jitter_boxes random_crop_image '
@@ -111,7 +116,7 @@ HONOURED: Mapping[str, FrozenSet[str]] = {
     ),
 }
 
-NO_EFFECT: Mapping[str, Mapping[str, str]] = {
+_IGNORED = {
     'Ssd': {
         'implicit_example_weight': 'it is for use_confidences_as_targets, which is not available',
         'return_raw_detections_during_predict': 'raw detections are always among the outputs',
@@ -122,7 +127,7 @@ NO_EFFECT: Mapping[str, Mapping[str, str]] = {
     'Hyperparams': {'regularize_depthwise': 'depthwise weights are always penalised as others are'},
     **{
         message: {'anchorwise_output': 'losses are always by anchor until they are summed'}
-        for message in _names(
+        for message in names(
             'WeightedL2LocalizationLoss WeightedSmoothL1LocalizationLoss '
             'WeightedSigmoidClassificationLoss SigmoidFocalClassificationLoss '
             'WeightedSoftmaxClassificationLoss WeightedSoftmaxClassificationAgainstLogitsLoss '
@@ -138,13 +143,12 @@ NO_EFFECT: Mapping[str, Mapping[str, str]] = {
     'XYPairs': {'training_data_type': 'what it was fitted on does not change a function'},
 }
 
-REFUSED: Mapping[str, Union[str, Mapping[str, str]]] = {
+_UNSUPPORTED = {
     'Ssd': {
         'explicit_background_class': 'use add_background_class',
         'use_confidences_as_targets': 'targets are one-hot',
-        'mask_head_config': MASKS,
+        'mask_head_config': config_rules.MASKS,
     },
-    'Ssd.MaskHead': MASKS,
     'SsdFeatureExtractor': {
         'bifpn': _EFFICIENTDET,
         'spaghettinet_arch_name': _SPAGHETTINET,
@@ -152,33 +156,42 @@ REFUSED: Mapping[str, Union[str, Mapping[str, str]]] = {
             'images are always preprocessed as the network was trained'
         ),
     },
-    'BidirectionalFeaturePyramidNetworks': _EFFICIENTDET,
     'BoxCoder': {'keypoint_box_coder': 'boxes are learned without keypoints'},
-    'KeypointBoxCoder': 'boxes are learned without keypoints',
     'Hyperparams': {'group_norm': 'use batch_norm, with train: false for small batches'},
-    'BoxPredictor': _with_reason(TWO_STAGES, 'mask_rcnn_box_predictor rfcn_box_predictor'),
-    'WeightSharedConvolutionalBoxPredictor': _with_reason(
+    'BoxPredictor': because(config_rules.TWO_STAGES, 'mask_rcnn_box_predictor rfcn_box_predictor'),
+    'WeightSharedConvolutionalBoxPredictor': because(
         _EFFICIENTDET, 'apply_conv_hyperparams_to_heads apply_conv_hyperparams_pointwise'
     ),
     'Loss.EqualizationLoss': {
         'weight': 'the published system computes nothing of it, so leave it out for its results'
     },
-    'ClassificationLoss': _with_reason(
-        KEYPOINTS, 'penalty_reduced_logistic_focal_loss weighted_dice_classification_loss'
+    'ClassificationLoss': because(
+        config_rules.KEYPOINTS,
+        'penalty_reduced_logistic_focal_loss weighted_dice_classification_loss',
     ),
     'PreprocessingStep': {'convert_class_logits_to_softmax': _MULTICLASS},
-    'ConvertClassLogitsToSoftmax': _MULTICLASS,
-    **_with_reason(
-        TWO_STAGES,
-        'FasterRcnn FasterRcnnFeatureExtractor Context MaskRCNNBoxPredictor RfcnBoxPredictor',
-    ),
-    **_with_reason(
-        KEYPOINTS,
-        'CenterNet CenterNetFeatureExtractor CenterNet.ObjectDetection '
-        'CenterNet.ObjectCenterParams CenterNet.KeypointEstimation CenterNet.MaskEstimation '
-        'CenterNet.DensePoseEstimation CenterNet.TrackEstimation '
-        'CenterNet.TemporalOffsetEstimation CenterNet.DeepMACMaskEstimation '
-        'CenterNet.PredictionHeadParams PenaltyReducedLogisticFocalLoss '
-        'WeightedDiceClassificationLoss',
+}
+
+_CONDITIONS = {
+    'Hyperparams.op': Condition(
+        lambda value, config: value == hyperparams_pb2.Hyperparams.CONV,
+        'the layers are convolutions; expected CONV',
     ),
 }
+
+FIELD_SUPPORT = ConfigRules(
+    supported=_SUPPORTED, ignored=_IGNORED, unsupported=_UNSUPPORTED, conditions=_CONDITIONS
+)
+
+
+def refuse(message: message_lib.Message, where: str) -> None:
+    """Raises for what is not supported in a part of `model`, whose config need not be at hand.
+
+    Args:
+        message: the part.
+        where: its path in the config.
+
+    Raises:
+        errors.ConfigError: with every such field.
+    """
+    support.refuse(FIELD_SUPPORT, message, where)

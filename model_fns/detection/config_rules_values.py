@@ -1,66 +1,28 @@
-"""The range of each number in a config that has one."""
+"""Ranges of the numbers of detection, what its messages must have, and which go in order."""
 
 from __future__ import annotations
 
-import dataclasses
-import math
-from typing import Dict, Mapping
+from estimator_lib.config.rules import (
+    ANY,
+    AT_LEAST_0,
+    AT_LEAST_1,
+    DECAY,
+    FRACTION,
+    POSITIVE,
+    POSITIVE_FRACTION,
+    ConfigRules,
+    Range,
+    ranges,
+)
 
-
-@dataclasses.dataclass(frozen=True)
-class Range:
-    """An interval.
-
-    Attributes:
-        low: its lower end.
-        high: its upper end.
-        open_low: whether `low` itself is out.
-        open_high: whether `high` itself is out.
-    """
-
-    low: float = -math.inf
-    high: float = math.inf
-    open_low: bool = False
-    open_high: bool = False
-
-    def holds(self, value: float) -> bool:
-        """Whether a value is in it."""
-        above = value > self.low if self.open_low else value >= self.low
-        below = value < self.high if self.open_high else value <= self.high
-        return above and below
-
-    def __str__(self) -> str:
-        ends = []
-        if self.low > -math.inf:
-            ends.append(f'{"more than" if self.open_low else "at least"} {self.low:g}')
-        if self.high < math.inf:
-            ends.append(f'{"less than" if self.open_high else "at most"} {self.high:g}')
-        return ' and '.join(ends)
-
-
-AT_LEAST_0 = Range(0)
-AT_LEAST_1 = Range(1)
-POSITIVE = Range(0, open_low=True)
-FRACTION = Range(0, 1, open_high=True)  # what a decay or a momentum is
-SHARE = Range(0, 1)
-KEPT_SHARE = Range(0, 1, open_low=True)
-NOT_POSITIVE = Range(high=0)
-ANY = Range()  # any number that is one
-
-
-def _of(allowed: Range, fields: str) -> Dict[str, Range]:
-    return dict.fromkeys(fields.split(), allowed)
-
-
-_OF_WINDOWS: Mapping[str, Range] = {
-    **_of(SHARE, 'min_object_covered overlap_thresh random_coef'),
-    **_of(POSITIVE, 'min_aspect_ratio max_aspect_ratio'),
-    **_of(KEPT_SHARE, 'min_area max_area'),
+_OF_WINDOWS = {
+    **ranges(FRACTION, 'min_object_covered overlap_thresh random_coef'),
+    **ranges(POSITIVE, 'min_aspect_ratio max_aspect_ratio'),
+    **ranges(POSITIVE_FRACTION, 'min_area max_area'),
 }
 
-# Those of detectors, and of what varies their examples.
-_OF_DETECTION: Mapping[str, Range] = {
-    **_of(
+_RANGES = {
+    **ranges(
         AT_LEAST_1,
         'TrainConfig.max_number_of_boxes InputReader.max_number_of_boxes Ssd.num_classes '
         'SsdFeatureExtractor.pad_to_multiple SsdFeatureExtractor.num_layers '
@@ -85,7 +47,7 @@ _OF_DETECTION: Mapping[str, Range] = {
         'RandomPatchGaussian.min_patch_size RandomSquareCropByScale.num_scales '
         'RandomScaleCropAndPadToSquare.output_size',
     ),
-    **_of(
+    **ranges(
         AT_LEAST_0,
         'EvalConfig.max_num_boxes_to_visualize KeypointEdge.start KeypointEdge.end '
         'Ssd.negative_class_weight '
@@ -112,7 +74,7 @@ _OF_DETECTION: Mapping[str, Range] = {
         'RandomPatchGaussian.min_gaussian_stddev RandomPatchGaussian.max_gaussian_stddev '
         'RandomSquareCropByScale.max_border AdjustGamma.gamma',
     ),
-    **_of(
+    **ranges(
         POSITIVE,
         'SsdFeatureExtractor.depth_multiplier BatchNorm.epsilon VarianceScalingInitializer.factor '
         'GridAnchorGenerator.scales GridAnchorGenerator.aspect_ratios '
@@ -137,11 +99,13 @@ _OF_DETECTION: Mapping[str, Range] = {
         'RandomSquareCropByScale.scale_min RandomSquareCropByScale.scale_max '
         'RandomScaleCropAndPadToSquare.scale_min RandomScaleCropAndPadToSquare.scale_max',
     ),
-    **_of(FRACTION, 'BatchNorm.decay'),
-    **_of(Range(0, 1), 'RandomDistortColor.color_ordering'),
-    **_of(Range(0, 100), 'RandomJpegQuality.min_jpeg_quality RandomJpegQuality.max_jpeg_quality'),
-    **_of(
-        SHARE,
+    **ranges(DECAY, 'BatchNorm.decay'),
+    **ranges(Range(0, 1), 'RandomDistortColor.color_ordering'),
+    **ranges(
+        Range(0, 100), 'RandomJpegQuality.min_jpeg_quality RandomJpegQuality.max_jpeg_quality'
+    ),
+    **ranges(
+        FRACTION,
         'EvalConfig.recall_lower_bound EvalConfig.recall_upper_bound '
         'EvalConfig.min_score_threshold BatchNonMaxSuppression.iou_threshold '
         'HardExampleMiner.iou_threshold ThresholdedIouSimilarity.iou_threshold '
@@ -155,13 +119,13 @@ _OF_DETECTION: Mapping[str, Range] = {
         'DropLabelProbabilistically.drop_probability RandomJpegQuality.random_coef '
         'RandomDownscaleToTargetPixels.random_coef RandomPatchGaussian.random_coef',
     ),
-    **_of(
-        KEPT_SHARE,
+    **ranges(
+        POSITIVE_FRACTION,
         'ConvolutionalBoxPredictor.dropout_keep_probability '
         'WeightSharedConvolutionalBoxPredictor.dropout_keep_probability '
         'RandomExampleSampler.positive_sample_fraction',
     ),
-    **_of(
+    **ranges(
         ANY,
         # What these may be depends on the similarity.
         'ArgMaxMatcher.matched_threshold ArgMaxMatcher.unmatched_threshold '
@@ -196,114 +160,94 @@ _OF_DETECTION: Mapping[str, Range] = {
     },
 }
 
-_OF_SEGMENTATION: Mapping[str, Range] = {
-    **_of(
-        AT_LEAST_1,
-        'Segmentation.crop_height Segmentation.crop_width Segmentation.logits_kernel_size '
-        'AtrousSpatialPyramidPooling.atrous_rates AtrousSpatialPyramidPooling.num_filters '
-        'AtrousSpatialPyramidPooling.image_pooling_crop_height '
-        'AtrousSpatialPyramidPooling.image_pooling_crop_width '
-        'AtrousSpatialPyramidPooling.image_pooling_stride_height '
-        'AtrousSpatialPyramidPooling.image_pooling_stride_width DensePredictionCell.num_filters '
-        'DensePredictionCell.Branch.kernel_size DensePredictionCell.Branch.rate_height '
-        'DensePredictionCell.Branch.rate_width DensePredictionCell.Branch.grid_height '
-        'DensePredictionCell.Branch.grid_width SegmentationDecoder.output_strides '
-        'SegmentationDecoder.num_filters SegmentationPreprocessing.min_resize_value '
-        'SegmentationPreprocessing.max_resize_value SegmentationPreprocessing.resize_factor '
-        'SegmentationPreprocessing.max_contrast_factor '
-        'SegmentationPreprocessing.max_saturation_factor EdgeHead.edge_width '
-        'SegmentationExport.atrous_rates',
+# Fields that a message is of no use without. A list must have something in it.
+_REQUIRED = {
+    'Ssd': (
+        'num_classes image_resizer feature_extractor box_coder matcher similarity_calculator '
+        'box_predictor anchor_generator loss'
     ),
-    **_of(
-        AT_LEAST_0,
-        'SegmentationPreprocessing.scale_factor_step_size SegmentationLoss.weight '
-        'SegmentationLoss.class_weights InstanceCenterHead.weight OffsetHead.weight '
-        'EdgeHead.weight EdgeHead.edge_pixel_weight',
+    'SsdFeatureExtractor': 'type conv_hyperparams',
+    'Hyperparams': 'initializer',
+    'ConvolutionalBoxPredictor': 'conv_hyperparams',
+    'WeightSharedConvolutionalBoxPredictor': 'conv_hyperparams',
+    'ConvolutionalBoxPredictor.BoxEncodingsClipRange': 'min max',
+    'WeightSharedConvolutionalBoxPredictor.BoxEncodingsClipRange': 'min max',
+    'GridAnchorGenerator': 'scales aspect_ratios',
+    'MultiscaleAnchorGenerator': 'aspect_ratios',
+    'FlexibleGridAnchorGenerator': 'anchor_grid',
+    'AnchorGrid': 'base_sizes aspect_ratios height_stride width_stride',
+    'Loss': 'localization_loss classification_loss',
+    'BootstrappedSigmoidClassificationLoss': 'alpha',
+    'FunctionApproximation': 'x_y_pairs',
+    'ClassIdFunctionApproximations': 'class_id_xy_pairs_map',
+    'ClassIdSigmoidCalibrations': 'class_id_sigmoid_parameters_map',
+    'XYPairs': 'x_y_pair',
+    'TemperatureScalingCalibration': 'scaler',
+    'NormalizeImage': 'original_maxval',
+    'RandomResizeMethod': 'target_height target_width',
+    'ResizeImage': 'new_height new_width',
+    'SubtractChannelMean': 'means',
+    'DropLabelProbabilistically': 'label',
+    'RemapLabels': 'original_labels new_label',
+    'SSDRandomCropOperation': 'min_aspect_ratio max_aspect_ratio min_area max_area',
+    'SSDRandomCropPadOperation': 'min_aspect_ratio max_aspect_ratio min_area max_area',
+    'SSDRandomCropFixedAspectRatioOperation': 'min_area max_area',
+    'SSDRandomCropPadFixedAspectRatioOperation': (
+        'min_aspect_ratio max_aspect_ratio min_area max_area'
     ),
-    **_of(
-        POSITIVE,
-        'Segmentation.image_pyramid SegmentationPreprocessing.min_scale_factor '
-        'SegmentationPreprocessing.max_scale_factor InstanceCenterHead.sigma '
-        'SegmentationEvaluation.scales SegmentationExport.scales',
-    ),
-    **_of(
-        SHARE,
-        'SegmentationPreprocessing.flip_probability '
-        'SegmentationPreprocessing.max_brightness_change '
-        'SegmentationPreprocessing.motion_blur_probability EdgeHead.tolerance '
-        'InstanceGrouping.center_threshold',
-    ),
-    **_of(
-        KEPT_SHARE,
-        'SegmentationLoss.top_k_percent_pixels AtrousSpatialPyramidPooling.dropout_keep_prob '
-        'DensePredictionCell.dropout_keep_prob',
-    ),
-    **_of(
-        FRACTION,
-        'AtrousSpatialPyramidPooling.batch_norm_decay DensePredictionCell.batch_norm_decay',
-    ),
-    'SegmentationPreprocessing.max_rotation_degrees': Range(0, 180),
 }
 
-# By `Message.field`. Values that are not set are not looked at: defaults are in range.
-RANGES: Mapping[str, Range] = {
-    **_OF_SEGMENTATION,
-    **_OF_DETECTION,
-    **_of(
-        AT_LEAST_1,
-        'TrainConfig.batch_size EvalConfig.batch_size EvalConfig.num_examples '
-        'CheckpointConfig.save_every_n_steps CheckpointConfig.save_every_n_seconds '
-        'ProgressConfig.every_n_steps EarlyStopping.patience_evaluations '
-        'BestExport.keep_max LatestExport.keep_max '
-        'InputReader.sample_1_of_n_examples InputReader.num_readers InputReader.read_block_length '
-        'InputReader.num_parallel_batches '
-        'Classification.num_classes Backbone.min_depth Backbone.multi_grid '
-        'Backbone.channel_divisor '
-        'ExponentialDecayLearningRate.decay_steps CosineDecayLearningRate.total_steps '
-        'ExponentialDecayWithWarmupLearningRate.decay_steps '
-        'DeepLabLearningRate.learning_rate_decay_step',
+# The choices that have to be made in a message. In all others none is a choice too, or what asks
+# for them is checked where it is.
+_CHOICES = (
+    'image_resizer_oneof',
+    'anchor_generator_oneof',
+    'box_coder_oneof',
+    'matcher_oneof',
+    'region_similarity',
+    'box_predictor_oneof',
+    'regularizer_oneof',
+    'initializer_oneof',
+    'localization_loss',
+    'classification_loss',
+    'calibrator',
+    'preprocessing_step',
+)
+
+_CROPS = (('min_aspect_ratio', 'max_aspect_ratio'), ('min_area', 'max_area'))
+
+# (field, one that it may not be above) by message.
+_ORDERED = {
+    'EvalConfig': (('recall_lower_bound', 'recall_upper_bound'),),
+    'KeepAspectRatioResizer': (('min_dimension', 'max_dimension'),),
+    'FeaturePyramidNetworks': (('min_level', 'max_level'),),
+    'MultiscaleAnchorGenerator': (('min_level', 'max_level'),),
+    'BatchNonMaxSuppression': (('max_detections_per_class', 'max_total_detections'),),
+    'ConvolutionalBoxPredictor.BoxEncodingsClipRange': (('min', 'max'),),
+    'WeightSharedConvolutionalBoxPredictor.BoxEncodingsClipRange': (('min', 'max'),),
+    'RandomPixelValueScale': (('minval', 'maxval'),),
+    'RandomImageScale': (('min_scale_ratio', 'max_scale_ratio'),),
+    'RandomAdjustContrast': (('min_delta', 'max_delta'),),
+    'RandomAdjustSaturation': (('min_delta', 'max_delta'),),
+    'RandomCropImage': _CROPS,
+    'RandomCropPadImage': _CROPS,
+    'SSDRandomCropOperation': _CROPS,
+    'SSDRandomCropPadOperation': _CROPS,
+    'SSDRandomCropFixedAspectRatioOperation': _CROPS[1:],
+    'SSDRandomCropPadFixedAspectRatioOperation': _CROPS,
+    'RandomJpegQuality': (('min_jpeg_quality', 'max_jpeg_quality'),),
+    'RandomDownscaleToTargetPixels': (('min_target_pixels', 'max_target_pixels'),),
+    'RandomPatchGaussian': (
+        ('min_patch_size', 'max_patch_size'),
+        ('min_gaussian_stddev', 'max_gaussian_stddev'),
     ),
-    **_of(
-        AT_LEAST_0,
-        'TrainConfig.startup_delay_steps '
-        'TrainConfig.gradient_clipping_by_norm TrainConfig.bias_grad_multiplier '
-        'TrainConfig.last_layer_gradient_multiplier GradientMultiplier.multiplier '
-        'EarlyStopping.min_delta InputReader.sample_from_datasets_weights '
-        'InputReader.num_prefetch_batches '
-        'Classification.auxiliary_loss_weight Classification.labels_offset '
-        'Backbone.weight_decay AdamOptimizer.epsilon '
-        'FtrlOptimizer.initial_accumulator_value FtrlOptimizer.l1 FtrlOptimizer.l2 '
-        'ConstantLearningRate.learning_rate ExponentialDecayLearningRate.initial_learning_rate '
-        'ExponentialDecayLearningRate.burnin_learning_rate '
-        'ExponentialDecayLearningRate.min_learning_rate '
-        'ManualStepLearningRate.initial_learning_rate '
-        'ManualStepLearningRate.LearningRateSchedule.learning_rate '
-        'CosineDecayLearningRate.learning_rate_base CosineDecayLearningRate.warmup_learning_rate '
-        'PolynomialDecayLearningRate.initial_learning_rate '
-        'PolynomialDecayLearningRate.end_learning_rate '
-        'ExponentialDecayWithWarmupLearningRate.learning_rate_base '
-        'ExponentialDecayWithWarmupLearningRate.warmup_learning_rate '
-        'ExponentialDecayWithWarmupLearningRate.min_learning_rate '
-        'DeepLabLearningRate.base_learning_rate DeepLabLearningRate.end_learning_rate '
-        'DeepLabLearningRate.learning_rates DeepLabLearningRate.slow_start_learning_rate',
-    ),
-    **_of(
-        POSITIVE,
-        'TrainConfig.keep_checkpoint_every_n_hours Backbone.depth_multiplier '
-        'Backbone.batch_norm_epsilon RMSPropOptimizer.epsilon '
-        'AdagradOptimizer.initial_accumulator_value AdadeltaOptimizer.epsilon '
-        'ExponentialDecayLearningRate.decay_factor '
-        'ExponentialDecayWithWarmupLearningRate.decay_factor '
-        'PolynomialDecayLearningRate.power DeepLabLearningRate.learning_power '
-        'DeepLabLearningRate.learning_rate_decay_factor',
-    ),
-    **_of(
-        FRACTION,
-        'Classification.label_smoothing Backbone.batch_norm_decay '
-        'Optimizer.moving_average_decay RMSPropOptimizer.momentum_optimizer_value '
-        'RMSPropOptimizer.decay MomentumOptimizer.momentum_optimizer_value AdamOptimizer.beta1 '
-        'AdamOptimizer.beta2 AdadeltaOptimizer.rho',
-    ),
-    **_of(KEPT_SHARE, 'Classification.dropout_keep_prob'),
-    **_of(NOT_POSITIVE, 'FtrlOptimizer.learning_rate_power'),
+    'RandomSquareCropByScale': (('scale_min', 'scale_max'),),
+    'RandomScaleCropAndPadToSquare': (('scale_min', 'scale_max'),),
 }
+
+VALUES = ConfigRules(
+    ranges=_RANGES,
+    required={message: tuple(fields.split()) for message, fields in _REQUIRED.items()},
+    choices=_CHOICES,
+    ordered=_ORDERED,
+)

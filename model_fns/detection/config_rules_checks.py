@@ -1,20 +1,21 @@
-"""What is wrong with the config of a single-shot detector: parts that do not fit each other.
-
-What single messages must have is in `config_parts`, what numbers may be in `config_ranges`.
-"""
+"""Which parts of the config of a single-shot detector do not fit each other."""
 
 from __future__ import annotations
 
-from typing import Iterator, Mapping, Tuple
+import dataclasses
+from typing import Iterable, Iterator, Mapping, Tuple
 
-from estimator_lib.config.ranges import SHARE
-from estimator_lib.config.support import Problem
+from google.protobuf import message as message_lib
+
+from estimator_lib.config import validation
+from estimator_lib.config.rules import FRACTION, PipelineConfig, Problem
+from model_fns.detection.config_rules_fields import FIELD_SUPPORT
+from model_fns.detection.config_rules_values import VALUES
 from protos import (
     anchors_pb2,
     box_predictors_pb2,
     image_resizer_pb2,
     losses_pb2,
-    pipeline_pb2,
     post_processing_pb2,
     ssd_pb2,
 )
@@ -27,28 +28,41 @@ _CODE_SIZES: Mapping[str, int] = {
     'mean_stddev_box_coder': 4,
     'square_box_coder': 3,
 }
+# What a part is held against that is made without its config; what it lacks it says itself.
+_OF_PARTS = FIELD_SUPPORT + dataclasses.replace(VALUES, required={}, choices=())
 _REDUCED = 3  # anchors of a cell of the first map, where they are reduced
 
 
-def check_ssd(config: ssd_pb2.Ssd) -> Iterator[Problem]:
-    """What is wrong with `model.ssd`, beside what single messages are checked for.
-
-    Args:
-        config: the message.
-    """
+def check_ssd(pipeline: PipelineConfig) -> Iterator[Problem]:
+    """What is wrong with `model.ssd`, beside what single messages are checked for."""
+    config = pipeline.model.ssd
     yield from _resizer(f'{_WHERE}.image_resizer', config.image_resizer)
     yield from _matcher(f'{_WHERE}.matcher.argmax_matcher', config)
     yield from _anchors(f'{_WHERE}.anchor_generator', config)
     yield from _predictor(f'{_WHERE}.box_predictor', config)
-    yield from _loss(f'{_WHERE}.loss', config.loss)
+    yield from loss_problems(f'{_WHERE}.loss', config.loss)
     yield from _suppression(f'{_WHERE}.post_processing', config.post_processing)
 
 
-def doubts(config: pipeline_pb2.TrainEvalPipelineConfig) -> Iterator[str]:
+def check_part(message: message_lib.Message, where: str, further: Iterable[Problem] = ()) -> None:
+    """Raises for what is wrong with a part of `model.ssd`, which is made without its config.
+
+    Args:
+        message: the part.
+        where: its path in the config.
+        further: other problems of the part.
+
+    Raises:
+        errors.ConfigError: with every problem.
+    """
+    validation.check_message(_OF_PARTS, message, where, further)
+
+
+def doubts(config: PipelineConfig) -> Iterator[str]:
     """What is allowed of a detector, and probably not meant."""
     path = _in_pixels(config.model.ssd.anchor_generator)
     if path:
-        yield f'{path}: anchors are in pixels, and boxes are shares of the image: none will match.'
+        yield f'{path}: anchors are in pixels, and boxes are normalized: none will match.'
     reader = config.train_input_reader
     for field in ('load_instance_masks', 'num_keypoints'):
         if getattr(reader, field):
@@ -63,7 +77,13 @@ def doubts(config: pipeline_pb2.TrainEvalPipelineConfig) -> Iterator[str]:
             if is_set and needed not in names:
                 yield f'eval_config.{field} has no effect without {needed} in metrics_set.'
     train_config = config.train_config
-    if train_config.load_all_detection_checkpoint_vars and train_config.fine_tune_checkpoint:
+    if train_config.load_all_detection_checkpoint_vars:
+        if not train_config.fine_tune_checkpoint:
+            yield (
+                'train_config.load_all_detection_checkpoint_vars has no effect without '
+                'fine_tune_checkpoint.'
+            )
+            return
         kind = train_config.fine_tune_checkpoint_type
         if not (kind == 'detection' or (not kind and train_config.from_detection_checkpoint)):
             yield (
@@ -98,8 +118,8 @@ def _matcher(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
     if not config.similarity_calculator.HasField('neg_sq_dist_similarity'):
         for field in ('matched_threshold', 'unmatched_threshold'):
             value = getattr(matcher, field)
-            if not SHARE.holds(value):
-                yield Problem(f'{path}.{field}', f'{value:g}; expected {SHARE}.')
+            if not FRACTION.holds(value):
+                yield Problem(f'{path}.{field}', f'{value:g}; expected {FRACTION}.')
     if unmatched > matched:
         yield Problem(
             f'{path}.unmatched_threshold',
@@ -214,7 +234,8 @@ def _towers(
         )
 
 
-def _loss(path: str, config: losses_pb2.Loss) -> Iterator[Problem]:
+def loss_problems(path: str, config: losses_pb2.Loss) -> Iterator[Problem]:
+    """Ways to choose examples that exclude each other."""
     mines = config.HasField('hard_example_miner')
     if mines and config.classification_loss.HasField('weighted_sigmoid_focal'):
         yield Problem(
@@ -230,9 +251,16 @@ def _loss(path: str, config: losses_pb2.Loss) -> Iterator[Problem]:
 def _suppression(path: str, config: post_processing_pb2.PostProcessing) -> Iterator[Problem]:
     rules = config.batch_non_max_suppression
     path = f'{path}.batch_non_max_suppression'
-    is_share = config.score_converter != post_processing_pb2.PostProcessing.IDENTITY
-    if is_share and rules.score_threshold > 1:
-        yield Problem(f'{path}.score_threshold', f'{rules.score_threshold:g}; expected {SHARE}.')
+    is_fraction = config.score_converter != post_processing_pb2.PostProcessing.IDENTITY
+    if is_fraction and rules.score_threshold > 1:
+        yield Problem(f'{path}.score_threshold', f'{rules.score_threshold:g}; expected {FRACTION}.')
+    yield from suppression_problems(path, rules)
+
+
+def suppression_problems(
+    path: str, rules: post_processing_pb2.BatchNonMaxSuppression
+) -> Iterator[Problem]:
+    """Kinds of suppression that exclude each other."""
     soft, several = rules.soft_nms_sigma > 0, rules.max_classes_per_detection > 1
     excluded = (
         (soft, 'soft_nms_sigma', 'use_static_shapes'),

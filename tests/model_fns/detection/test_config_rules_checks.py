@@ -2,6 +2,7 @@
 
 import pytest
 
+import model_fns
 from estimator_lib import config as config_lib
 from estimator_lib import errors
 
@@ -54,7 +55,7 @@ def of_model(*settings):
 
 
 def test_a_good_config_has_no_problems_and_no_warnings():
-    assert config_lib.validate(changed()) == []
+    assert model_fns.validate(changed()) == []
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,7 @@ def test_a_good_config_has_no_problems_and_no_warnings():
     ],
 )
 def test_what_fits_is_accepted(settings):
-    assert config_lib.validate(of_model(*settings)) == []
+    assert model_fns.validate(of_model(*settings)) == []
 
 
 @pytest.mark.parametrize(
@@ -242,7 +243,7 @@ def test_what_fits_is_accepted(settings):
 )
 def test_one_problem_is_one_line(settings, path, text):
     with pytest.raises(errors.ConfigError) as caught:
-        config_lib.validate(of_model(*settings), 'export')
+        model_fns.validate(of_model(*settings), 'export')
     message = str(caught.value)
     assert message.startswith(SSD + path) and text in message and '\n' not in message
 
@@ -256,7 +257,7 @@ def test_all_problems_are_in_one_error():
         f'{NMS}iou_threshold=2',
     ]
     with pytest.raises(errors.ConfigError) as caught:
-        config_lib.validate(of_model(*settings))
+        model_fns.validate(of_model(*settings))
     lines = str(caught.value).splitlines()
     assert lines[0] == 'the pipeline config has 5 problems:'
     assert {line.split(':')[0].strip() for line in lines[1:]} == {
@@ -316,7 +317,7 @@ def test_all_problems_are_in_one_error():
     ],
 )
 def test_what_is_probably_not_meant_is_said(settings, expected):
-    warnings = config_lib.validate(changed(*settings))
+    warnings = model_fns.validate(changed(*settings))
     assert len(warnings) == 1 and warnings[0].startswith(expected)
 
 
@@ -341,7 +342,7 @@ def test_what_is_probably_not_meant_is_said(settings, expected):
     ],
 )
 def test_what_has_its_effect_is_not_doubted(settings):
-    assert config_lib.validate(changed(*settings)) == []
+    assert model_fns.validate(changed(*settings)) == []
 
 
 def test_a_detector_takes_two_types_of_checkpoints():
@@ -350,7 +351,7 @@ def test_a_detector_takes_two_types_of_checkpoints():
         'train_config.fine_tune_checkpoint_type=full',
     ]
     with pytest.raises(errors.ConfigError) as caught:
-        config_lib.validate(changed(*settings))
+        model_fns.validate(changed(*settings))
     assert str(caught.value) == (
         "train_config.fine_tune_checkpoint_type: 'full'; expected one of classification, "
         'detection, or nothing for classification.'

@@ -1,0 +1,56 @@
+"""Rules of the config fields of classification."""
+
+from __future__ import annotations
+
+from typing import Iterator
+
+from estimator_lib.config.rules import (
+    ALL,
+    AT_LEAST_0,
+    AT_LEAST_1,
+    DECAY,
+    POSITIVE_FRACTION,
+    ConfigRules,
+    PipelineConfig,
+    Problem,
+    names,
+    problems_of,
+    ranges,
+)
+from model_fns import checkpoint_scopes, config_rules
+from model_fns.backbones import registry
+from model_fns.classification import preprocessing
+
+
+def _backbone(config: PipelineConfig) -> Iterator[Problem]:
+    model = config.model.classification
+    if not model.HasField('num_classes'):
+        yield Problem('model.classification.num_classes', 'not set; expected at least 1.')
+    where = 'model.classification.backbone.name'
+    if model.backbone.name:
+        yield from problems_of(registry.get_network, model.backbone.name, where)
+    else:
+        yield Problem(where, 'not set; expected the name of a network, like "mobilenet_v1".')
+    if model.preprocessing:
+        families, where = preprocessing.FAMILIES, 'model.classification.preprocessing'
+        yield from problems_of(families.get, model.preprocessing, where)
+
+
+RULES = (
+    config_rules.EVERY_TASK
+    + config_rules.NO_BOXES
+    + config_rules.BACKBONE
+    + ConfigRules(
+        supported={'DetectionModel': names('classification'), 'Classification': ALL},
+        ranges={
+            'Classification.num_classes': AT_LEAST_1,
+            **ranges(
+                AT_LEAST_0, 'Classification.auxiliary_loss_weight Classification.labels_offset'
+            ),
+            'Classification.label_smoothing': DECAY,
+            'Classification.dropout_keep_prob': POSITIVE_FRACTION,
+        },
+        checkpoint_types={'a checkpoint of the same model': tuple(checkpoint_scopes.PREFIXES)},
+        problems=(_backbone,),
+    )
+)

@@ -1,0 +1,115 @@
+"""Rules of config fields that several tasks have in common."""
+
+from __future__ import annotations
+
+from estimator_lib.config.rules import (
+    ALL,
+    AT_LEAST_0,
+    AT_LEAST_1,
+    DECAY,
+    POSITIVE,
+    ConfigRules,
+    because,
+    ranges,
+)
+
+TWO_STAGES = 'two-stage detection is not available yet'
+KEYPOINTS = 'keypoint-based detection is not available'
+MASKS = 'masks need a two-stage model'
+_NO_BOXES = 'it is about boxes, masks or keypoints, and the model has none'
+_ONE_LABEL = 'the classes of boxes are their labels'
+_THREE_CHANNELS = 'images have three channels'
+
+# Kinds of `model` in the schema that there is no task for, and why.
+UNAVAILABLE = {
+    'faster_rcnn': TWO_STAGES,
+    'center_net': KEYPOINTS,
+    'experimental_model': 'experimental models are made in code; there are none here',
+}
+
+# What no task means anything by.
+EVERY_TASK = ConfigRules(
+    ignored={
+        'TrainConfig': {
+            'unpad_groundtruth_tensors': 'padding never counts, and is cut off where that is faster'
+        },
+        'InputReader': {'keypoint_type_weight': 'no model here learns keypoints'},
+        'EvalConfig': {'retain_original_image_additional_channels': _THREE_CHANNELS},
+    },
+    unsupported={
+        'DetectionModel': UNAVAILABLE,
+        'TrainConfig': {
+            'merge_multiple_label_boxes': 'each box has one class',
+            'use_multiclass_scores': _ONE_LABEL,
+        },
+        'InputReader': {
+            'num_additional_channels': _THREE_CHANNELS,
+            **because(TWO_STAGES, 'load_context_features load_context_image_ids'),
+            'load_multiclass_scores': _ONE_LABEL,
+            'use_keypoint_label_map': 'keypoints are read by their number, not by their name',
+            **because(KEYPOINTS, 'load_dense_pose load_track_id load_keypoint_depth_features'),
+            'expand_labels_hierarchy': 'label hierarchies are not read',
+        },
+        'EvalConfig': {
+            'parameterized_metric': KEYPOINTS,
+            'eval_instance_masks': MASKS,
+            'force_no_resize': 'networks are evaluated at the size that they are trained at',
+        },
+    },
+)
+
+# What tasks without boxes leave to those with.
+NO_BOXES = ConfigRules(
+    ignored={
+        'TrainConfig': {
+            'max_number_of_boxes': _NO_BOXES,
+            'load_all_detection_checkpoint_vars': (
+                'a classifier takes what it has in common with a checkpoint, which is the backbone'
+            ),
+        },
+        'InputReader': {
+            **because(_NO_BOXES, 'load_instance_masks mask_type max_number_of_boxes num_keypoints'),
+            'use_display_name': 'pictures show the display name of a class where it has one',
+        },
+        'EvalConfig': {
+            **because(
+                _NO_BOXES,
+                'all_metrics_per_category recall_lower_bound recall_upper_bound '
+                'min_score_threshold max_num_boxes_to_visualize skip_scores skip_labels '
+                'visualize_groundtruth_boxes groundtruth_box_visualization_color '
+                'skip_predictions_for_unlabeled_class image_classes_field_map_empty_to_ones '
+                'keypoint_edge',
+            ),
+            'include_metrics_per_category': 'the accuracy of each class is always reported',
+        },
+    },
+    unsupported={
+        'TrainConfig': {
+            'data_augmentation_options': (
+                'images are varied by the preprocessing of the model '
+                '(model.classification.preprocessing, a family; model.segmentation.preprocessing, '
+                'its fields)'
+            )
+        },
+        'EvalConfig': {
+            'metrics_set': (
+                'classification and segmentation have one set of metrics each, which is always '
+                'reported'
+            ),
+            'super_categories': (
+                'classification and segmentation have no metrics over groups of classes'
+            ),
+        },
+    },
+)
+
+# The message that names a backbone.
+BACKBONE = ConfigRules(
+    supported={'Backbone': ALL},
+    ranges={
+        **ranges(AT_LEAST_1, 'Backbone.min_depth Backbone.multi_grid Backbone.channel_divisor'),
+        'Backbone.weight_decay': AT_LEAST_0,
+        **ranges(POSITIVE, 'Backbone.depth_multiplier Backbone.batch_norm_epsilon'),
+        'Backbone.batch_norm_decay': DECAY,
+    },
+)

@@ -1,0 +1,42 @@
+"""Rules of the config fields of segmentation."""
+
+from __future__ import annotations
+
+from typing import Iterator
+
+from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem, problems_of
+from model_fns import checkpoint_scopes, config_rules
+from model_fns.segmentation.config_rules_values import VALUES
+from model_fns.segmentation.data import presets
+from model_fns.segmentation.networks import backbones
+
+
+def _problems(config: PipelineConfig) -> Iterator[Problem]:
+    where, model = 'model.segmentation', config.model.segmentation
+    if model.backbone.name:
+        yield from problems_of(backbones.get_backbone, model.backbone.name)
+    else:
+        yield Problem(
+            f'{where}.backbone.name',
+            'not set; expected the name of a network, like "mobilenet_v2".',
+        )
+    yield from problems_of(presets.from_config, model)
+    both = model.HasField('instance_center') and model.HasField('offset')
+    if model.HasField('instance_grouping') and not both:
+        yield Problem(
+            f'{where}.instance_grouping',
+            'instances are found with an instance_center and an offset head; expected both of '
+            'them.',
+        )
+
+
+RULES = (
+    config_rules.EVERY_TASK
+    + config_rules.NO_BOXES
+    + config_rules.BACKBONE
+    + VALUES
+    + ConfigRules(
+        checkpoint_types={'a checkpoint of the same model': tuple(checkpoint_scopes.PREFIXES)},
+        problems=(_problems,),
+    )
+)

@@ -1,0 +1,206 @@
+"""The rules of each task together with the engine's: whole, about what there is, and obeyed."""
+
+import pathlib
+import re
+
+import pytest
+
+import model_fns
+from estimator_lib import config as config_lib
+from estimator_lib.config import engine_rules, rules, schema, support
+from protos import pipeline_pb2
+
+ROOT = pipeline_pb2.TrainEvalPipelineConfig.DESCRIPTOR
+FIELDS = {
+    f'{schema.short_name(message)}.{field.name}': field
+    for message in schema.reachable_messages(ROOT)
+    for field in message.fields
+}
+MESSAGES = {schema.short_name(message): message for message in schema.reachable_messages(ROOT)}
+KINDS = ('classification', 'segmentation', 'ssd')
+
+
+def config_of(kind, text=''):
+    return config_lib.parse_pipeline_config(f'model {{ {kind} {{}} }} {text}', 'text')
+
+
+def rules_of(kind):
+    config = config_of(kind)
+    return engine_rules.ENGINE + model_fns.task_class(config).config_rules(config)
+
+
+RULES = {kind: rules_of(kind) for kind in KINDS}
+each_kind = pytest.mark.parametrize('kind', KINDS)
+
+
+def support_of(kind, name):
+    return RULES[kind].support(*name.rsplit('.', 1))
+
+
+def reached(kind):
+    """(message, field) of what a config of one kind can set below supported fields."""
+    found, queue = set(), [ROOT]
+    while queue:
+        message = queue.pop()
+        name = schema.short_name(message)
+        for field in message.fields:
+            # The kinds of other tasks.
+            if (name, field.name) in found or (name == 'DetectionModel' and field.name != kind):
+                continue
+            found.add((name, field.name))
+            if schema.is_message(field) and RULES[kind].support(name, field.name) == ['supported']:
+                held = field.message_type
+                queue.append(
+                    held.fields_by_name['value'].message_type if schema.is_map(field) else held
+                )
+                queue = [each for each in queue if each is not None]
+    return sorted(found)
+
+
+@pytest.mark.parametrize(
+    ('kind', 'least'), [('classification', 200), ('segmentation', 290), ('ssd', 480)]
+)
+def test_each_field_that_can_be_set_has_one_kind_of_support(kind, least):
+    found = reached(kind)
+    assert len(found) > least
+    wrong = {field: RULES[kind].support(*field) for field in found}
+    assert {field: support for field, support in wrong.items() if len(support) != 1} == {}
+
+
+def test_each_message_of_the_schema_is_reached_or_refused_with_what_holds_it():
+    held = {message for kind in KINDS for message, _ in reached(kind)}
+    refused = {
+        MESSAGES[message].fields_by_name[field].message_type
+        for kind in KINDS
+        for message, fields in RULES[kind].unsupported.items()
+        for field in fields
+    }
+    below = {
+        schema.short_name(message)
+        for top in refused
+        if top is not None
+        for message in schema.reachable_messages(top)
+    }
+    assert {name for name, message in MESSAGES.items() if message.fields} <= held | below
+
+
+@each_kind
+def test_tables_name_nothing_that_the_schema_does_not_have(kind):
+    its = RULES[kind]
+    for table in (its.supported, its.ignored, its.unsupported, its.required):
+        for message, fields in table.items():
+            assert fields == rules.ALL or {f'{message}.{name}' for name in fields} <= set(FIELDS)
+    oneofs = {oneof.name for message in MESSAGES.values() for oneof in message.oneofs}
+    assert set(its.choices) <= oneofs
+
+
+@each_kind
+def test_every_reason_is_a_phrase(kind):
+    its = RULES[kind]
+    reasons = [
+        reason
+        for table in (its.ignored, its.unsupported)
+        for fields in table.values()
+        for reason in fields.values()
+    ]
+    reasons += [condition.reason for condition in its.conditions.values()]
+    assert all(reason and not reason.endswith('.') for reason in reasons)
+
+
+@each_kind
+def test_rules_of_values_are_about_supported_fields(kind):
+    its = RULES[kind]
+    ordered = [
+        f'{key}.{name}' for key, pairs in its.ordered.items() for one in pairs for name in one
+    ]
+    required = [f'{message}.{name}' for message, names in its.required.items() for name in names]
+    for name in [*its.conditions, *its.ranges, *ordered, *required]:
+        assert support_of(kind, name) == ['supported'], name
+    for name in its.ranges:
+        assert not schema.is_message(FIELDS[name]) and FIELDS[name].enum_type is None
+
+
+@each_kind
+def test_defaults_are_in_range_and_in_order(kind):
+    its = RULES[kind]
+    for name, allowed in its.ranges.items():
+        if FIELDS[name].has_default_value:
+            assert allowed.holds(FIELDS[name].default_value), name
+    for message, pairs in its.ordered.items():
+        for low, high in pairs:
+            fields = MESSAGES[message].fields_by_name
+            assert fields[low].default_value <= fields[high].default_value
+    for message, names in its.required.items():
+        for name in names:
+            assert not MESSAGES[message].fields_by_name[name].has_default_value, name
+
+
+@each_kind
+def test_every_supported_float_has_a_range(kind):
+    unbounded = [
+        f'{message}.{field}'
+        for message, field in reached(kind)
+        if FIELDS[f'{message}.{field}'].cpp_type == ROOT.fields[0].CPPTYPE_FLOAT
+        and RULES[kind].support(message, field) == ['supported']
+        and f'{message}.{field}' not in RULES[kind].ranges
+    ]
+    assert unbounded == []
+
+
+# Their fields are read all at once, by the names that the schema gives them.
+READ_AS_A_WHOLE = (
+    'ExponentialDecayLearningRate',
+    'ExponentialDecayWithWarmupLearningRate',
+    'CosineDecayLearningRate',
+    # The member that is set is asked for, and is the name of what makes it.
+    'ImageResizer',
+    'PreprocessingStep',
+)
+# What the rules themselves decide about these fields is all that there is.
+DECIDED_BY_RULES = {
+    'TrainConfig.fine_tune_checkpoint_version',
+    'ClusterConfig.mode',
+    'InputReader.input_type',
+    'Hyperparams.op',
+    'Loss.equalization_loss',
+}
+
+
+def program_text():
+    """The source of everything that may read a config, but the tables of rules."""
+    root = pathlib.Path(model_fns.__file__).resolve().parent.parent
+    paths = [*(root / 'estimator_lib').rglob('*.py'), *(root / 'model_fns').rglob('*.py')]
+    tables = re.compile(r'engine_rules|config_rules')
+    return '\n'.join(path.read_text() for path in paths if not tables.search(path.name))
+
+
+def test_each_supported_field_is_read_somewhere():
+    text = program_text()
+    unread = {
+        f'{message}.{field}'
+        for kind in KINDS
+        for message, field in reached(kind)
+        if RULES[kind].support(message, field) == ['supported']
+        and message not in READ_AS_A_WHOLE
+        and not re.search(rf"[.'\"]{field}\b", text)
+    }
+    assert unread <= DECIDED_BY_RULES
+
+
+BOXES = [
+    'train_config { data_augmentation_options { random_horizontal_flip {} } }',
+    'eval_config { metrics_set: "coco_detection_metrics" }',
+    'eval_config { super_categories { key: "a" value: "b" } }',
+]
+
+
+@pytest.mark.parametrize('kind', ['classification', 'segmentation'])
+def test_what_is_about_boxes_is_refused_or_has_no_effect_without_them(kind):
+    its = RULES[kind]
+    for text in BOXES:
+        (problem,) = list(support.unsupported(its, config_of(kind, text)))
+        assert problem.text.startswith('not supported: ')
+        assert list(support.unsupported(RULES['ssd'], config_of('ssd', text))) == []
+    text = 'eval_config { skip_scores: true } train_input_reader { num_keypoints: 3 }'
+    assert len(list(support.ignored(its, config_of(kind, text)))) == 2
+    assert list(support.ignored(RULES['ssd'], config_of('ssd', text))) == []
