@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.hooks import global_steps
 from estimator_lib.hooks.progress import TOTAL_LOSS
 from protos import train_pb2
 
@@ -40,7 +41,7 @@ def reported_loss(loss: tf.Tensor) -> tf.Tensor:
     return tf.where(tf.math.is_nan(loss), tf.fill(tf.shape(loss), np.inf), loss)
 
 
-class NonFiniteLossHook(tf.estimator.SessionRunHook):
+class NonFiniteLossHook(global_steps.GlobalStepHook):
     """Looks at the losses of each step.
 
     Args:
@@ -68,16 +69,11 @@ class NonFiniteLossHook(tf.estimator.SessionRunHook):
         self._warn_every_n_steps = warn_every_n_steps
         self._next_warning = 0
 
-    def begin(self) -> None:
-        """Finds the global step."""
-        self._global_step = tf1.train.get_global_step()
+    def fetches(self) -> Mapping[str, Any]:
+        """What a message needs: after the step the batch is gone."""
+        return self._fetches
 
-    def before_run(self, run_context: Any) -> tf.estimator.SessionRunArgs:
-        """Fetches what a message needs: after the step the batch is gone."""
-        del run_context
-        return tf.estimator.SessionRunArgs(self._fetches)
-
-    def after_run(self, run_context: Any, run_values: Any) -> None:
+    def step_done(self, run_context: Any, run_values: Any) -> None:
         """Stops or warns.
 
         Raises:
@@ -87,7 +83,7 @@ class NonFiniteLossHook(tf.estimator.SessionRunHook):
         broken = non_finite(results['losses'])
         if not broken:
             return
-        step = int(run_context.session.run(self._global_step))
+        step = self.read_step(run_context.session)
         story = describe(step, broken, results['learning_rate'], results['source_ids'])
         if self._stops:
             raise NonFiniteLossError(

@@ -23,11 +23,8 @@ _EXAMPLES = 'examples_to_draw'
 _training_metrics: MutableMapping[tf.Graph, Dict[str, Metric]] = weakref.WeakKeyDictionary()
 
 
-class TrainingScalars(tf1.train.SessionRunHook):
+class TrainingScalars(global_steps.GlobalStepHook):
     """Writes scalars of training as events, after a session's first step and every n steps.
-
-    They are fetched at each step: fetches of some steps only are a second preparation of the whole
-    graph, which takes as long as several steps.
 
     Args:
         scalars: float32 scalars by tag.
@@ -40,31 +37,21 @@ class TrainingScalars(tf1.train.SessionRunHook):
         self._folder = folder
         self._every_n_steps = every_n_steps
 
-    def begin(self) -> None:
-        """Finds the global step."""
-        self._global_step = tf1.train.get_global_step()
-
-    def after_create_session(self, session: tf1.Session, coord: tf.train.Coordinator) -> None:
+    def session_begun(self) -> None:
         """Counts from where the session begins."""
-        del coord
-        self._step = int(session.run(self._global_step))
-        self._next = self._step + 1
+        self._next = self.step + 1
 
-    def before_run(
-        self, run_context: tf1.train.SessionRunContext
-    ) -> Optional[tf1.train.SessionRunArgs]:
-        """Asks for step and scalars."""
-        return tf1.train.SessionRunArgs([self._global_step, self._scalars])
+    def fetches(self) -> Mapping[str, tf.Tensor]:
+        """The scalars."""
+        return self._scalars
 
-    def after_run(
-        self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues
-    ) -> None:
+    def step_done(self, run_context: Any, run_values: Any) -> None:
         """Writes, when it is time."""
-        fetched, values = run_values.results
-        self._step = global_steps.step_after_run(int(fetched), self._step)
-        if self._step >= self._next:
-            write(self._folder, self._step, {tag: float(one) for tag, one in values.items()})
-            self._next = self._step - self._step % self._every_n_steps + self._every_n_steps
+        del run_context
+        if self.step >= self._next:
+            scalars = {tag: float(one) for tag, one in run_values.results.items()}
+            write(self._folder, self.step, scalars)
+            self._next = self.step - self.step % self._every_n_steps + self._every_n_steps
 
 
 def training_hooks(
