@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.cluster import (
     cluster_session,
     coordinated_stop,
@@ -128,7 +129,7 @@ def _supervised(job: Job) -> Iterator[supervision.Supervisor]:
         raise
     except Exception as error:
         status = 2 if isinstance(error, errors.UserError) else 1
-        job.marks.write_failed(job.name, _first_line(error), supervisor.heart.identity)
+        job.marks.write_failed(job.name, errors.first_line(error), supervisor.heart.identity)
         raise
     finally:
         supervisor.stop(status)
@@ -151,6 +152,7 @@ class _Trainer:
         self._is_chief = job.cluster.is_chief
         self._sessions = 0
         self._attempts = 0
+        self._stopping: Optional[early_stopping.EarlyStopping] = None
         self._agreement = coordinated_stop.StopAgreement(job.marks.folder, self._is_chief)
 
     def run(self) -> Metrics:
@@ -158,13 +160,22 @@ class _Trainer:
         reason = 'num_steps'
         if self._job.marks.finished() is None:
             train = self._train_all_reduce if self._job.is_all_reduce else self._train
-            reason = train() or reason
+            reason = self._ended_before() or train() or reason
         elif not self._is_chief:
             log.info('the job is finished: %s has nothing to do', self._job.name)
         # What ended the session may be a signal or a verdict.
         preemption.raise_if_requested()
         self._supervisor.raise_verdict()
         return self._finish(reason) if self._is_chief else {}
+
+    def _ended_before(self) -> Optional[str]:
+        """The chief: why an earlier start has ended the training; None when it is to go on."""
+        if not self._is_chief:
+            return None
+        self._stopping = self._parts.create_stopping()
+        step = checkpoint_files.latest_step(self._job.model_dir)
+        ended = self._stopping is not None and self._stopping.should_stop(step)
+        return EARLY_STOPPING if ended else None
 
     def _finish(self, reason: str) -> Metrics:
         if self._job.marks.finished() is None:
@@ -202,12 +213,13 @@ class _Trainer:
                     raise errors.ClusterError(
                         f'{self._job.name} has opened {self._attempts} sessions, one after the '
                         'other, and not made a step; expected: all tasks run the same config and '
-                        f'the same version of this program. The last error: {_first_line(error)}'
+                        'the same version of this program. The last error: '
+                        f'{errors.first_line(error)}'
                     ) from error
                 log.warning(
                     '%s has lost its session and opens another: %s',
                     self._job.name,
-                    _first_line(error),
+                    errors.first_line(error),
                 )
                 time.sleep(_ATTEMPT_SECONDS)
 
@@ -254,14 +266,14 @@ class _Trainer:
 
     def _raise_if_peer_lost(self, error: tf.errors.OpError) -> None:
         """Gives the supervisor the time to find out whether another trainer is gone."""
-        log.warning('%s: %s', self._job.name, _first_line(error))
+        log.warning('%s: %s', self._job.name, errors.first_line(error))
         deadline = time.monotonic() + 3 * heartbeats.LEAST_SECONDS
         while time.monotonic() < deadline:
             self._supervisor.raise_verdict()
             time.sleep(waiting.POLL_SECONDS)
 
     def _stop_hook(self) -> coordinated_stop.AgreedStopHook:
-        stopping = self._parts.create_stopping() if self._is_chief else None
+        stopping = self._stopping
         chief_address = self._job.address(self._job.chief)
         return coordinated_stop.AgreedStopHook(
             self._agreement,
@@ -291,7 +303,3 @@ class _Trainer:
     def _step_done(self, step: int) -> None:
         self._attempts = 0
         self._supervisor.heart.at_step(step)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]

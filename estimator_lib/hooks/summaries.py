@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import weakref
-from typing import Any, Callable, Dict, List, Mapping, MutableMapping, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_lib.drawing import visualization
 from estimator_lib.hooks import global_steps
-from estimator_lib.task import SOURCE_ID, Arrays, Features, Labels, Metric, Tensors
+from estimator_lib.task import SOURCE_ID, Arrays, Features, Labels, Tensors
 
 tf1 = tf.compat.v1
 
@@ -19,8 +18,6 @@ Draw = Callable[[Arrays, Arrays, Optional[Arrays]], Optional[np.ndarray]]
 Files = Callable[[Arrays, Arrays], Dict[str, bytes]]
 
 _EXAMPLES = 'examples_to_draw'
-# By graph. Not a collection: these are written with a checkpoint, and tuples cannot be.
-_training_metrics: MutableMapping[tf.Graph, Dict[str, Metric]] = weakref.WeakKeyDictionary()
 
 
 class TrainingScalars(global_steps.GlobalStepHook):
@@ -73,16 +70,6 @@ def training_hooks(
             tf1.train.SummarySaverHook(every_n_steps, output_dir=folder, summary_op=merged)
         )
     return hooks
-
-
-def offer_training_metrics(metrics: Mapping[str, Metric]) -> None:
-    """Leaves what a training step reports, of the first of several copies of a network."""
-    _training_metrics.setdefault(tf1.get_default_graph(), dict(metrics))
-
-
-def training_metrics() -> Dict[str, Metric]:
-    """What was offered in the current graph: (float32 scalar, update op) by name."""
-    return _training_metrics.get(tf1.get_default_graph(), {})
 
 
 def histograms(variables: Sequence[tf.Variable]) -> None:

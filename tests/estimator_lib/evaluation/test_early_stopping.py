@@ -93,6 +93,21 @@ def test_another_process_sees_what_was_written(tmp_path):
     assert chief.another_says_stop(20)
 
 
+@pytest.mark.parametrize(
+    'run_step,best,steps', [(30, 1.0, (20, 30)), (29, 1.0, (20,)), (10, 1.0, ()), (9, None, ())]
+)
+def test_evaluations_of_steps_that_the_run_has_not_come_to_are_forgotten(
+    tmp_path, run_step, best, steps
+):
+    path = str(tmp_path / 'state.json')
+    decisions(EarlyStopping('m', patience_evaluations=2, path=path), [1.0, 0.5, 0.5])
+    stopping = EarlyStopping('m', patience_evaluations=2, path=path, run_step=run_step)
+    assert (stopping.state.best, stopping.state.steps) == (best, steps)
+    assert stopping.should_stop(run_step) == (run_step == 30)
+    # The chief of a cluster, which reads what is written, sees the same.
+    assert stopping.another_says_stop(1) == (run_step == 30)
+
+
 def test_an_unknown_metric_lists_the_known():
     stopping = EarlyStopping('acuracy')
     with pytest.raises(errors.ConfigError, match=r"'acuracy'; did you mean 'accuracy'\?.*loss"):
