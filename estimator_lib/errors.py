@@ -30,11 +30,6 @@ class ClusterError(UserError):
     """A `TF_CONFIG` that does not describe a cluster, or a cluster that cannot be reached."""
 
 
-def first_line(error: BaseException) -> str:
-    """What an error says, without the pages that TensorFlow adds; its type if it says nothing."""
-    return (str(error) or type(error).__name__).splitlines()[0]
-
-
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The end of an error message about an unknown name.
 

@@ -84,7 +84,7 @@ class Schedule:
 
 def _read(path: str, run_step: int) -> Dict[str, int]:
     """The record; steps that the run has not come to are of another run, and count as 0."""
-    found = checkpoint_files.read_json(path) or {}
+    found = checkpoint_files.read_state(path)
     steps = {name: found.get(name) for name in (_BEGUN, _DONE, _FINAL)}
     return {
         name: step if isinstance(step, int) and step <= run_step else 0

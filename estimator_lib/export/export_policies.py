@@ -106,7 +106,7 @@ class BestExporter(Exporter):
 
     def best_value(self) -> Optional[float]:
         """The best value so far; None when there is none of this metric."""
-        state = checkpoint_files.read_json(os.path.join(self._folder, BEST_FILE)) or {}
+        state = checkpoint_files.read_state(os.path.join(self._folder, BEST_FILE))
         same = ('metric', self._metric), ('higher_is_better', self._higher_is_better)
         if any(state.get(key) != value for key, value in same):
             return None
@@ -188,7 +188,7 @@ def create_exporters(
 
     def write(checkpoint: str, folder: str) -> str:
         newest = exporting.exports_in(folder)[-1:]
-        if newest and exporting.origin(config, checkpoint) == checkpoint_files.read_json(
+        if newest and exporting.origin(config, checkpoint) == checkpoint_files.read_state(
             os.path.join(newest[0], exporting.ORIGIN_FILE)
         ):
             return newest[0]
