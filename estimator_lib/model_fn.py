@@ -75,7 +75,9 @@ def create_model_fn(
     ) -> tf.estimator.EstimatorSpec:
         features, reader_state = inputs.pop_reader_state(features)
         if mode == ModeKeys.TRAIN:
-            run_config = config or _run_config_alone(pipeline)
+            run_config = config or run_configs.create(
+                distribution.alone(pipeline), tf1.ConfigProto()
+            )
             plan = distribution.create_plan(pipeline, distribution.cluster_of(run_config))
             strategies.require(plan)
             losses, metrics = compute_training_losses(task, pipeline, plan, features, labels)
@@ -198,13 +200,6 @@ class _Training:
     def metric_values(self) -> Tensors:
         """What the progress line and TensorBoard show of `metrics`."""
         return {name: value for name, (value, _) in self.metrics.items()}
-
-
-def _run_config_alone(
-    config: pipeline_pb2.TrainEvalPipelineConfig,
-) -> tf.estimator.RunConfig:
-    """That of one machine, whatever `TF_CONFIG` says, without a folder."""
-    return run_configs.create(distribution.alone(config), tf1.ConfigProto())
 
 
 def _train_spec(training: _Training) -> tf.estimator.EstimatorSpec:

@@ -169,8 +169,12 @@ def evaluate(
         The metrics, by evaluation set; also written to `model_dir/metrics.json` and as events.
     """
     checkpoint = checkpoint_files.resolve_checkpoint(checkpoint_path or model_dir)
-    estimator = create_estimator(task, config, model_dir, graph_hook_fn)
-    evaluator = evaluators.create_evaluator(task, config, estimator, eval_training_data)
+    evaluator = evaluating.Evaluator(
+        task,
+        config.eval_config,
+        create_estimator(task, config, model_dir, graph_hook_fn),
+        evaluators.evaluation_sets(task, config, eval_training_data),
+    )
     with preemption.preemption_guard():
         evaluator.evaluate(checkpoint)
     return evaluator.last_metrics
@@ -210,8 +214,12 @@ def evaluate_checkpoints(
     Returns:
         The metrics of the last evaluation, by evaluation set.
     """
-    estimator = create_estimator(task, config, model_dir, graph_hook_fn)
-    evaluator = evaluators.create_evaluator(task, config, estimator, eval_training_data)
+    evaluator = evaluating.Evaluator(
+        task,
+        config.eval_config,
+        create_estimator(task, config, model_dir, graph_hook_fn),
+        evaluators.evaluation_sets(task, config, eval_training_data),
+    )
     with preemption.preemption_guard():
         if run_once:
             checkpoint = checkpoint_files.resolve_checkpoint(checkpoint_dir)
@@ -302,7 +310,7 @@ class _Run:
         """The evaluator, with exports and early stopping; None where nothing is evaluated."""
         if not self.evaluates:
             return None
-        return evaluators.create_run_evaluator(
+        return evaluators.create_evaluator(
             self.task, self.config, self.estimator(), self.eval_training_data, self.graph_hook_fn
         )
 

@@ -102,7 +102,6 @@ estimator_lib/cluster/cluster_session.py
 estimator_lib/cluster/job.py
 estimator_lib/cluster/parameter_server.py
 estimator_lib/cluster/rendezvous.py
-estimator_lib/commands/predict.py
 estimator_lib/config/schema_walk.py
 estimator_lib/config/support_tables.py
 estimator_lib/config/support_tables_detection.py
@@ -110,8 +109,6 @@ estimator_lib/data/image_decoding.py
 estimator_lib/distribution/run_configs.py
 estimator_lib/distribution/startup.py
 estimator_lib/drawing/bitmap_font.py
-estimator_lib/export/exported_model.py
-estimator_lib/export/serving.py
 estimator_lib/logs.py
 estimator_lib/optimization/exchange.py
 estimator_lib/optimization/partitioned.py

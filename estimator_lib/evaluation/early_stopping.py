@@ -190,19 +190,17 @@ class EarlyStopping:
     def _load(self) -> State:
         if self._path is None or not tf.io.gfile.exists(self._path):
             return State()
-        saved = checkpoint_files.read_json(self._path) or {}
+        saved = checkpoint_files.read_state(self._path)
+        if not self._identity().items() <= saved.items():
+            log.info('%s is not about this metric; early stopping starts anew', self._path)
+            return State()
         try:
-            if {name: saved[name] for name in self._identity()} != self._identity():
-                log.info('%s is about another metric; early stopping starts anew', self._path)
-                return State()
             steps = tuple(int(step) for step in saved['steps'])
             best, best_step = saved['best'], saved['best_step']
             return State(*((None, None) if best is None else (float(best), int(best_step))), steps)
         except (ValueError, KeyError, TypeError) as error:
-            raise errors.DataError(
-                f'{self._path} is not what early stopping writes ({error!r}); remove it, and it '
-                'starts anew.'
-            ) from None
+            log.warning('%s is damaged (%r); early stopping starts anew', self._path, error)
+            return State()
 
     def _save(self) -> None:
         if self._path is None:

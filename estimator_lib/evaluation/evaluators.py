@@ -23,30 +23,15 @@ def create_evaluator(
     config: pipeline_pb2.TrainEvalPipelineConfig,
     estimator: tf.estimator.Estimator,
     eval_training_data: int = 0,
+    graph_hook_fn: GraphHook = None,
 ) -> evaluating.Evaluator:
-    """The evaluator of single checkpoints: nothing follows from the numbers.
+    """The evaluator of a training run, with its exports and early stopping.
 
     Args:
         task: what is evaluated.
         config: how, and on which examples.
         estimator: of the task.
         eval_training_data: n: evaluate on every n-th training example as well; 0: do not.
-    """
-    sets = evaluation_sets(task, config, eval_training_data)
-    return evaluating.Evaluator(task, config.eval_config, estimator, sets)
-
-
-def create_run_evaluator(
-    task: Task,
-    config: pipeline_pb2.TrainEvalPipelineConfig,
-    estimator: tf.estimator.Estimator,
-    eval_training_data: int = 0,
-    graph_hook_fn: GraphHook = None,
-) -> evaluating.Evaluator:
-    """The evaluator of a training run, with its exports and early stopping.
-
-    Args:
-        task, config, estimator, eval_training_data: see `create_evaluator`.
         graph_hook_fn: see `model_fn.create_model_fn`; exported graphs are built with it as well.
     """
     sets = evaluation_sets(task, config, eval_training_data)

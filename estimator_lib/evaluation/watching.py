@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import time
 from typing import Optional
@@ -43,9 +44,8 @@ def watch(
         except (tf.errors.OpError, errors.CheckpointError) as error:
             if exists(path):
                 raise
-            log.warning(
-                '%s was deleted before it was evaluated: %s', path, errors.first_line(error)
-            )
+            said = errors.first_line(error)
+            log.warning('%s was deleted before it was evaluated: %s', path, said)
         if last_step and checkpoint_files.step_of(path) >= last_step:
             return
     log.warning('no new checkpoint in %s for %g s', checkpoint_dir, idle_seconds)
@@ -54,33 +54,21 @@ def watch(
 def evaluate_with_retries(
     evaluator: evaluating.Evaluator, path: str, max_retries: int, pause_seconds: float = 5.0
 ) -> None:
-    """Evaluates a checkpoint, again where that fails.
-
-    Args:
-        evaluator: does the work.
-        path: the prefix of the checkpoint.
-        max_retries: how many more times one evaluation is tried; negative: for ever.
-        pause_seconds: before another try.
+    """Evaluates a checkpoint, once and `max_retries` times more (negative: for ever) if it fails.
 
     Raises:
-        tf.errors.OpError, errors.DataError, errors.CheckpointError: what the last try raised. A
-            checkpoint that is not there any more is not tried again.
+        tf.errors.OpError, errors.DataError, errors.CheckpointError: the last try failed, or one
+            whose checkpoint is not there any more.
     """
-    failed = 0
-    while True:
+    for left in itertools.count(max_retries, -1):
         try:
             evaluator.evaluate(path)
             return
         except (tf.errors.OpError, errors.DataError, errors.CheckpointError) as error:
-            if failed == max_retries or not exists(path):
+            if left == 0 or not exists(path):
                 raise
-            failed += 1
-            log.warning(
-                'the evaluation of %s has failed%s, and is tried again: %s',
-                path,
-                _count(failed, max_retries),
-                errors.first_line(error),
-            )
+            said = errors.first_line(error)
+            log.warning('the evaluation of %s has failed, and is tried again: %s', path, said)
             time.sleep(pause_seconds)
 
 
@@ -95,7 +83,3 @@ def latest(folder: str) -> Optional[str]:
         return checkpoint_files.latest_checkpoint(folder)
     except errors.CheckpointError:
         return None
-
-
-def _count(failed: int, max_retries: int) -> str:
-    return f' ({failed} of {max_retries + 1} tries)' if max_retries > 0 else ''

@@ -114,11 +114,16 @@ def test_an_unknown_metric_lists_the_known():
         stopping.update(1, {'accuracy': 1.0, 'loss': 2.0})
 
 
-def test_a_damaged_file_is_named(tmp_path):
+@pytest.mark.parametrize(
+    'text',
+    ['{"metric": ', '[]', '{"metric": "m", "higher_is_better": true, "best": 1, "steps": [[]]}'],
+)
+def test_a_damaged_file_is_named_and_started_anew(tmp_path, text, caplog):
     path = tmp_path / 'state.json'
-    path.write_text('{"metric": ')
-    with pytest.raises(errors.DataError, match=r'state\.json'):
-        EarlyStopping('m', path=str(path))
+    path.write_text(text)
+    stopping = EarlyStopping('m', patience_evaluations=1, path=str(path))
+    assert 'state.json' in caplog.text
+    assert decisions(stopping, [1.0, 0.5]) == [False, True]
 
 
 def from_config(text, folder='somewhere'):
