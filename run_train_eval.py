@@ -35,7 +35,7 @@ def define_flags() -> flags.FlagValues:
     def boolean(name: str, text: str) -> None:
         flags.DEFINE_boolean(name, False, text, flag_values=values)
 
-    def integer(name: str, default: Optional[int], text: str, least: int) -> None:
+    def integer(name: str, default: Optional[int], text: str, least: int = -1) -> None:
         flags.DEFINE_integer(name, default, text, lower_bound=least, flag_values=values)
 
     flags.DEFINE_boolean('help', False, 'Shows this.', short_name='h', flag_values=values)
@@ -63,7 +63,12 @@ def define_flags() -> flags.FlagValues:
     string('checkpoint_path', 'evaluate, export: the checkpoint; left out: the latest.')
     string('checkpoint_dir', 'Evaluate the checkpoints of this folder as they come; no training.')
     boolean('run_once', 'With checkpoint_dir: evaluate the latest checkpoint, once.')
-    integer('max_eval_retries', 0, 'With checkpoint_dir: failed evaluations to try again.', 0)
+    integer(
+        'max_eval_retries',
+        0,
+        'With checkpoint_dir: how often the evaluation of a checkpoint that fails is tried again; '
+        '-1: always.',
+    )
     boolean(
         'eval_training_data',
         'Evaluate on the training examples (as well, or alone with checkpoint_dir).',

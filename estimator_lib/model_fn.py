@@ -6,14 +6,22 @@ clipped, how a checkpoint is mapped, how a hook reports, is written elsewhere.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Mapping, Optional
+import dataclasses
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 import tensorflow as tf
 
 from estimator_lib import distribution, errors
 from estimator_lib.checkpoints import restoring
 from estimator_lib.data import inputs
-from estimator_lib.distribution import placement, replicas, startup, strategies, sync_replicas
+from estimator_lib.distribution import (
+    placement,
+    replicas,
+    run_configs,
+    startup,
+    strategies,
+    sync_replicas,
+)
 from estimator_lib.hooks import non_finite, preemption, profiling, progress, summaries
 from estimator_lib.optimization import (
     gradients,
@@ -23,7 +31,7 @@ from estimator_lib.optimization import (
     optimizers,
     partitioned,
 )
-from estimator_lib.task import SOURCE_ID, Features, Labels, Task, Tensors
+from estimator_lib.task import SOURCE_ID, Features, Labels, Metric, Task, Tensors
 from protos import pipeline_pb2
 
 tf1 = tf.compat.v1
@@ -50,7 +58,9 @@ def create_model_fn(
 
     Returns:
         `model_fn(features, labels, mode, params, config)`, as `tf.estimator.Estimator` takes it.
-        `params` must be empty: everything comes from the pipeline config.
+        `params` must be empty: everything comes from the pipeline config. Called without a
+        `RunConfig` or with one that has no `model_dir`, it builds the same step of one machine,
+        which saves and summarises nothing by itself.
     """
     pipeline = config
 
@@ -65,12 +75,17 @@ def create_model_fn(
     ) -> tf.estimator.EstimatorSpec:
         features, reader_state = inputs.pop_reader_state(features)
         if mode == ModeKeys.TRAIN:
-            plan = distribution.create_plan(pipeline, distribution.cluster_of(config))
+            run_config = config or run_configs.create(
+                distribution.alone(pipeline), tf1.ConfigProto()
+            )
+            plan = distribution.create_plan(pipeline, distribution.cluster_of(run_config))
             strategies.require(plan)
-            losses = compute_training_losses(task, pipeline, plan, features, labels)
+            losses, metrics = compute_training_losses(task, pipeline, plan, features, labels)
             if graph_hook_fn is not None:
                 graph_hook_fn()
-            return _train_spec(task, pipeline, plan, losses, features, reader_state, config)
+            return _train_spec(
+                _Training(task, pipeline, run_config, plan, losses, metrics, features, reader_state)
+            )
         predictions = task.predict(features, mode, labels)
         if mode == ModeKeys.PREDICT:
             if graph_hook_fn is not None:
@@ -105,7 +120,7 @@ def compute_losses(
     features: Features,
     labels: Labels,
 ) -> Tensors:
-    """The task's losses, the regularisation of its variables, and their sum.
+    """The task's losses, the regularization loss of its variables, and their sum.
 
     Returns:
         float32 scalars by name: those of `task.losses`, `REGULARIZATION_LOSS` where the network
@@ -120,25 +135,29 @@ def compute_training_losses(
     plan: distribution.Plan,
     features: Features,
     labels: Labels,
-) -> Tensors:
+) -> Tuple[Tensors, Dict[str, Metric]]:
     """Builds the network for training, once for each device that shares the batch.
 
     Returns:
-        As `compute_losses`: the means over the devices, and the regularisation once.
+        Losses as of `compute_losses`: the means over the devices, and the regularization once. And
+        `task.training_metrics` of the first device.
     """
+    metrics: Dict[str, Metric] = {}
 
     def task_losses(features: Features, labels: Labels) -> Tensors:
         predictions = task.predict(features, ModeKeys.TRAIN, labels)
-        summaries.offer_training_metrics(task.training_metrics(predictions, features, labels))
+        if not metrics:
+            metrics.update(task.training_metrics(predictions, features, labels))
         return task.losses(predictions, features, labels)
 
     devices = plan.devices if plan.mode is distribution.Mode.CLONES else ('',)
     with placement.of_variables(plan):
-        return _with_total(config, replicas.mean_losses(devices, task_losses, features, labels))
+        losses = replicas.mean_losses(devices, task_losses, features, labels)
+        return _with_total(config, losses), metrics
 
 
 def _with_total(config: pipeline_pb2.TrainEvalPipelineConfig, losses: Tensors) -> Tensors:
-    """The losses, the regularisation, and the sum."""
+    """The losses, the regularization loss, and the sum."""
     losses = dict(losses)
     penalties = tf1.get_collection(strategies.regularization_collection())
     if penalties and config.train_config.add_regularization_loss:
@@ -153,27 +172,49 @@ def loss_metric_names(task: Task) -> List[str]:
     return ['loss', *(f'Loss/{name}' for name in names)]
 
 
-def _train_spec(
-    task: Task,
-    config: pipeline_pb2.TrainEvalPipelineConfig,
-    plan: distribution.Plan,
-    losses: Tensors,
-    features: Features,
-    reader_state: Optional[inputs.ReaderState],
-    run_config: tf.estimator.RunConfig,
-) -> tf.estimator.EstimatorSpec:
+@dataclasses.dataclass(frozen=True)
+class _Training:
+    """The forward pass of a training step, and the run that it is a step of.
+
+    Attributes:
+        task: what is trained.
+        config: how.
+        run_config: `model_dir` (None: nothing is written), cadence of checkpoints, cluster.
+        plan: on which devices.
+        losses: of this replica, by name, the sum under `TOTAL_LOSS`.
+        metrics: see `Task.training_metrics`.
+        features: of the batch.
+        reader_state: of the input; None where it has none.
+    """
+
+    task: Task
+    config: pipeline_pb2.TrainEvalPipelineConfig
+    run_config: tf.estimator.RunConfig
+    plan: distribution.Plan
+    losses: Tensors
+    metrics: Mapping[str, Metric]
+    features: Features
+    reader_state: Optional[inputs.ReaderState]
+
+    @property
+    def metric_values(self) -> Tensors:
+        """What the progress line and TensorBoard show of `metrics`."""
+        return {name: value for name, (value, _) in self.metrics.items()}
+
+
+def _train_spec(training: _Training) -> tf.estimator.EstimatorSpec:
     """The training graph: gradients applied, weights restored, hooks that watch."""
-    train_config = config.train_config
+    task, plan, train_config = training.task, training.plan, training.config.train_config
     exchange = sync_replicas.from_plan(plan)
-    loss = losses[TOTAL_LOSS]
-    losses = exchange.mean_losses(losses) if exchange else strategies.mean_over_replicas(losses)
+    loss = training.losses[TOTAL_LOSS]
+    mean_losses = exchange.mean_losses if exchange else strategies.mean_over_replicas
+    losses = mean_losses(training.losses)
     global_step = tf1.train.get_or_create_global_step()
     learning_rate = learning_rates.create_learning_rate(
         optimizers.learning_rate_config(train_config.optimizer),
         global_step,
         train_config.num_steps,
     )
-    metrics = summaries.training_metrics()
     train_op = optimize_loss.optimize_loss(
         loss,
         global_step=global_step,
@@ -188,13 +229,12 @@ def _train_spec(
         exchange=exchange,
         colocate_gradients=plan.mode is distribution.Mode.CLONES,
     )
-    if reader_state is not None:
-        train_op = tf.group(train_op, inputs.advance_position(reader_state))
-    values = {name: value for name, (value, _) in metrics.items()}
-    train_op = tf.group(train_op, [update for _, update in metrics.values()])
+    if training.reader_state is not None:
+        train_op = tf.group(train_op, inputs.advance_position(training.reader_state))
+    train_op = tf.group(train_op, [update for _, update in training.metrics.values()])
     if train_config.progress.summarize_variables:
         summaries.histograms(tf1.trainable_variables())
-    scaffold = _train_scaffold(task, config, run_config)
+    scaffold = _train_scaffold(task, training.config, training.run_config)
     return tf.estimator.EstimatorSpec(
         ModeKeys.TRAIN,
         loss=non_finite.reported_loss(loss),
@@ -202,23 +242,9 @@ def _train_spec(
         scaffold=scaffold,
         training_hooks=[
             *startup.hooks(plan, exchange, train_config.num_steps),
-            *_training_hooks(
-                config, plan, losses, learning_rate, values, features, reader_state, run_config
-            ),
+            *_training_hooks(training, losses, learning_rate),
         ],
-        training_chief_hooks=[
-            non_finite.FiniteCheckpointSaverHook.from_run_config(run_config, losses, scaffold),
-            *summaries.training_hooks(
-                {
-                    'learning_rate': learning_rate,
-                    'loss': losses[TOTAL_LOSS],
-                    **{f'Loss/{name}': one for name, one in losses.items()},
-                    **{f'training/{name}': value for name, value in values.items()},
-                },
-                run_config.model_dir,
-                train_config.progress.summary_every_n_steps,
-            ),
-        ],
+        training_chief_hooks=_chief_hooks(training, losses, learning_rate, scaffold),
     )
 
 
@@ -238,7 +264,8 @@ def _train_scaffold(
             last_layer_scopes=task.last_layer_scopes(),
             model_dir=run_config.model_dir,
         )
-    restoring.check_model_dir(run_config.model_dir, tf1.global_variables())
+    if run_config.model_dir:
+        restoring.check_model_dir(run_config.model_dir, tf1.global_variables())
     saver = restoring.create_saver(
         train_config.checkpoints.keep_max, train_config.keep_checkpoint_every_n_hours
     )
@@ -247,42 +274,55 @@ def _train_scaffold(
     return tf1.train.Scaffold(saver=saver, **ready, **start)
 
 
-def _training_hooks(
-    config: pipeline_pb2.TrainEvalPipelineConfig,
-    plan: distribution.Plan,
-    losses: Tensors,
-    learning_rate: tf.Tensor,
-    metrics: Tensors,
-    features: Features,
-    reader_state: Optional[inputs.ReaderState],
-    run_config: tf.estimator.RunConfig,
+def _chief_hooks(
+    training: _Training, losses: Tensors, learning_rate: tf.Tensor, scaffold: tf1.train.Scaffold
 ) -> List[tf1.train.SessionRunHook]:
-    train_config = config.train_config
+    """What writes to `model_dir`."""
+    run_config = training.run_config
+    if not run_config.model_dir:
+        return []
+    scalars = {
+        'learning_rate': learning_rate,
+        'loss': losses[TOTAL_LOSS],
+        **{f'Loss/{name}': one for name, one in losses.items()},
+        **{f'training/{name}': value for name, value in training.metric_values.items()},
+    }
+    every_n_steps = training.config.train_config.progress.summary_every_n_steps
+    return [
+        non_finite.FiniteCheckpointSaverHook.from_run_config(run_config, losses, scaffold),
+        *summaries.training_hooks(scalars, run_config.model_dir, every_n_steps),
+    ]
+
+
+def _training_hooks(
+    training: _Training, losses: Tensors, learning_rate: tf.Tensor
+) -> List[tf1.train.SessionRunHook]:
+    """What watches the steps of this process."""
+    train_config, reader_state = training.config.train_config, training.reader_state
     hooks: List[tf1.train.SessionRunHook] = [
         non_finite.NonFiniteLossHook(
             losses,
             learning_rate,
-            strategies.all_of_this_process(features[SOURCE_ID]),
+            strategies.all_of_this_process(training.features[SOURCE_ID]),
             train_config.non_finite_loss_policy,
         ),
         progress.ProgressHook(
             losses,
             learning_rate,
-            batch_size=plan.batch_size,
+            batch_size=training.plan.batch_size,
             num_steps=train_config.num_steps,
             every_n_steps=train_config.progress.every_n_steps,
             wait_seconds=None if reader_state is None else reader_state.wait_seconds,
             skipped=None if reader_state is None else reader_state.skipped,
-            metrics=metrics,
+            metrics=training.metric_values,
         ),
     ]
-    if not run_config.cluster_spec:
+    if not training.run_config.cluster_spec:
         # The trainers of a cluster agree on their last step, see `cluster/running.py`.
         hooks.append(preemption.PreemptionHook())
-    if train_config.progress.profile_step:
-        hooks.append(
-            profiling.ProfileHook(train_config.progress.profile_step, run_config.model_dir)
-        )
+    profile_step, model_dir = train_config.progress.profile_step, training.run_config.model_dir
+    if profile_step and model_dir:
+        hooks.append(profiling.ProfileHook(profile_step, model_dir))
     return hooks
 
 

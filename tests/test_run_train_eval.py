@@ -365,3 +365,7 @@ def test_verbosity_is_that_of_absl(verbosity, level, monkeypatch, tmp_path):
 def test_flags_are_read_from_a_file(tmp_path):
     (tmp_path / 'job.flags').write_text('--mode=train\n--logtostderr\n')
     assert parse(f'--flagfile={tmp_path / "job.flags"}').mode == 'train'
+
+
+def test_evaluations_may_be_tried_again_for_ever():
+    assert run_train_eval.parse_flags(['run', '--max_eval_retries=-1']).max_eval_retries == -1

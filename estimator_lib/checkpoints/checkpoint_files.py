@@ -295,6 +295,15 @@ def read_json(path: str) -> Optional[Dict[str, Any]]:
     return content
 
 
+def read_state(path: str) -> Dict[str, Any]:
+    """What a state file holds; nothing where it is missing or damaged, and is to begin anew."""
+    try:
+        return read_json(path) or {}
+    except errors.DataError as error:
+        log.warning('%s It counts as empty.', error)
+        return {}
+
+
 def _exists(prefix: str) -> bool:
     if not os.path.basename(prefix) or _PARTS.search(prefix):
         return False

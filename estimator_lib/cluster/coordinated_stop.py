@@ -26,6 +26,9 @@ PREEMPTION = 'preemption'
 class StopAgreement:
     """The request to stop, and the chief's answer.
 
+    Made once in the life of a process: what an earlier run has left is forgotten then, while the
+    sessions of this process, which may be lost and opened again, share what was said since.
+
     Args:
         folder: a folder that all trainers see.
         is_chief: whether this task answers.
@@ -35,24 +38,19 @@ class StopAgreement:
         self.is_chief = is_chief
         self._request = os.path.join(folder, 'stop_request.json')
         self._answer = os.path.join(folder, 'stop_at.json')
-        self._leftover: Optional[Mapping[str, Any]] = None
-
-    def begin(self) -> None:
-        """Forgets what an earlier run has left."""
-        if not self.is_chief:
-            self._leftover = _read(self._answer)
-            return
-        for path in (self._request, self._answer):
+        self._leftover = None if is_chief else checkpoint_files.read_json(self._answer)
+        for path in (self._request, self._answer) if is_chief else ():
             if tf.io.gfile.exists(path):
                 tf.io.gfile.remove(path)
 
     def ask(self, reason: str) -> None:
-        """Any task: asks for the end."""
-        checkpoint_files.write_atomically(self._request, json.dumps({'reason': reason}))
+        """Any task: asks for the end; again, where a chief that was started anew forgot it."""
+        if self.asked() is None:
+            checkpoint_files.write_atomically(self._request, json.dumps({'reason': reason}))
 
     def asked(self) -> Optional[str]:
-        """The chief: the reason that a task has given for the end; None before one has."""
-        request = _read(self._request)
+        """The reason that a task has given for the end; None before one has."""
+        request = checkpoint_files.read_json(self._request)
         return request['reason'] if request else None
 
     def answer(self, step: int, reason: str) -> None:
@@ -62,13 +60,13 @@ class StopAgreement:
 
     def agreed(self) -> Optional[Tuple[int, str]]:
         """Step and reason; None before the chief has answered."""
-        answer = _read(self._answer)
+        answer = checkpoint_files.read_json(self._answer)
         if answer is None or answer == self._leftover:
             return None
         return answer['step'], answer['reason']
 
 
-class AgreedStopHook(preemption.PreemptionHook):
+class AgreedStopHook(global_steps.GlobalStepHook):
     """Stops this trainer when all do; in a cluster it takes the place of `PreemptionHook`.
 
     Args:
@@ -96,62 +94,50 @@ class AgreedStopHook(preemption.PreemptionHook):
         self._every_n_seconds = every_n_seconds
         self._margin_seconds = margin_seconds
         self._agreed: Optional[Tuple[int, str]] = None
-        self._has_asked = False
 
     @property
     def reason(self) -> Optional[str]:
         """Why all have agreed to stop; None while they have not."""
         return None if self._agreed is None else self._agreed[1]
 
-    def begin(self) -> None:
-        """Finds the global step; forgets what an earlier run has left."""
-        self._global_step = tf.compat.v1.train.get_global_step()
-        self._agreement.begin()
-
-    def after_create_session(self, session: tf.compat.v1.Session, coord: Any) -> None:
-        """Finds where the session starts."""
-        super().after_create_session(session, coord)
-        self._step = self._first_step = int(session.run(self._global_step))
+    def session_begun(self) -> None:
+        """From here on a signal waits for the end of a step."""
+        preemption.wait_for_step(True)
+        self._first_step = self.step
         self._first_time = self._next_look = time.monotonic()
 
-    def before_run(self, run_context: Any) -> tf.estimator.SessionRunArgs:
-        """Fetches the global step."""
-        del run_context
-        return tf.estimator.SessionRunArgs(self._global_step)
-
-    def after_run(self, run_context: Any, run_values: Any) -> None:
+    def step_done(self, run_context: Any, run_values: Any) -> None:
         """Looks, asks, answers, and stops after the agreed step."""
-        self._step = global_steps.step_after_run(int(run_values.results), self._step)
+        del run_values
         if self._agreed is None and time.monotonic() >= self._next_look:
             self._next_look = time.monotonic() + self._every_n_seconds
             self._look()
-        if self._agreed is not None and self._step >= self._agreed[0]:
+        if self._agreed is not None and self.step >= self._agreed[0]:
             if self._agreed[1] == PREEMPTION:
                 preemption.request()
             run_context.request_stop()
 
+    def end(self, session: tf.compat.v1.Session) -> None:
+        """The session has ended: a signal need not wait any more."""
+        del session
+        preemption.wait_for_step(False)
+
     def _look(self) -> None:
-        reason = next((name for name, wants in self._reasons.items() if wants(self._step)), None)
+        self._agreed = self._agreement.agreed()
+        if self._agreed is not None:  # by an earlier session of this process, or by the chief
+            return
+        reason = next((name for name, wants in self._reasons.items() if wants(self.step)), None)
         if self._agreement.is_chief:
             reason = reason or self._agreement.asked()
             if reason is not None:
-                self._agreement.answer(self._step + self._margin_steps(), reason)
-        elif reason is not None and not self._has_asked:
-            self._has_asked = True
+                self._agreement.answer(self.step + self._margin_steps(), reason)
+        elif reason is not None:
             self._agreement.ask(reason)
         self._agreed = self._agreement.agreed()
-        if self._agreed is None and self._has_asked and self._nobody_answers():
-            self._agreed = self._step, reason or PREEMPTION
+        if self._agreed is None and reason is not None and self._nobody_answers():
+            self._agreed = self.step, reason
 
     def _margin_steps(self) -> int:
         seconds = max(1e-3, time.monotonic() - self._first_time)
-        rate = (self._step - self._first_step) / seconds
+        rate = (self.step - self._first_step) / seconds
         return 1 + math.ceil(rate * self._margin_seconds)
-
-
-def _read(path: str) -> Optional[Mapping[str, Any]]:
-    try:
-        with tf.io.gfile.GFile(path) as file:
-            return json.load(file)
-    except tf.errors.NotFoundError:
-        return None

@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.cluster import (
     cluster_session,
     coordinated_stop,
@@ -151,6 +152,7 @@ class _Worker:
         self._is_chief = job.cluster.is_chief
         self._sessions = 0
         self._attempts = 0
+        self._stopping: Optional[early_stopping.EarlyStopping] = None
         self._agreement = coordinated_stop.StopAgreement(job.state.folder, self._is_chief)
 
     def run(self) -> Metrics:
@@ -158,13 +160,22 @@ class _Worker:
         reason = 'num_steps'
         if self._job.state.finished() is None:
             train = self._train_all_reduce if self._job.is_all_reduce else self._train
-            reason = train() or reason
+            reason = self._ended_before() or train() or reason
         elif not self._is_chief:
             log.info('the job is finished: %s has nothing to do', self._job.name)
         # What ended the session may be a signal or a verdict.
         preemption.raise_if_requested()
         self._supervisor.raise_verdict()
         return self._finish(reason) if self._is_chief else {}
+
+    def _ended_before(self) -> Optional[str]:
+        """The chief: why an earlier start has ended the training; None when it is to go on."""
+        if not self._is_chief:
+            return None
+        self._stopping = self._parts.create_stopping()
+        step = checkpoint_files.latest_step(self._job.model_dir)
+        ended = self._stopping is not None and self._stopping.should_stop(step)
+        return EARLY_STOPPING if ended else None
 
     def _finish(self, reason: str) -> Metrics:
         if self._job.state.finished() is None:
@@ -262,7 +273,7 @@ class _Worker:
             time.sleep(waiting.POLL_SECONDS)
 
     def _stop_hook(self) -> coordinated_stop.AgreedStopHook:
-        stopping = self._parts.create_stopping() if self._is_chief else None
+        stopping = self._stopping
         chief_address = self._job.address(self._job.chief)
         return coordinated_stop.AgreedStopHook(
             self._agreement,

@@ -13,6 +13,7 @@ from estimator_lib import config as config_lib
 from estimator_lib import distribution, errors, model_fn, training
 from estimator_lib.checkpoints import checkpoint_files, restoring
 from estimator_lib.data import inputs
+from estimator_lib.evaluation import evaluators
 from estimator_lib.optimization import gradients, optimize_loss
 from estimator_lib.task import Task
 from protos import pipeline_pb2
@@ -77,7 +78,7 @@ def check(
         task = make_task(config)
     if task is not None:
         with problems.collecting():
-            training.check_metric_names(task, config)
+            evaluators.check_metric_names(task, config)
         with problems.collecting():
             task.check_evaluation()
         _check_data(task, config, check_all, problems)

@@ -45,6 +45,8 @@ class EarlyStopping:
         min_delta: an improvement is more than this.
         min_steps: no stop before this step.
         path: the file; None: nothing is remembered.
+        run_step: the step of the run's latest checkpoint; evaluations of later ones are of another
+            run that was in this folder, and are forgotten. None: none is.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class EarlyStopping:
         min_delta: float = 0.0,
         min_steps: int = 0,
         path: Optional[str] = None,
+        run_step: Optional[int] = None,
     ):
         self._metric = metric
         self._higher_is_better = higher_is_better
@@ -64,14 +67,19 @@ class EarlyStopping:
         self._min_steps = min_steps
         self._path = path
         self._state = self._load()
+        if run_step is not None:
+            self._forget_after(run_step)
 
     @classmethod
-    def from_config(cls, config: train_pb2.EarlyStopping, eval_dir: str) -> EarlyStopping:
+    def from_config(
+        cls, config: train_pb2.EarlyStopping, eval_dir: str, run_step: Optional[int] = None
+    ) -> EarlyStopping:
         """What a config asks for.
 
         Args:
             config: metric, patience and so on.
             eval_dir: the folder of the evaluation; the state is in it.
+            run_step: see the class.
 
         Raises:
             errors.ConfigError: no metric is named, or a value is out of its range.
@@ -95,6 +103,7 @@ class EarlyStopping:
             min_delta=config.min_delta,
             min_steps=config.min_steps,
             path=os.path.join(eval_dir, STATE_FILE),
+            run_step=run_step,
         )
 
     @property
@@ -149,6 +158,18 @@ class EarlyStopping:
         self._state = self._load()
         return self.should_stop(step)
 
+    def _forget_after(self, run_step: int) -> None:
+        """Forgets evaluations of steps that the run has not come to."""
+        state = self._state
+        steps = tuple(step for step in state.steps if step <= run_step)
+        if state.best_step is not None and state.best_step > run_step:
+            state, steps = State(), ()
+        kept = dataclasses.replace(state, steps=steps)
+        if kept != self._state:
+            log.info('early stopping forgets evaluations of steps after %d', run_step)
+            self._state = kept
+            self._save()
+
     def _after(self, step: int, value: float) -> State:
         state = self._state
         if self._is_better(value):
@@ -169,18 +190,17 @@ class EarlyStopping:
     def _load(self) -> State:
         if self._path is None or not tf.io.gfile.exists(self._path):
             return State()
+        saved = checkpoint_files.read_state(self._path)
+        if not self._identity().items() <= saved.items():
+            log.info('%s is not about this metric; early stopping starts anew', self._path)
+            return State()
         try:
-            with tf.io.gfile.GFile(self._path) as file:
-                saved = json.load(file)
-            if {name: saved[name] for name in self._identity()} != self._identity():
-                log.info('%s is about another metric; early stopping starts anew', self._path)
-                return State()
-            return State(saved['best'], saved['best_step'], tuple(saved['steps']))
+            steps = tuple(int(step) for step in saved['steps'])
+            best, best_step = saved['best'], saved['best_step']
+            return State(*((None, None) if best is None else (float(best), int(best_step))), steps)
         except (ValueError, KeyError, TypeError) as error:
-            raise errors.DataError(
-                f'{self._path} is not what early stopping writes ({error!r}); remove it, and it '
-                'starts anew.'
-            ) from None
+            log.warning('%s is damaged (%r); early stopping starts anew', self._path, error)
+            return State()
 
     def _save(self) -> None:
         if self._path is None:

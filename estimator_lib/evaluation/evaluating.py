@@ -17,11 +17,10 @@ from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.data import inputs
 from estimator_lib.evaluation import early_stopping
 from estimator_lib.export import export_policies
-from estimator_lib.hooks import preemption, progress, summaries
+from estimator_lib.hooks import summaries
 from estimator_lib.task import Task
 from protos import eval_pb2
 
-tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
 
 METRICS_FILE = 'metrics.json'
@@ -174,43 +173,3 @@ def write_metrics(model_dir: str, step: int, metrics: Mapping[str, Mapping[str, 
         os.path.join(model_dir, METRICS_FILE),
         json.dumps({'global_step': step, **metrics}, indent=2, sort_keys=True) + '\n',
     )
-
-
-class EvaluationListener(tf1.train.CheckpointSaverListener):
-    """Evaluates the checkpoints that a training session saves, as often as the schedule says.
-
-    Args:
-        evaluator: does the work.
-        schedule: start delay and throttle.
-        model_dir: where the checkpoints are.
-        first_step: the step that training starts from: its checkpoint is not evaluated.
-    """
-
-    def __init__(
-        self,
-        evaluator: Evaluator,
-        schedule: eval_pb2.EvaluationSchedule,
-        model_dir: str,
-        first_step: int,
-    ):
-        self._evaluator = evaluator
-        self._schedule = schedule
-        self._model_dir = model_dir
-        self._last_step = first_step
-        self._next_time = time.monotonic() + schedule.start_delay_seconds
-
-    def after_save(self, session: tf1.Session, global_step_value: int) -> bool:
-        """Evaluates when it is time; whether training should stop."""
-        del session
-        if preemption.requested() or not self._is_due(global_step_value):
-            return False
-        self._last_step = global_step_value
-        self._next_time = time.monotonic() + self._schedule.throttle_seconds
-        checkpoint = checkpoint_files.resolve_checkpoint(self._model_dir)
-        with progress.paused(), preemption.interruptible():
-            return self._evaluator.evaluate(checkpoint)
-
-    def _is_due(self, step: int) -> bool:
-        if step <= self._last_step or time.monotonic() < self._next_time:
-            return False
-        return step - self._last_step >= self._schedule.throttle_steps

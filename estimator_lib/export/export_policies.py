@@ -7,7 +7,7 @@ import json
 import logging
 import math
 import os
-from typing import Any, Callable, Dict, List, Mapping, Optional
+from typing import Callable, Dict, List, Mapping, Optional
 
 import tensorflow as tf
 
@@ -21,7 +21,8 @@ log = logging.getLogger('estimator_lib')
 
 BEST_FILE = 'best.json'
 
-# Writes the model of a checkpoint (the first argument) below a folder; returns the path.
+# Writes the model of a checkpoint (the first argument) below a folder, where the newest one there
+# is not the same already; returns the path.
 Write = Callable[[str, str], str]
 
 
@@ -41,7 +42,7 @@ class Exporter(abc.ABC):
             is_final: whether training has ended with it.
 
         Returns:
-            The path of a new SavedModel; None when there is none.
+            The path of the SavedModel; None when this evaluation is no reason to export.
         """
 
 
@@ -105,9 +106,9 @@ class BestExporter(Exporter):
 
     def best_value(self) -> Optional[float]:
         """The best value so far; None when there is none of this metric."""
-        state = _read_json(os.path.join(self._folder, BEST_FILE))
+        state = checkpoint_files.read_state(os.path.join(self._folder, BEST_FILE))
         same = ('metric', self._metric), ('higher_is_better', self._higher_is_better)
-        if state is None or any(state.get(key) != value for key, value in same):
+        if any(state.get(key) != value for key, value in same):
             return None
         value = state.get('value')
         return value if isinstance(value, (int, float)) else None
@@ -133,16 +134,12 @@ class LatestExporter(Exporter):
         self._folder = folder
         self._write = write
         self._keep_max = keep_max
-        self._last_step: Optional[int] = None
 
     def export(
         self, step: int, checkpoint_path: str, metrics: Mapping[str, float], is_final: bool
     ) -> Optional[str]:
-        """See `Exporter`; once for each step."""
-        if step == self._last_step:
-            return None
+        """See `Exporter`."""
         path = self._write(checkpoint_path, self._folder)
-        self._last_step = step
         _keep_newest(self._folder, self._keep_max)
         return path
 
@@ -174,6 +171,9 @@ def create_exporters(
 ) -> List[Exporter]:
     """The exporters of a run, to `model_dir/export/{best,latest,final}`.
 
+    A folder whose newest export is of the same checkpoint and config gets no other one: a finished
+    run may be started any number of times.
+
     Args:
         task: what is exported.
         config: `export_config` says when.
@@ -187,6 +187,11 @@ def create_exporters(
     written: Dict[str, str] = {}  # the last export, by its checkpoint
 
     def write(checkpoint: str, folder: str) -> str:
+        newest = exporting.exports_in(folder)[-1:]
+        if newest and exporting.origin(config, checkpoint) == checkpoint_files.read_state(
+            os.path.join(newest[0], exporting.ORIGIN_FILE)
+        ):
+            return newest[0]
         # One evaluation may be the best and the final one; what was exported is then copied.
         done = written.get(checkpoint, '')
         if done and tf.io.gfile.exists(os.path.join(done, exporting.SAVED_MODEL_FILE)):
@@ -245,18 +250,3 @@ def _keep_newest(folder: str, count: int) -> None:
     if count:
         for path in exporting.exports_in(folder)[:-count]:
             tf.io.gfile.rmtree(path)
-
-
-def _read_json(path: str) -> Optional[Dict[str, Any]]:
-    """The object in a JSON file; None when there is no such file, or none such in it."""
-    if not tf.io.gfile.exists(path):
-        return None
-    try:
-        with tf.io.gfile.GFile(path) as file:
-            content = json.loads(file.read())
-    except ValueError:
-        content = None
-    if not isinstance(content, dict):
-        log.warning('%s is damaged; the best value so far is not known', path)
-        return None
-    return content

@@ -7,10 +7,12 @@ beside the graph, where constants serve requests faster (see `freezing`).
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import os
 import time
-from typing import Callable, Dict, List, Mapping, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional
 
 import tensorflow as tf
 from google.protobuf import text_format
@@ -26,7 +28,9 @@ log = logging.getLogger('estimator_lib')
 
 SAVED_MODEL_FILE = 'saved_model.pb'
 # TensorFlow leaves files in this folder of a SavedModel alone.
-CONFIG_FILE = os.path.join('assets.extra', 'pipeline.config')
+ASSETS = 'assets.extra'
+CONFIG_FILE = os.path.join(ASSETS, 'pipeline.config')
+ORIGIN_FILE = os.path.join(ASSETS, 'origin.json')
 
 GraphHook = Optional[Callable[[], None]]
 
@@ -43,7 +47,8 @@ def export_saved_model(
 
     The signature `serving_default` takes `inputs` (see `serving.serving_input_receiver_fn`) and
     returns what `task.export_outputs` names. Variables are constants in it. The folder appears
-    under its name when it is complete; the config is in it, as `assets.extra/pipeline.config`.
+    under its name when it is complete; in its `assets.extra` are `pipeline.config` and
+    `origin.json` (see `origin`).
 
     Args:
         task: what is exported.
@@ -64,22 +69,47 @@ def export_saved_model(
     prefix = checkpoint_files.resolve_checkpoint(checkpoint)
     if serving_input is None:
         serving_input = config.export_config.serving_input
+    files = {
+        CONFIG_FILE: text_format.MessageToString(config, as_utf8=True),
+        ORIGIN_FILE: json.dumps(origin(config, prefix)) + '\n',
+    }
     with tf.Graph().as_default():
         receiver = serving.serving_input_receiver_fn(task, serving_input)()
         outputs = _build_outputs(task, receiver.features, graph_hook_fn)
         graph_def = _trained_graph(prefix, outputs, config.eval_config.use_moving_averages)
-    text = text_format.MessageToString(config, as_utf8=True)
 
     def write(unfinished: str) -> None:
         _write_saved_model(graph_def, receiver.receiver_tensors, outputs, unfinished)
-        config_path = os.path.join(unfinished, CONFIG_FILE)
-        tf.io.gfile.makedirs(os.path.dirname(config_path))
-        with tf.io.gfile.GFile(config_path, 'w') as file:
-            file.write(text)
+        tf.io.gfile.makedirs(os.path.join(unfinished, ASSETS))
+        for name, text in files.items():
+            with tf.io.gfile.GFile(os.path.join(unfinished, name), 'w') as file:
+                file.write(text)
 
     path = _write_whole(export_dir, write)
     log.info('exported %s to %s', prefix, path)
     return path
+
+
+def origin(config: pipeline_pb2.TrainEvalPipelineConfig, prefix: str) -> Dict[str, Any]:
+    """What an export says of where it is from: equal for equal models.
+
+    Args:
+        config: of the export.
+        prefix: of the checkpoint.
+
+    Returns:
+        `global_step`, `checkpoint`, and a `fingerprint` of the config and the checkpoint's index,
+        which has checksums of all values.
+    """
+    content = hashlib.sha256(config.SerializeToString(deterministic=True))
+    if tf.io.gfile.exists(prefix + '.index'):
+        with tf.io.gfile.GFile(prefix + '.index', 'rb') as file:
+            content.update(file.read())
+    return {
+        'global_step': checkpoint_files.step_of(prefix),
+        'checkpoint': os.path.basename(prefix),
+        'fingerprint': content.hexdigest(),
+    }
 
 
 def copy_export(path: str, export_dir: str) -> str:

@@ -3,7 +3,7 @@
 A loss is found to be NaN in the same run that has already changed the variables with its gradient.
 So two hooks work together: `NonFiniteLossHook` stops training with the whole story, and
 `FiniteCheckpointSaverHook`, which comes before it in an Estimator's order of hooks, does not save
-what is broken.
+what is not finite.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.hooks import global_steps
 from estimator_lib.hooks.progress import TOTAL_LOSS
 from protos import train_pb2
 
@@ -40,7 +41,7 @@ def reported_loss(loss: tf.Tensor) -> tf.Tensor:
     return tf.where(tf.math.is_nan(loss), tf.fill(tf.shape(loss), np.inf), loss)
 
 
-class NonFiniteLossHook(tf.estimator.SessionRunHook):
+class NonFiniteLossHook(global_steps.GlobalStepHook):
     """Looks at the losses of each step.
 
     Args:
@@ -68,27 +69,22 @@ class NonFiniteLossHook(tf.estimator.SessionRunHook):
         self._warn_every_n_steps = warn_every_n_steps
         self._next_warning = 0
 
-    def begin(self) -> None:
-        """Finds the global step."""
-        self._global_step = tf1.train.get_global_step()
+    def fetches(self) -> Mapping[str, Any]:
+        """What a message needs: after the step the batch is gone."""
+        return self._fetches
 
-    def before_run(self, run_context: Any) -> tf.estimator.SessionRunArgs:
-        """Fetches what a message needs: after the step the batch is gone."""
-        del run_context
-        return tf.estimator.SessionRunArgs(self._fetches)
-
-    def after_run(self, run_context: Any, run_values: Any) -> None:
+    def step_done(self, run_context: Any, run_values: Any) -> None:
         """Stops or warns.
 
         Raises:
             NonFiniteLossError: a loss is not finite, and the policy is to stop.
         """
         results = run_values.results
-        broken = non_finite(results['losses'])
-        if not broken:
+        not_finite = non_finite(results['losses'])
+        if not not_finite:
             return
-        step = int(run_context.session.run(self._global_step))
-        story = describe(step, broken, results['learning_rate'], results['source_ids'])
+        step = self.read_step(run_context.session)
+        story = describe(step, not_finite, results['learning_rate'], results['source_ids'])
         if self._stops:
             raise NonFiniteLossError(
                 f'{story}. The last good checkpoint stays in model_dir; expected finite losses: '
@@ -101,7 +97,7 @@ class NonFiniteLossHook(tf.estimator.SessionRunHook):
 
 
 class FiniteCheckpointSaverHook(tf1.train.CheckpointSaverHook):
-    """Saves checkpoints, but none of a state that is broken.
+    """Saves checkpoints, but none of a state that is not finite.
 
     It takes the place of the Estimator's own saver hook when it is among the
     `training_chief_hooks` of an `EstimatorSpec`. Nothing is saved after a step with a NaN or
@@ -135,7 +131,7 @@ class FiniteCheckpointSaverHook(tf1.train.CheckpointSaverHook):
             listeners=list(listeners),
         )
         self._losses = dict(losses)
-        self._broken: Dict[str, float] = {}
+        self._not_finite: Dict[str, float] = {}
         self._has_run = False
 
     @classmethod
@@ -173,12 +169,12 @@ class FiniteCheckpointSaverHook(tf1.train.CheckpointSaverHook):
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Saves, when it is time."""
         own, losses = run_values.results
-        self._broken = non_finite(losses)
+        self._not_finite = non_finite(losses)
         self._has_run = True
         super().after_run(run_context, run_values._replace(results=own))
 
     def _save(self, session: tf1.Session, step: int) -> bool:
-        where = ', '.join(f'the loss {name}' for name in self._broken)
+        where = ', '.join(f'the loss {name}' for name in self._not_finite)
         if not where and self._has_run:
             where = first_non_finite_variable(session)
         if where:
@@ -193,13 +189,13 @@ def non_finite(losses: Mapping[str, Any]) -> Dict[str, float]:
 
 
 def describe(
-    step: int, broken: Mapping[str, float], learning_rate: float, source_ids: Sequence[bytes]
+    step: int, not_finite: Mapping[str, float], learning_rate: float, source_ids: Sequence[bytes]
 ) -> str:
     """`step 12: the loss x is nan (learning rate 0.01; images 'a.jpg', 'b.jpg')`.
 
     A sum is not named beside its parts.
     """
-    parts = {name: value for name, value in broken.items() if name != TOTAL_LOSS} or broken
+    parts = {name: value for name, value in not_finite.items() if name != TOTAL_LOSS} or not_finite
     losses = ' and '.join(f'the loss {name} is {value}' for name, value in parts.items())
     names = [repr(bytes(name).decode('utf-8', 'replace')) for name in source_ids]
     rest = f' and {len(names) - _MOST_IMAGES} more' if len(names) > _MOST_IMAGES else ''

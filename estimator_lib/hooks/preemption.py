@@ -144,7 +144,7 @@ class PreemptionHook(tf.estimator.SessionRunHook):
     def after_create_session(self, session: tf.compat.v1.Session, coord: Any) -> None:
         """From here on a signal waits for the end of a step."""
         del session, coord
-        self._set_waiting(True)
+        wait_for_step(True)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Asks for the end of the session, when told to end."""
@@ -156,11 +156,13 @@ class PreemptionHook(tf.estimator.SessionRunHook):
     def end(self, session: tf.compat.v1.Session) -> None:
         """The session has ended: a signal need not wait any more."""
         del session
-        self._set_waiting(False)
+        wait_for_step(False)
 
-    def _set_waiting(self, waits: bool) -> None:
-        if _Guard.active is not None:
-            _Guard.active.waits_for_step = waits
+
+def wait_for_step(waits: bool) -> None:
+    """Says whether a signal is only noted, because a hook will see it after the running step."""
+    if _Guard.active is not None:
+        _Guard.active.waits_for_step = waits
 
 
 class _Guard:

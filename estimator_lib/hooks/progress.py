@@ -126,7 +126,7 @@ def format_duration(seconds: float) -> str:
     return f'{hours // 24}d{hours % 24:02d}h'
 
 
-class ProgressHook(tf.estimator.SessionRunHook):
+class ProgressHook(global_steps.GlobalStepHook):
     """Logs a line after a session's first step, then every n steps, and after the last.
 
     Args:
@@ -155,26 +155,19 @@ class ProgressHook(tf.estimator.SessionRunHook):
         self._batch_size = batch_size
         self._num_steps = num_steps
         self._every_n_steps = max(1, every_n_steps)
-        self._each_step = {} if wait_seconds is None else {'waiting': wait_seconds}
-        self._reported = {
+        optional = {'waiting': wait_seconds, 'skipped': skipped}
+        self._fetches = {
             'losses': dict(losses),
             'learning_rate': learning_rate,
             'metrics': dict(metrics or {}),
+            **{name: tensor for name, tensor in optional.items() if tensor is not None},
         }
-        if skipped is not None:
-            self._reported['skipped'] = skipped
         self._bar: Optional[_Bar] = None
 
-    def begin(self) -> None:
-        """Finds the global step."""
-        self._global_step = tf.compat.v1.train.get_global_step()
-        self._each_step['step'] = self._global_step
-
-    def after_create_session(self, session: tf.compat.v1.Session, coord: Any) -> None:
+    def session_begun(self) -> None:
         """Counts anew: rates are those of this session's steps."""
-        del coord
-        self._step = self._last_step = int(session.run(self._global_step))
-        self._next = self._step + 1
+        self._last_step = self.step
+        self._next = self.step + 1
         self._reporting = False
         self._first_step: Optional[int] = None
         self._first_time = 0.0
@@ -182,27 +175,21 @@ class ProgressHook(tf.estimator.SessionRunHook):
         if self._bar is None and sys.stderr.isatty():
             self._bar = _Bar(self._num_steps)
 
-    def before_run(self, run_context: Any) -> tf.estimator.SessionRunArgs:
-        """Fetches the same scalars at each step.
-
-        A session prepares the graph anew for each set of fetches: a second set would cost more, at
-        the first step that reports, than all the numbers that it saves.
-        """
-        del run_context
-        coming = self._step + 1
+    def fetches(self) -> Dict[str, Any]:
+        """All scalars, whether this step reports them or not."""
+        coming = self.step + 1
         self._reporting = coming >= self._next or coming == self._num_steps
-        return tf.estimator.SessionRunArgs({**self._each_step, **self._reported})
+        return self._fetches
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
+    def step_done(self, run_context: Any, run_values: Any) -> None:
         """Reports, when it is time."""
         results = run_values.results
         self._waiting += float(results.get('waiting', 0.0))
-        self._step = global_steps.step_after_run(int(results['step']), self._step)
         if self._reporting:
-            self._step = int(run_context.session.run(self._global_step))
+            self.step = self.read_step(run_context.session)
             self._report(results)
         elif self._bar is not None:
-            self._bar.move(self._step)
+            self._bar.move(self.step)
 
     def end(self, session: tf.compat.v1.Session) -> None:
         """Leaves the terminal in order."""
@@ -214,22 +201,22 @@ class ProgressHook(tf.estimator.SessionRunHook):
     def _report(self, results: Dict[str, Any]) -> None:
         now = time.monotonic()
         progress = Progress(
-            step=self._step,
+            step=self.step,
             num_steps=self._num_steps,
             losses={name: float(value) for name, value in results['losses'].items()},
             learning_rate=float(results['learning_rate']),
-            steps=self._step - self._last_step,
+            steps=self.step - self._last_step,
             seconds=now - self._last_time - (_Pauses.total - self._last_pauses),
             batch_size=self._batch_size,
-            waiting=self._waiting if 'waiting' in self._each_step else None,
+            waiting=self._waiting if 'waiting' in results else None,
             skipped=int(results['skipped']) if 'skipped' in results else None,
             remaining=self._remaining(now),
             metrics={name: float(value) for name, value in results['metrics'].items()},
         )
         if self._first_step is None:
-            self._first_step, self._first_time = self._step, now
-        self._next = (self._step // self._every_n_steps + 1) * self._every_n_steps
-        self._last_step = self._step
+            self._first_step, self._first_time = self.step, now
+        self._next = (self.step // self._every_n_steps + 1) * self._every_n_steps
+        self._last_step = self.step
         self._restart_interval()
         log.info('%s', progress.line())
         if self._bar is not None:
@@ -244,8 +231,8 @@ class ProgressHook(tf.estimator.SessionRunHook):
         """Seconds to the end: pauses of the past come again, so they count here."""
         if self._first_step is None or not self._num_steps:
             return None
-        done = self._step - self._first_step
-        left = max(0, self._num_steps - self._step)
+        done = self.step - self._first_step
+        left = max(0, self._num_steps - self.step)
         return left * (now - self._first_time) / done if done > 0 else None
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import weakref
-from typing import Any, Callable, Dict, List, Mapping, MutableMapping, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_lib.drawing import visualization
 from estimator_lib.hooks import global_steps
-from estimator_lib.task import SOURCE_ID, Arrays, Features, Labels, Metric, Tensors
+from estimator_lib.task import SOURCE_ID, Arrays, Features, Labels, Tensors
 
 tf1 = tf.compat.v1
 
@@ -19,15 +18,10 @@ Draw = Callable[[Arrays, Arrays, Optional[Arrays]], Optional[np.ndarray]]
 Files = Callable[[Arrays, Arrays], Dict[str, bytes]]
 
 _EXAMPLES = 'examples_to_draw'
-# By graph. Not a collection: these are written with a checkpoint, and tuples cannot be.
-_training_metrics: MutableMapping[tf.Graph, Dict[str, Metric]] = weakref.WeakKeyDictionary()
 
 
-class TrainingScalars(tf1.train.SessionRunHook):
+class TrainingScalars(global_steps.GlobalStepHook):
     """Writes scalars of training as events, after a session's first step and every n steps.
-
-    They are fetched at each step: fetches of some steps only are a second preparation of the whole
-    graph, which takes as long as several steps.
 
     Args:
         scalars: float32 scalars by tag.
@@ -40,31 +34,21 @@ class TrainingScalars(tf1.train.SessionRunHook):
         self._folder = folder
         self._every_n_steps = every_n_steps
 
-    def begin(self) -> None:
-        """Finds the global step."""
-        self._global_step = tf1.train.get_global_step()
-
-    def after_create_session(self, session: tf1.Session, coord: tf.train.Coordinator) -> None:
+    def session_begun(self) -> None:
         """Counts from where the session begins."""
-        del coord
-        self._step = int(session.run(self._global_step))
-        self._next = self._step + 1
+        self._next = self.step + 1
 
-    def before_run(
-        self, run_context: tf1.train.SessionRunContext
-    ) -> Optional[tf1.train.SessionRunArgs]:
-        """Asks for step and scalars."""
-        return tf1.train.SessionRunArgs([self._global_step, self._scalars])
+    def fetches(self) -> Mapping[str, tf.Tensor]:
+        """The scalars."""
+        return self._scalars
 
-    def after_run(
-        self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues
-    ) -> None:
+    def step_done(self, run_context: Any, run_values: Any) -> None:
         """Writes, when it is time."""
-        fetched, values = run_values.results
-        self._step = global_steps.step_after_run(int(fetched), self._step)
-        if self._step >= self._next:
-            write(self._folder, self._step, {tag: float(one) for tag, one in values.items()})
-            self._next = self._step - self._step % self._every_n_steps + self._every_n_steps
+        del run_context
+        if self.step >= self._next:
+            scalars = {tag: float(one) for tag, one in run_values.results.items()}
+            write(self._folder, self.step, scalars)
+            self._next = self.step - self.step % self._every_n_steps + self._every_n_steps
 
 
 def training_hooks(
@@ -86,16 +70,6 @@ def training_hooks(
             tf1.train.SummarySaverHook(every_n_steps, output_dir=folder, summary_op=merged)
         )
     return hooks
-
-
-def offer_training_metrics(metrics: Mapping[str, Metric]) -> None:
-    """Leaves what a training step reports, of the first of several copies of a network."""
-    _training_metrics.setdefault(tf1.get_default_graph(), dict(metrics))
-
-
-def training_metrics() -> Dict[str, Metric]:
-    """What was offered in the current graph: (float32 scalar, update op) by name."""
-    return _training_metrics.get(tf1.get_default_graph(), {})
 
 
 def histograms(variables: Sequence[tf.Variable]) -> None:

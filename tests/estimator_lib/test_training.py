@@ -3,112 +3,21 @@
 import json
 import logging
 
-import numpy as np
 import pytest
 import tensorflow as tf
-from google.protobuf import text_format
 
-from estimator_lib import errors, model_fn, training
-from estimator_lib.commands import check
-from estimator_lib.evaluation import evaluating
-from estimator_lib.task import IMAGE, SOURCE_ID, Task
-from protos import pipeline_pb2
+from estimator_lib import errors, training
+from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.export import exporting
+from tests.estimator_lib import line_task
+from tests.estimator_lib.line_task import Line, error_after, slope_after
 
 tf1 = tf.compat.v1
 
 
-class Line(Task):
-    """y = a x: records hold x, the label is 3 x."""
-
-    name = 'line'
-
-    def decode(self, serialized):
-        keys = {'x': tf.io.FixedLenFeature([], tf.float32)}
-        x = tf.io.parse_single_example(serialized, keys)['x']
-        return {IMAGE: tf.reshape(x, [1, 1, 1]), SOURCE_ID: tf.strings.as_string(x)}
-
-    def augment(self, example, seed):
-        return example
-
-    def prepare(self, example, mode):
-        return example, {'y': 3.0 * tf.reshape(example[IMAGE], [])}
-
-    def predict(self, features, mode, labels=None):
-        slope = tf1.get_variable(
-            'slope',
-            [],
-            initializer=tf1.zeros_initializer(),
-            collections=[tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.MODEL_VARIABLES],
-        )
-        tf1.add_to_collection(tf1.GraphKeys.REGULARIZATION_LOSSES, 0.0 * tf.square(slope))
-        return {'y': slope * tf.reshape(features[IMAGE], [-1])}
-
-    def losses(self, predictions, features, labels):
-        return {'squared': tf.reduce_mean(tf.square(predictions['y'] - labels['y']))}
-
-    def loss_names(self):
-        return ('squared',)
-
-    def postprocess(self, predictions, features):
-        return predictions
-
-    def metrics(self, outputs, features, labels):
-        return {'error': tf1.metrics.mean(tf.abs(outputs['y'] - labels['y']))}
-
-    def metric_names(self):
-        return ('error',)
-
-    def serving_features(self, images):
-        return {IMAGE: tf.cast(images[:, :1, :1, :1], tf.float32)}
-
-    def export_outputs(self, outputs):
-        return outputs
-
-    def restore_map(self, variables, checkpoint_type):
-        return {variable.op.name: variable for variable in variables}
-
-
-CONFIG = """
-train_config {{
-  batch_size: 2
-  num_steps: 6
-  optimizer {{
-    sgd_optimizer {{ learning_rate {{ constant_learning_rate {{ learning_rate: 0.05 }} }} }}
-    use_moving_average: false
-  }}
-  checkpoints {{ save_every_n_steps: 2 keep_max: 2 }}
-  progress {{ every_n_steps: 3 }}
-}}
-train_input_reader {{ shuffle: false tf_record_input_reader {{ input_path: '{records}' }} }}
-eval_config {{ batch_size: 3 num_visualizations: 0 }}
-eval_input_reader {{ shuffle: false tf_record_input_reader {{ input_path: '{records}' }} }}
-eval_input_reader {{
-  name: 'again' shuffle: false tf_record_input_reader {{ input_path: '{records}' }}
-}}
-export_config {{ final {{ enabled: false }} }}
-"""
-
-
 @pytest.fixture
 def config(tmp_path):
-    path = tmp_path / 'points.tfrecord'
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        for x in (1.0, 2.0, 3.0, 4.0):
-            example = tf.train.Example()
-            example.features.feature['x'].float_list.value.append(x)
-            writer.write(example.SerializeToString())
-    parsed = pipeline_pb2.TrainEvalPipelineConfig()
-    text_format.Parse(CONFIG.format(records=path), parsed)
-    return parsed
-
-
-def slope_after(steps, batches=((1.0, 2.0), (3.0, 4.0)), rate=0.05):
-    """Gradient descent by hand."""
-    slope = 0.0
-    for step in range(steps):
-        x = np.array(batches[step % len(batches)])
-        slope -= rate * np.mean(2 * (slope - 3.0) * x * x)
-    return slope
+    return line_task.create_config(tmp_path)
 
 
 def saved_slope(model_dir):
@@ -119,7 +28,7 @@ def test_it_descends_as_computed_by_hand_and_reports_all_sets(config, tmp_path):
     metrics = training.train_and_evaluate(Line(), config, str(tmp_path / 'run'))
     slope = slope_after(6)
     assert saved_slope(tmp_path / 'run') == pytest.approx(slope, rel=1e-5)
-    error = abs(slope - 3.0) * 2.5  # the mean of x is 2.5
+    error = error_after(6)
     for name in ('0', 'again'):
         assert metrics[name]['error'] == pytest.approx(error, rel=1e-4)
     # 30 = 1 + 4 + 9 + 16, over four examples in batches of 3 and 1: a mean over examples.
@@ -207,47 +116,151 @@ def test_an_unknown_metric_is_refused_before_training(config, tmp_path, field):
     assert not list((tmp_path / 'run').glob('model.ckpt*'))
 
 
-def test_metrics_that_can_be_asked_for():
-    assert training.metric_names(Line()) == [
-        'error',
-        'loss',
-        'Loss/squared',
-        'Loss/regularization_loss',
-        'Loss/total_loss',
-    ]
+class Killed(BaseException):
+    """Stands for what no code sees coming."""
 
 
-def test_regularisation_is_left_out_when_asked(config):
-    def names(add):
-        config.train_config.add_regularization_loss = add
-        with tf.Graph().as_default():
-            tf1.train.create_global_step()
-            features = {IMAGE: tf.zeros([2, 1, 1, 1])}
-            predictions = Line().predict(features, 'train')
-            labels = {'y': tf.zeros([2])}
-            return list(model_fn.compute_losses(Line(), config, predictions, features, labels))
-
-    assert names(True) == ['squared', 'regularization_loss', 'total_loss']
-    assert names(False) == ['squared', 'total_loss']
-
-
-def test_the_graph_hook_sees_the_forward_graph_without_gradients(config, tmp_path):
+def test_the_graph_hook_reaches_every_graph_of_a_run(config, tmp_path):
+    """Training, evaluation, and the exports: best, latest and final are one graph."""
     seen = []
 
     def hook():
-        names = {operation.name for operation in tf1.get_default_graph().get_operations()}
+        graph = tf1.get_default_graph()
+        names = {operation.name for operation in graph.get_operations()}
         seen.append(any('gradients/' in name for name in names))
+        (slope,) = tf1.global_variables('slope')
+        tf.identity(slope, 'hooked')
 
+    config.train_config.num_steps = 2
+    config.export_config.best.metric = 'error'
+    config.export_config.latest.SetInParent()
+    config.export_config.final.enabled = True
+    del config.eval_input_reader[1:]
+    training.train_and_evaluate(Line(), config, str(tmp_path / 'run'), graph_hook_fn=hook)
+    assert seen == [False, False, False]  # before the gradients: training, evaluation, one export
+    for name in ('best', 'latest', 'final'):
+        assert len(exporting.exports_in(str(tmp_path / 'run' / 'export' / name))) == 1
+
+
+def test_the_graph_hook_reaches_the_final_export_of_a_run_without_evaluations(config, tmp_path):
+    seen = []
+    config.train_config.num_steps = 1
+    config.export_config.final.enabled = True
     training.train_and_evaluate(
-        Line(), config, str(tmp_path / 'run'), evaluate=False, graph_hook_fn=hook
+        Line(), config, str(tmp_path), evaluate=False, graph_hook_fn=lambda: seen.append(1)
     )
-    assert seen == [False]
+    assert seen == [1, 1]
 
 
-def test_params_are_refused(config, tmp_path):
-    made = model_fn.create_model_fn(Line(), config)
-    with pytest.raises(errors.ConfigError, match='set the fields there'):
-        made({}, {}, 'train', params={'learning_rate': 1})
+def exports(run):
+    """How many exports there are of each kind."""
+    folders = sorted((run / 'export').iterdir())
+    return {folder.name: len(exporting.exports_in(str(folder))) for folder in folders}
+
+
+def test_a_finished_run_that_is_started_again_adds_no_export(config, tmp_path):
+    config.train_config.num_steps = 2
+    config.export_config.best.metric = 'error'
+    config.export_config.latest.SetInParent()
+    config.export_config.final.enabled = True
+    once = {'best': 1, 'latest': 1, 'final': 1}
+    for _ in range(2):
+        training.train_and_evaluate(Line(), config, str(tmp_path / 'run'))
+        assert exports(tmp_path / 'run') == once
+    training.train_and_evaluate(Line(), config, str(tmp_path / 'run'), evaluate=False)
+    assert exports(tmp_path / 'run') == once
+    # Another model at the same step is another export.
+    for path in (tmp_path / 'run').glob('*ckpt*'):
+        path.unlink()
+    (tmp_path / 'run' / 'checkpoint').unlink()
+    line_task.write_points(tmp_path / 'points.tfrecord', (2.0, 2.0, 3.0, 4.0))
+    training.train_and_evaluate(Line(), config, str(tmp_path / 'run'), evaluate=False)
+    assert exports(tmp_path / 'run')['final'] == 2
+
+
+@pytest.fixture
+def stopped(config, tmp_path):
+    """The folder of a run that early stopping has ended at step 6."""
+    stopping = config.train_config.early_stopping
+    stopping.metric, stopping.patience_evaluations = 'error', 2
+    config.train_config.num_steps = 40
+    training.train_and_evaluate(Line(), config, str(tmp_path / 'run'))
+    assert checkpoint_files.latest_step(str(tmp_path / 'run')) == 6
+    return tmp_path / 'run'
+
+
+def test_a_run_that_early_stopping_has_ended_does_not_go_on(config, stopped):
+    metrics = training.train_and_evaluate(Line(), config, str(stopped))
+    assert checkpoint_files.latest_step(str(stopped)) == 6
+    assert metrics['0']['error'] == pytest.approx(error_after(6), rel=1e-4)
+    # More patience: one more evaluation, and that is it.
+    config.train_config.early_stopping.patience_evaluations = 3
+    training.train_and_evaluate(Line(), config, str(stopped))
+    assert checkpoint_files.latest_step(str(stopped)) == 8
+
+
+def test_early_stopping_starts_anew_where_checkpoints_are_deleted(config, stopped, log):
+    for path in [*stopped.glob('model.ckpt-*'), stopped / 'checkpoint']:
+        path.unlink()
+    log.clear()
+    training.train_and_evaluate(Line(), config, str(stopped))
+    assert evaluated_steps(log) == [2, 4, 6]
+    assert checkpoint_files.latest_step(str(stopped)) == 6
+
+
+def killed_while_evaluating(config, run, step, monkeypatch, error):
+    """A run that ends while it evaluates the checkpoint of a step."""
+
+    def finish_metrics(self, values):
+        if values['step'] == step:
+            raise error
+        return {'error': float(values['error'])}
+
+    def metrics(self, outputs, features, labels):
+        return {
+            'error': tf1.metrics.mean(tf.abs(outputs['y'] - labels['y'])),
+            'step': tf1.metrics.mean(tf1.train.get_global_step()),
+        }
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Line, 'metrics', metrics)
+        patch.setattr(Line, 'finish_metrics', finish_metrics)
+        with pytest.raises(type(error)):
+            training.train_and_evaluate(Line(), config, str(run))
+    assert checkpoint_files.latest_step(str(run)) == step
+
+
+@pytest.mark.parametrize('delay', [0, 1000])
+def test_an_evaluation_that_was_killed_is_made_first_after_a_restart(
+    config, tmp_path, log, monkeypatch, delay
+):
+    run = tmp_path / 'run'
+    config.export_config.best.metric = 'error'
+    config.export_config.best.higher_is_better = True  # the first is the best
+    killed_while_evaluating(config, run, 2, monkeypatch, Killed())
+    log.clear()
+    config.eval_config.schedule.start_delay_seconds = delay
+    training.train_and_evaluate(Line(), config, str(run))
+    assert evaluated_steps(log) == ([2, 6] if delay else [2, 4, 6])
+    best = json.loads((run / 'export' / 'best' / 'best.json').read_text())
+    assert best['step'] == 2
+
+
+def test_early_stopping_counts_an_evaluation_that_was_killed(config, tmp_path, monkeypatch):
+    stopping = config.train_config.early_stopping
+    stopping.metric, stopping.patience_evaluations = 'error', 2
+    killed_while_evaluating(config, tmp_path / 'run', 6, monkeypatch, Killed())
+    config.train_config.num_steps = 40
+    training.train_and_evaluate(Line(), config, str(tmp_path / 'run'))
+    assert checkpoint_files.latest_step(str(tmp_path / 'run')) == 6
+
+
+def test_a_run_of_more_steps_does_not_evaluate_again_what_it_begins_with(config, tmp_path, log):
+    config.train_config.num_steps = 4
+    training.train_and_evaluate(Line(), config, str(tmp_path / 'run'))
+    config.train_config.num_steps = 6
+    training.train_and_evaluate(Line(), config, str(tmp_path / 'run'))
+    assert evaluated_steps(log) == [2, 4, 6]
 
 
 def test_checkpoints_of_another_folder_are_watched_until_the_last(config, tmp_path, log):
@@ -256,7 +269,7 @@ def test_checkpoints_of_another_folder_are_watched_until_the_last(config, tmp_pa
         Line(), config, str(tmp_path / 'watch'), str(tmp_path / 'run'), poll_seconds=0.1
     )
     assert evaluated_steps(log) == [6]
-    assert metrics['0']['error'] == pytest.approx(abs(slope_after(6) - 3) * 2.5, rel=1e-4)
+    assert metrics['0']['error'] == pytest.approx(error_after(6), rel=1e-4)
 
 
 def test_bfloat16_is_a_rewrite_of_the_session():
@@ -264,35 +277,3 @@ def test_bfloat16_is_a_rewrite_of_the_session():
     assert options.auto_mixed_precision_onednn_bfloat16 == options.ON
     options = training.create_session_config(False).graph_options.rewrite_options
     assert options.auto_mixed_precision_onednn_bfloat16 == options.DEFAULT
-
-
-def test_check_prints_the_plan(config, capsys):
-    config.model.classification.num_classes = 2
-    config.model.classification.backbone.name = 'mobilenet_v1'
-    check.check(lambda _: Line(), config)
-    said = capsys.readouterr().out
-    assert 'train_input_reader: 4 examples in 1 files' in said
-    assert 'epochs: 3.0' in said
-    assert 'checkpoints: every 2 steps, the last 2 stay' in said
-    assert 'parameters: 1 in 1 variables, 1 in 1 trained' in said
-
-
-def test_check_collects_all_problems(config):
-    config.model.classification.num_classes = 2
-    config.model.classification.backbone.name = 'mobilenet_v1'
-    config.export_config.best.metric = 'eror'
-    del config.eval_input_reader[1:]
-    config.eval_input_reader[0].tf_record_input_reader.input_path[:] = ['/nowhere/*']
-    with pytest.raises(errors.UserError) as caught:
-        check.check(lambda _: Line(), config)
-    said = str(caught.value)
-    assert 'eror' in said and '/nowhere/*' in said and '2 problems found' in said
-
-
-def test_finish_metrics_keeps_losses_and_leaves_arrays_to_the_task():
-    values = {'error': 1.0, 'loss': 2.0, 'global_step': 5, 'Loss/squared': 3.0, 'table': np.eye(2)}
-    assert evaluating.finish_metrics(Line(), values) == {
-        'error': 1.0,
-        'loss': 2.0,
-        'Loss/squared': 3.0,
-    }

@@ -50,7 +50,7 @@ def run_together(folder, clock, wishes, seconds=0.25, most=100, start=0):
             for index, hook in enumerate(hooks):
                 context = tf1.train.SessionRunContext(None, session)
                 hook.before_run(context)
-                hook.after_run(context, tf1.train.SessionRunValues(step, None, None))
+                hook.after_run(context, tf1.train.SessionRunValues((step, ()), None, None))
                 if context.stop_requested:
                     stopped[index] = step + 1
             if stopped:
@@ -88,12 +88,66 @@ def test_a_worker_that_is_there_before_the_chief_ignores_what_is_left(tmp_path):
     chief = coordinated_stop.StopAgreement(str(tmp_path), is_chief=True)
     chief.answer(50, 'enough')
     worker = coordinated_stop.StopAgreement(str(tmp_path), is_chief=False)
-    worker.begin()
     assert worker.agreed() is None
-    chief.begin()
+    chief = coordinated_stop.StopAgreement(str(tmp_path), is_chief=True)
     assert worker.agreed() is None
     chief.answer(50, 'enough')
     assert worker.agreed() == (50, 'enough')
+
+
+class Session:
+    """A session of a task, which may be one of several: steps on demand."""
+
+    def __init__(self, agreement, wish=None, **options):
+        reasons = {} if wish is None else {'enough': lambda step: step >= wish}
+        self.hook = coordinated_stop.AgreedStopHook(agreement, reasons, **options)
+        self._session = tf1.Session(graph=tf.Graph())
+        with self._session.graph.as_default():
+            self._session.run(tf1.train.get_or_create_global_step().initializer)
+            self.hook.begin()
+            self.hook.after_create_session(self._session, None)
+
+    def stops_after(self, step):
+        context = tf1.train.SessionRunContext(None, self._session)
+        self.hook.after_run(context, tf1.train.SessionRunValues((step, ()), None, None))
+        return context.stop_requested
+
+
+def test_a_request_is_kept_when_the_session_of_the_chief_is_lost(tmp_path, clock):
+    chief = coordinated_stop.StopAgreement(str(tmp_path), is_chief=True)
+    worker = coordinated_stop.StopAgreement(str(tmp_path), is_chief=False)
+    Session(chief).stops_after(1)
+    assert not Session(worker, wish=2).stops_after(2)
+    again = Session(chief)
+    clock.now += 1.0
+    again.stops_after(3)
+    assert again.hook.reason == 'enough'
+
+
+def test_an_answer_is_kept_when_a_session_is_lost(tmp_path, clock):
+    chief = coordinated_stop.StopAgreement(str(tmp_path), is_chief=True)
+    worker = coordinated_stop.StopAgreement(str(tmp_path), is_chief=False)
+    Session(worker)
+    first = Session(chief, wish=1)
+    first.stops_after(1)
+    step, _ = chief.agreed()
+    # Both open another session; nobody changes what was agreed.
+    for agreement in (worker, chief):
+        again = Session(agreement, wish=1)
+        assert not again.stops_after(step - 1)
+        assert again.stops_after(step)
+        assert chief.agreed() == (step, 'enough')
+
+
+def test_a_worker_asks_again_when_a_chief_that_is_started_again_has_forgotten(tmp_path, clock):
+    coordinated_stop.StopAgreement(str(tmp_path), is_chief=True)
+    asking = Session(coordinated_stop.StopAgreement(str(tmp_path), is_chief=False), wish=1)
+    asking.stops_after(1)
+    chief = coordinated_stop.StopAgreement(str(tmp_path), is_chief=True)
+    assert chief.asked() is None
+    clock.now += 1.0
+    asking.stops_after(2)
+    assert chief.asked() == 'enough'
 
 
 def test_who_got_the_signal_asks(tmp_path, clock):
@@ -121,7 +175,7 @@ def stop_of_another(folder, clock):
             clock.now += 1.0
             assert not preemption.requested()
             context = tf1.train.SessionRunContext(None, session)
-            worker.after_run(context, tf1.train.SessionRunValues(step, None, None))
+            worker.after_run(context, tf1.train.SessionRunValues((step, ()), None, None))
         assert context.stop_requested and preemption.requested()
         worker.end(session)
 
@@ -142,7 +196,7 @@ def test_who_gets_no_answer_from_a_chief_that_is_gone_stops_at_once(tmp_path, cl
             if step == 6:
                 gone.append(True)
             context = tf1.train.SessionRunContext(None, session)
-            hook.after_run(context, tf1.train.SessionRunValues(step, None, None))
+            hook.after_run(context, tf1.train.SessionRunValues((step, ()), None, None))
             stopped.append(context.stop_requested)
     assert stopped.index(True) == 6
     assert hook.reason == 'enough'

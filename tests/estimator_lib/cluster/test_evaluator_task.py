@@ -119,6 +119,41 @@ def test_the_last_evaluation_is_made_once(job, tmp_path):
     assert again.seen == []
 
 
+class Killed(BaseException):
+    """Stands for SIGKILL."""
+
+
+@pytest.mark.parametrize('links', [True, False])
+def test_an_evaluation_that_was_killed_is_made_first_after_a_restart(
+    job, tmp_path, monkeypatch, links
+):
+    def kill(count):
+        if count == 1:
+            raise Killed
+
+    def refuse(*args):
+        raise OSError('not on this file system')
+
+    if not links:
+        monkeypatch.setattr(evaluator_task.os, 'link', refuse)
+    # A killed process does not clear its folder of second names.
+    monkeypatch.setattr(evaluator_task.tf.io.gfile, 'rmtree', lambda path: None)
+    save(tmp_path, 10)
+    first = Evaluator(lambda count: (kill(count), save(tmp_path, 20)))
+    with pytest.raises(Killed):
+        run(job, first)
+    monkeypatch.undo()
+    monkeypatch.setattr(evaluator_task, 'POLL_SECONDS', 0.01)
+    # Meanwhile the chief goes on, and deletes where it is not kept by a second name.
+    save(tmp_path, 30, keep=1 if links else 0)
+    job.state.write_finished('num_steps')
+    again = Evaluator()
+    run(job, again, start_delay_seconds=1000)
+    assert first.seen == [(10.0, False)]
+    assert again.seen == [(20.0, False), (30.0, True)]
+    assert not (tmp_path / 'cluster' / evaluator_task.HELD_FOLDER).exists()
+
+
 def test_a_job_that_fails_ends_the_evaluator(job, tmp_path):
     supervisor = supervision.Supervisor(job)
     supervisor._find(2, 'the job has failed: chief:0: no records', 0.0)

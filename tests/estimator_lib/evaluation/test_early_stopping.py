@@ -93,17 +93,37 @@ def test_another_process_sees_what_was_written(tmp_path):
     assert chief.another_says_stop(20)
 
 
+@pytest.mark.parametrize(
+    'run_step,best,steps', [(30, 1.0, (20, 30)), (29, 1.0, (20,)), (10, 1.0, ()), (9, None, ())]
+)
+def test_evaluations_of_steps_that_the_run_has_not_come_to_are_forgotten(
+    tmp_path, run_step, best, steps
+):
+    path = str(tmp_path / 'state.json')
+    decisions(EarlyStopping('m', patience_evaluations=2, path=path), [1.0, 0.5, 0.5])
+    stopping = EarlyStopping('m', patience_evaluations=2, path=path, run_step=run_step)
+    assert (stopping.state.best, stopping.state.steps) == (best, steps)
+    assert stopping.should_stop(run_step) == (run_step == 30)
+    # The chief of a cluster, which reads what is written, sees the same.
+    assert stopping.another_says_stop(1) == (run_step == 30)
+
+
 def test_an_unknown_metric_lists_the_known():
     stopping = EarlyStopping('acuracy')
     with pytest.raises(errors.ConfigError, match=r"'acuracy'; did you mean 'accuracy'\?.*loss"):
         stopping.update(1, {'accuracy': 1.0, 'loss': 2.0})
 
 
-def test_a_damaged_file_is_named(tmp_path):
+@pytest.mark.parametrize(
+    'text',
+    ['{"metric": ', '[]', '{"metric": "m", "higher_is_better": true, "best": 1, "steps": [[]]}'],
+)
+def test_a_damaged_file_is_named_and_started_anew(tmp_path, text, caplog):
     path = tmp_path / 'state.json'
-    path.write_text('{"metric": ')
-    with pytest.raises(errors.DataError, match=r'state\.json'):
-        EarlyStopping('m', path=str(path))
+    path.write_text(text)
+    stopping = EarlyStopping('m', patience_evaluations=1, path=str(path))
+    assert 'state.json' in caplog.text
+    assert decisions(stopping, [1.0, 0.5]) == [False, True]
 
 
 def from_config(text, folder='somewhere'):

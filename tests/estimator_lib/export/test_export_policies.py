@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from estimator_lib import errors
+from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.export import export_policies, exported_model, exporting
 from protos import export_pb2, pipeline_pb2
 from tests.estimator_lib import tiny_task
@@ -105,12 +106,6 @@ def test_old_exports_go(tmp_path, keep_max, left):
         assert [int(os.path.basename(path)) for path in kept] == expected
 
 
-def test_latest_exports_each_step_once(tmp_path):
-    exporter = export_policies.LatestExporter(str(tmp_path), Writes())
-    assert exporter.export(3, 'model.ckpt-3', {}, False)
-    assert exporter.export(3, 'model.ckpt-3', {}, True) is None
-
-
 def test_final_exports_at_the_end_only(tmp_path):
     exporter = export_policies.FinalExporter(str(tmp_path), Writes())
     assert exporter.export(3, 'model.ckpt-3', {}, False) is None
@@ -168,6 +163,23 @@ def test_exporters_of_a_run_write_models(tmp_path, checkpoint, monkeypatch):
         assert os.path.dirname(path) == str(tmp_path / 'export' / name)
         assert exported_model.Predictor(path).predict(images)['logits'].shape == (3, 2)
     assert len(built) == 1  # The second is a copy.
+
+
+def test_a_checkpoint_is_exported_once_by_however_many_starts(tmp_path, checkpoint):
+    def export(**fields):
+        config = pipeline_pb2.TrainEvalPipelineConfig(**fields)
+        config.export_config.latest.SetInParent()
+        made = export_policies.create_exporters(tiny_task.TinyTask(), config, str(tmp_path))
+        return [one.export(7, checkpoint, {}, True) for one in made]
+
+    first = export()
+    assert export() == first
+    origin = checkpoint_files.read_json(os.path.join(first[0], exporting.ORIGIN_FILE))
+    assert origin['global_step'] == 7 and origin['checkpoint'] == 'model.ckpt-7'
+    assert export(eval_config={'use_moving_averages': False, 'batch_size': 3}) != first
+    again = export()
+    tiny_task.save(tmp_path / 'model.ckpt-7', tiny_task.values(scale=2.0))
+    assert not set(export()) & set(again + first)
 
 
 def test_an_export_that_is_gone_is_not_copied(tmp_path, checkpoint):

@@ -1,6 +1,10 @@
 """Steps as hooks count them."""
 
+import tensorflow as tf
+
 from estimator_lib.hooks import global_steps
+
+tf1 = tf.compat.v1
 
 
 def count(fetched, start):
@@ -25,3 +29,35 @@ def test_other_workers_update_too():
 
 def test_runs_that_do_not_update():
     assert count([5, 5, 6, 6], start=5) == [6, 6, 7, 7]
+
+
+class Recorder(global_steps.GlobalStepHook):
+    """Notes what it is told."""
+
+    def __init__(self, fetches=()):
+        self.said = []
+        self._fetches = fetches
+
+    def fetches(self):
+        return self._fetches
+
+    def session_begun(self):
+        self.said.append(('begun', self.step))
+
+    def step_done(self, run_context, run_values):
+        self.said.append((self.step, run_values.results))
+
+
+def test_a_hook_is_told_of_sessions_and_steps():
+    with tf.Graph().as_default():
+        step = tf1.train.get_or_create_global_step()
+        with tf.control_dependencies([step.read_value()]):
+            train_op = tf1.assign_add(step, 1).op
+        plain, fetching = Recorder(), Recorder({'seven': tf.constant(7)})
+        scaffold = tf1.train.Scaffold(init_fn=lambda scaffold, session: step.load(40, session))
+        creator = tf1.train.ChiefSessionCreator(scaffold)
+        with tf1.train.MonitoredSession(creator, [plain, fetching]) as session:
+            for _ in range(2):
+                session.run(train_op)
+    assert plain.said == [('begun', 40), (41, ()), (42, ())]
+    assert fetching.said == [('begun', 40), (41, {'seven': 7}), (42, {'seven': 7})]

@@ -83,14 +83,6 @@ def test_training_writes_nothing_when_not_asked_to(tmp_path):
     assert train(tmp_path, 2, 0) == []
 
 
-def test_the_first_copy_of_a_network_offers_what_steps_report():
-    with tf.Graph().as_default():
-        assert summaries.training_metrics() == {}
-        for value in ('first', 'second'):
-            summaries.offer_training_metrics({'miou': (value, None)})
-        assert summaries.training_metrics() == {'miou': ('first', None)}
-
-
 def draw(features, outputs, labels):
     """A picture whose one pixel tells which example it is of; none of example 2."""
     if outputs['class'] == 2:

@@ -1,0 +1,121 @@
+"""The evaluator of a run, out of its pipeline config: sets of examples, exports, early stopping."""
+
+from __future__ import annotations
+
+from typing import List
+
+import tensorflow as tf
+
+from estimator_lib import errors, model_fn
+from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.data import inputs
+from estimator_lib.evaluation import early_stopping, evaluating
+from estimator_lib.export import export_policies
+from estimator_lib.export.exporting import GraphHook
+from estimator_lib.task import Task
+from protos import input_reader_pb2, pipeline_pb2
+
+TRAINING_DATA = 'training_data'
+
+
+def create_evaluator(
+    task: Task,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    estimator: tf.estimator.Estimator,
+    eval_training_data: int = 0,
+    graph_hook_fn: GraphHook = None,
+) -> evaluating.Evaluator:
+    """The evaluator of a training run, with its exports and early stopping.
+
+    Args:
+        task: what is evaluated.
+        config: how, and on which examples.
+        estimator: of the task.
+        eval_training_data: n: evaluate on every n-th training example as well; 0: do not.
+        graph_hook_fn: see `model_fn.create_model_fn`; exported graphs are built with it as well.
+    """
+    sets = evaluation_sets(task, config, eval_training_data)
+    stopping = None
+    if config.train_config.HasField('early_stopping'):
+        stopping = early_stopping.EarlyStopping.from_config(
+            config.train_config.early_stopping,
+            estimator.eval_dir(sets[0].name),
+            run_step=checkpoint_files.latest_step(estimator.model_dir),
+        )
+    exporters = export_policies.create_exporters(task, config, estimator.model_dir, graph_hook_fn)
+    return evaluating.Evaluator(task, config.eval_config, estimator, sets, exporters, stopping)
+
+
+def evaluation_sets(
+    task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, eval_training_data: int = 0
+) -> List[evaluating.EvaluationSet]:
+    """What a config's checkpoints are evaluated on.
+
+    Raises:
+        errors.ConfigError: there is nothing.
+    """
+    readers = list(config.eval_input_reader)
+    if not readers and not eval_training_data:
+        raise errors.ConfigError('eval_input_reader: none is set; evaluation needs examples.')
+    names = [reader.name or str(index) for index, reader in enumerate(readers)]
+    if eval_training_data:
+        readers.append(_training_sample(config.train_input_reader, eval_training_data))
+        names.append(TRAINING_DATA)
+    return [
+        evaluating.EvaluationSet(name, _input_fn(task, config, reader))
+        for name, reader in zip(names, readers)
+    ]
+
+
+def _training_sample(
+    reader: input_reader_pb2.InputReader, one_of: int
+) -> input_reader_pb2.InputReader:
+    """Every n-th training example, once, in order, the last batch included."""
+    sample = input_reader_pb2.InputReader()
+    sample.CopyFrom(reader)
+    sample.sample_1_of_n_examples = one_of
+    sample.shuffle = False
+    for field in ('drop_remainder', 'num_epochs'):
+        sample.ClearField(field)
+    return sample
+
+
+def _input_fn(
+    task: Task,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    reader: input_reader_pb2.InputReader,
+) -> inputs.RecordInput:
+    """One pass over the examples of a reader."""
+    eval_config = config.eval_config
+    return inputs.create_input_fn(
+        task,
+        reader,
+        tf.estimator.ModeKeys.EVAL,
+        batch_size=eval_config.batch_size,
+        seed=config.train_config.random_seed,
+        num_epochs=1,
+        max_examples=eval_config.num_examples if eval_config.HasField('num_examples') else None,
+    )
+
+
+def metric_names(task: Task) -> List[str]:
+    """Every name that an evaluation of the task may report."""
+    return [*task.metric_names(), *model_fn.loss_metric_names(task)]
+
+
+def check_metric_names(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
+    """Refuses a metric that no evaluation will report, before hours of training.
+
+    Raises:
+        errors.ConfigError: the message has the field, and the metrics that there are.
+    """
+    known = metric_names(task)
+    fields = {
+        'export_config.best.metric': config.export_config.best.metric,
+        'train_config.early_stopping.metric': config.train_config.early_stopping.metric,
+    }
+    for field, name in fields.items():
+        if name and name not in known:
+            raise errors.ConfigError(
+                f'{field}: {task.name} has no metric {name!r}{errors.did_you_mean(name, known)}'
+            )

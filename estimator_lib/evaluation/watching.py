@@ -1,0 +1,85 @@
+"""Evaluating the checkpoints of a folder as another process writes them, and deletes them."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import time
+from typing import Optional
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.evaluation import evaluating
+
+tf1 = tf.compat.v1
+log = logging.getLogger('estimator_lib')
+
+
+def watch(
+    evaluator: evaluating.Evaluator,
+    checkpoint_dir: str,
+    *,
+    last_step: int = 0,
+    max_retries: int = 0,
+    poll_seconds: float = 5.0,
+    idle_seconds: float = 600.0,
+) -> None:
+    """Evaluates each new checkpoint; one that is deleted meanwhile is left out.
+
+    Args:
+        evaluator: does the work.
+        checkpoint_dir: where the checkpoints come from.
+        last_step: ends with the checkpoint of this step; 0: does not.
+        max_retries: see `evaluate_with_retries`.
+        poll_seconds: between two looks into the folder, and between two tries.
+        idle_seconds: without a new checkpoint, after which this ends.
+    """
+    for path in tf1.train.checkpoints_iterator(
+        checkpoint_dir, min_interval_secs=poll_seconds, timeout=idle_seconds
+    ):
+        try:
+            evaluate_with_retries(evaluator, path, max_retries, poll_seconds)
+        except (tf.errors.OpError, errors.CheckpointError) as error:
+            if exists(path):
+                raise
+            said = errors.first_line(error)
+            log.warning('%s was deleted before it was evaluated: %s', path, said)
+        if last_step and checkpoint_files.step_of(path) >= last_step:
+            return
+    log.warning('no new checkpoint in %s for %g s', checkpoint_dir, idle_seconds)
+
+
+def evaluate_with_retries(
+    evaluator: evaluating.Evaluator, path: str, max_retries: int, pause_seconds: float = 5.0
+) -> None:
+    """Evaluates a checkpoint, once and `max_retries` times more (negative: for ever) if it fails.
+
+    Raises:
+        tf.errors.OpError, errors.DataError, errors.CheckpointError: the last try failed, or one
+            whose checkpoint is not there any more.
+    """
+    for left in itertools.count(max_retries, -1):
+        try:
+            evaluator.evaluate(path)
+            return
+        except (tf.errors.OpError, errors.DataError, errors.CheckpointError) as error:
+            if left == 0 or not exists(path):
+                raise
+            said = errors.first_line(error)
+            log.warning('the evaluation of %s has failed, and is tried again: %s', path, said)
+            time.sleep(pause_seconds)
+
+
+def exists(path: str) -> bool:
+    """Whether a checkpoint is (still) there."""
+    return tf.io.gfile.exists(path + '.index')
+
+
+def latest(folder: str) -> Optional[str]:
+    """The latest checkpoint; None when there is none, or it is being replaced at this moment."""
+    try:
+        return checkpoint_files.latest_checkpoint(folder)
+    except errors.CheckpointError:
+        return None

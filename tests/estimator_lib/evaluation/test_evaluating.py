@@ -1,0 +1,91 @@
+"""Evaluations of a toy task whose numbers are known."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_lib import errors, training
+from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.evaluation import evaluating, evaluators
+from tests.estimator_lib import line_task
+from tests.estimator_lib.line_task import Line
+
+
+@pytest.fixture(scope='module')
+def trained(tmp_path_factory):
+    """A config, and the folder of a run of two steps."""
+    folder = tmp_path_factory.mktemp('trained')
+    config = line_task.create_config(folder)
+    config.train_config.num_steps = 2
+    training.train_and_evaluate(Line(), config, str(folder / 'run'), evaluate=False)
+    return config, folder / 'run'
+
+
+class Exporter:
+    """Notes what it is told."""
+
+    def __init__(self):
+        self.told = []
+
+    def export(self, *arguments):
+        self.told.append(arguments)
+
+
+class Stopping:
+    def update(self, step, metrics):
+        return step == 2 and metrics['error'] > 0
+
+
+def test_all_sets_are_evaluated_once_and_what_follows_goes_by_the_first(trained, tmp_path):
+    config, run = trained
+    estimator = training.create_estimator(Line(), config, str(tmp_path))
+    sets = evaluators.evaluation_sets(Line(), config)
+    exporter = Exporter()
+    evaluator = evaluating.Evaluator(
+        Line(), config.eval_config, estimator, sets, [exporter], Stopping()
+    )
+    checkpoint = checkpoint_files.latest_checkpoint(str(run))
+    assert evaluator.evaluate(checkpoint)
+    metrics = evaluator.last_metrics
+    assert list(metrics) == ['0', 'again'] and metrics['0'] == metrics['again']
+    assert metrics['0']['error'] == pytest.approx(line_task.error_after(2), rel=1e-4)
+    # The same checkpoint again is not another evaluation.
+    evaluator._evaluate_set = None
+    assert evaluator.evaluate(checkpoint, is_final=True)
+    told = (2, checkpoint, metrics['0'])
+    assert exporter.told == [(*told, False), (*told, True)]
+    written = json.loads((tmp_path / evaluating.METRICS_FILE).read_text())
+    assert written == {'global_step': 2, **metrics}
+    assert list((tmp_path / 'eval_again').glob('events*'))
+
+
+def test_a_record_that_cannot_be_read_is_named(trained, tmp_path):
+    config, run = trained
+    path = tmp_path / 'short.tfrecord'
+    line_task.write_points(path)
+    path.write_bytes(path.read_bytes()[:-3])
+    changed = type(config)()
+    changed.CopyFrom(config)
+    del changed.eval_input_reader[1:]
+    changed.eval_input_reader[0].tf_record_input_reader.input_path[:] = [str(path)]
+    with pytest.raises(errors.DataError, match='short.tfrecord'):
+        training.evaluate(Line(), changed, str(tmp_path), str(run))
+
+
+def test_an_error_that_is_about_no_record_stays_as_it_is(trained):
+    config, _ = trained
+    (one, _) = evaluators.evaluation_sets(Line(), config)
+    error = tf.errors.ResourceExhaustedError(None, None, 'no memory')
+    with pytest.raises(tf.errors.ResourceExhaustedError), evaluating.explained(one.input_fn):
+        raise error
+
+
+def test_finish_metrics_keeps_losses_and_leaves_arrays_to_the_task():
+    values = {'error': 1.0, 'loss': 2.0, 'global_step': 5, 'Loss/squared': 3.0, 'table': np.eye(2)}
+    assert evaluating.finish_metrics(Line(), values) == {
+        'error': 1.0,
+        'loss': 2.0,
+        'Loss/squared': 3.0,
+    }

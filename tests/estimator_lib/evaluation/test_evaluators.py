@@ -1,0 +1,49 @@
+"""The evaluator that a config asks for."""
+
+import pytest
+
+from estimator_lib import errors, training
+from estimator_lib.evaluation import evaluators
+from tests.estimator_lib import line_task
+from tests.estimator_lib.line_task import Line
+
+
+@pytest.fixture
+def config(tmp_path):
+    return line_task.create_config(tmp_path)
+
+
+def test_sets_are_named_by_readers_or_numbers(config):
+    def names(eval_training_data=0):
+        return [one.name for one in evaluators.evaluation_sets(Line(), config, eval_training_data)]
+
+    assert names() == ['0', 'again']
+    assert names(2) == ['0', 'again', 'training_data']
+    del config.eval_input_reader[:]
+    assert names(1) == ['training_data']
+    with pytest.raises(errors.ConfigError, match='eval_input_reader: none is set'):
+        names()
+
+
+def test_all_training_examples_are_evaluated_on_whatever_training_drops(config, tmp_path, caplog):
+    """Four points in batches of three: the last one is a batch of its own."""
+    config.train_config.num_steps = 2
+    config.train_input_reader.drop_remainder = True
+    config.train_input_reader.num_epochs = 9
+    config.train_input_reader.shuffle = True
+    training.train_and_evaluate(Line(), config, str(tmp_path / 'run'), evaluate=False)
+    slope = training.tf.train.load_variable(str(tmp_path / 'run'), 'slope')
+    del config.eval_input_reader[:]
+    metrics = training.evaluate(Line(), config, str(tmp_path / 'run'), eval_training_data=1)
+    assert metrics['training_data']['error'] == pytest.approx(abs(slope - 3) * 2.5, rel=1e-5)
+    assert 'num_epochs' not in caplog.text
+
+
+def test_metrics_that_can_be_asked_for():
+    assert evaluators.metric_names(Line()) == [
+        'error',
+        'loss',
+        'Loss/squared',
+        'Loss/regularization_loss',
+        'Loss/total_loss',
+    ]

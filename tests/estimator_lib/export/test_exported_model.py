@@ -1,0 +1,67 @@
+"""Exported models, ours and others', as functions of images."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.export import exported_model, exporting
+from protos import export_pb2, pipeline_pb2
+from tests.estimator_lib import tiny_task
+
+tf1 = tf.compat.v1
+
+IMAGES = np.random.RandomState(0).randint(0, 255, [2, 6, 6, 3]).astype(np.uint8)
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp('models')
+
+
+@pytest.fixture(scope='module')
+def checkpoint(folder):
+    return tiny_task.save(folder / 'model.ckpt-7', tiny_task.values())
+
+
+@pytest.mark.parametrize('kind', export_pb2.ServingInput.values())
+def test_all_kinds_of_input_take_the_same_images(folder, checkpoint, kind):
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    exports = str(folder / f'kind_{kind}')
+    path = exporting.export_saved_model(
+        tiny_task.TinyTask(), config, checkpoint, exports, serving_input=kind
+    )
+    for place in (path, exports):
+        predictor = exported_model.Predictor(place)
+        assert predictor.path == path
+    assert predictor.output_names == ['classes', 'logits']
+    expected = tiny_task.expected_logits(IMAGES, tiny_task.values())
+    np.testing.assert_allclose(predictor.predict(IMAGES)['logits'], expected, rtol=1e-4)
+    assert predictor.config_path.endswith('pipeline.config')
+
+
+def save_other(path, key='serving_default', dtype=tf.float32):
+    """A SavedModel of another program."""
+    with tf.Graph().as_default(), tf1.Session() as session:
+        one = tf1.placeholder(dtype, [None], 'x')
+        signature = tf1.saved_model.predict_signature_def({'x': one}, {'y': tf.identity(one)})
+        builder = tf1.saved_model.Builder(str(path))
+        builder.add_meta_graph_and_variables(session, ['serve'], {key: signature})
+        builder.save()
+    return str(path)
+
+
+def test_what_is_no_model_of_images_is_refused(folder):
+    with pytest.raises(errors.UserError, match='holds no exported model'):
+        exported_model.Predictor(str(folder / 'nowhere'))
+    with pytest.raises(errors.UserError, match="no signature 'serving_default'; it has: other"):
+        exported_model.Predictor(save_other(folder / 'other', key='other'))
+    with pytest.raises(errors.UserError, match=r'takes x \(float32\); expected one input, of im'):
+        exported_model.Predictor(save_other(folder / 'floats'))
+
+
+def test_a_damaged_model_is_named(folder):
+    (folder / 'damaged').mkdir()
+    (folder / 'damaged' / 'saved_model.pb').write_bytes(b'damaged')
+    with pytest.raises(errors.UserError, match='damaged cannot be loaded as a SavedModel'):
+        exported_model.Predictor(str(folder / 'damaged'))

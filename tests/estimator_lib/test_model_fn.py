@@ -1,0 +1,146 @@
+"""The model_fn of a toy task, without an Estimator around it."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_lib import errors, model_fn
+from estimator_lib.hooks import non_finite
+from estimator_lib.task import IMAGE, SOURCE_ID
+from tests.estimator_lib import line_task
+from tests.estimator_lib.line_task import Line
+
+tf1 = tf.compat.v1
+
+
+@pytest.fixture
+def config(tmp_path):
+    return line_task.create_config(tmp_path)
+
+
+def batch(x=(1.0, 2.0)):
+    """Features and labels of points."""
+    image = tf.reshape(tf.constant(x), [-1, 1, 1, 1])
+    source_ids = tf.strings.as_string(tf.constant(x))
+    return {IMAGE: image, SOURCE_ID: source_ids}, {'y': 3.0 * tf.constant(x)}
+
+
+def test_without_a_run_config_a_step_is_that_of_one_machine(config, monkeypatch):
+    monkeypatch.setenv('TF_CONFIG', '{"cluster": {"chief": ["h:1"]}, "task": {"type": "worker"}}')
+    config.train_config.progress.profile_step = 1
+    with tf.Graph().as_default():
+        spec = model_fn.create_model_fn(Line(), config)(*batch(), 'train')
+        assert not spec.training_chief_hooks
+        (slope,) = tf1.trainable_variables()
+        with tf1.train.MonitoredSession(hooks=list(spec.training_hooks)) as session:
+            session.run(spec.train_op)
+            found = session.run(slope)
+    # The slope is 0: the gradient of the mean of (s - 3)^2 x^2 is -6 (1 + 4) / 2; times 0.05.
+    assert found == pytest.approx(0.75)
+
+
+def test_what_writes_is_there_when_there_is_a_folder(config, tmp_path):
+    with tf.Graph().as_default():
+        run_config = tf.estimator.RunConfig(str(tmp_path), save_checkpoints_steps=1)
+        spec = model_fn.create_model_fn(Line(), config)(*batch(), 'train', config=run_config)
+    kinds = [type(hook) for hook in spec.training_chief_hooks]
+    assert non_finite.FiniteCheckpointSaverHook in kinds and len(kinds) == 2
+
+
+def test_graphs_with_training_metrics_are_given_back(config):
+    def build():
+        graph = tf.Graph()
+        with graph.as_default():
+            model_fn.create_model_fn(Line(), config)(*batch(), 'train')
+        return weakref.ref(graph)
+
+    build()  # what TensorFlow itself keeps of the first graph of a process
+    graphs = [build() for _ in range(3)]
+    gc.collect()
+    assert [graph() for graph in graphs] == [None, None, None]
+
+
+def test_training_metrics_are_updated_by_each_step(config):
+    with tf.Graph().as_default():
+        features, labels = batch()
+        spec = model_fn.create_model_fn(Line(), config)(features, labels, 'train')
+        variables = [one for one in tf1.local_variables() if 'mean' in one.op.name]
+        with tf1.train.MonitoredSession() as session:
+            session.run(spec.train_op)
+            total, count = sorted(session.run(variables), reverse=True)
+    # |0 - 3| + |0 - 6|, or with the slope after the step, 0.75: 2.25 + 4.5
+    assert count == 2 and total in (9.0, pytest.approx(6.75))
+
+
+def test_regularization_is_left_out_when_asked(config):
+    def names(add):
+        config.train_config.add_regularization_loss = add
+        with tf.Graph().as_default():
+            tf1.train.create_global_step()
+            features, labels = batch()
+            predictions = Line().predict(features, 'train')
+            return list(model_fn.compute_losses(Line(), config, predictions, features, labels))
+
+    assert names(True) == ['squared', 'regularization_loss', 'total_loss']
+    assert names(False) == ['squared', 'total_loss']
+
+
+def test_losses_that_an_evaluation_reports():
+    assert model_fn.loss_metric_names(Line()) == [
+        'loss',
+        'Loss/squared',
+        'Loss/regularization_loss',
+        'Loss/total_loss',
+    ]
+
+
+def test_an_evaluation_has_losses_beside_the_metrics_of_the_task(config):
+    with tf.Graph().as_default():
+        tf1.train.create_global_step()
+        spec = model_fn.create_model_fn(Line(), config)(*batch(), 'eval')
+        updates = [update for _, update in spec.eval_metric_ops.values()]
+        values = {name: value for name, (value, _) in spec.eval_metric_ops.items()}
+        with tf1.Session() as session:
+            session.run([tf1.global_variables_initializer(), tf1.local_variables_initializer()])
+            session.run(updates)
+            found = session.run(values)
+    assert found == {
+        'error': pytest.approx(4.5),
+        'Loss/squared': pytest.approx((9 + 36) / 2),
+        'Loss/regularization_loss': 0.0,
+        'Loss/total_loss': pytest.approx((9 + 36) / 2),
+    }
+
+
+def test_a_prediction_has_the_outputs_of_the_signature(config):
+    with tf.Graph().as_default():
+        tf1.train.create_global_step()
+        spec = model_fn.create_model_fn(Line(), config)(batch()[0], None, 'infer')
+        assert list(spec.export_outputs) == ['serving_default']
+        with tf1.Session() as session:
+            session.run(tf1.global_variables_initializer())
+            found = session.run(spec.predictions)
+    np.testing.assert_array_equal(found['y'], [0.0, 0.0])
+
+
+@pytest.mark.parametrize('mode', ['train', 'eval', 'infer'])
+def test_the_graph_hook_comes_after_the_losses_and_before_gradients(config, mode):
+    seen = []
+
+    def hook():
+        names = {operation.name for operation in tf1.get_default_graph().get_operations()}
+        seen.append((any('gradients/' in one for one in names), 'total_loss' in names))
+
+    with tf.Graph().as_default():
+        tf1.train.create_global_step()
+        model_fn.create_model_fn(Line(), config, hook)(*batch(), mode)
+    assert seen == [(False, mode != 'infer')]
+
+
+def test_params_are_refused(config):
+    made = model_fn.create_model_fn(Line(), config)
+    with pytest.raises(errors.ConfigError, match='set the fields there'):
+        made({}, {}, 'train', params={'learning_rate': 1})
