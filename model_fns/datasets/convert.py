@@ -7,139 +7,25 @@ python -m model_fns.datasets.convert --from=folders --images=photos/train \
 from __future__ import annotations
 
 import argparse
-import concurrent.futures
-import logging
-import os
-import random
+import math
 import sys
-from typing import Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Dict, List, Optional, Sequence, Tuple, Union
 
 import tensorflow as tf
-import tqdm
 
 from estimator_lib import errors, logs
-from model_fns import images
 from model_fns.datasets import (  # noqa: F401  (they register themselves)
     coco,
-    codecs,
+    conversion,
     folders,
+    id_pngs,
     instances,
     masks,
     records,
     sources,
     voc,
+    yolo,
 )
-from model_fns.datasets.sources import Item, Source
-from model_fns.label_map import LabelMap
-
-log = logging.getLogger('model_fns')
-
-MAX_LISTED = 20
-_AT_ONCE = 256  # images in memory
-_SEED = 0
-
-
-def convert(
-    source: Source,
-    label_map_path: str,
-    output_prefix: str,
-    num_shards: int = 4,
-    stems: Optional[Sequence[str]] = None,
-    skip_problems: bool = False,
-) -> int:
-    """Writes the records of a data set, in an order that is shuffled once and always the same.
-
-    Args:
-        source: the data set.
-        label_map_path: read when it exists, else written with the source's classes.
-        output_prefix: shard i of n is `<prefix>-0000i-of-0000n.tfrecord`.
-        num_shards: how many files.
-        stems: only these images; None for all.
-        skip_problems: leave out what is wrong, instead of writing nothing.
-
-    Returns:
-        How many records were written.
-
-    Raises:
-        errors.DataError: something is wrong; the message lists it by file.
-    """
-    items = _selected(source.items(), stems)
-    if not items:
-        raise errors.DataError('there is no image to convert; see --images and --list.')
-    known = tf.io.gfile.exists(label_map_path)
-    classes = (
-        LabelMap.read(label_map_path) if known else LabelMap.from_names(source.class_names(items))
-    )
-    random.Random(_SEED).shuffle(items)
-    problems = list(source.problems())
-    with records.ShardWriter(output_prefix, num_shards) as writer:
-        for item, outcome in _converted(source, items, classes):
-            if isinstance(outcome, errors.DataError):
-                problems.append(f'{item.path}: {outcome}')
-            else:
-                writer.write(outcome)
-        if problems and not skip_problems:
-            raise errors.DataError(
-                f'{_listed(problems)}\nNothing was written; --on_error=skip leaves these out.'
-            )
-        if not writer.num_written:
-            raise errors.DataError(f'{_listed(problems)}\nNothing is left to write.')
-    if not known:
-        classes.write(label_map_path)
-        log.info('wrote %s: %d classes', label_map_path, len(classes.names))
-    if problems:
-        log.warning('left out: %s', _listed(problems))
-    return writer.num_written
-
-
-def _selected(items: List[Item], stems: Optional[Sequence[str]]) -> List[Item]:
-    if stems is None:
-        return items
-    wanted = dict.fromkeys(stems)
-    missing = sorted(set(wanted) - {item.stem for item in items})
-    if missing:
-        raise errors.DataError(
-            f'--list: {len(missing)} of {len(wanted)} stems have no image and annotation: '
-            f'{", ".join(missing[:MAX_LISTED])}.'
-        )
-    return [item for item in items if item.stem in wanted]
-
-
-def _converted(
-    source: Source, items: Sequence[Item], classes: LabelMap
-) -> Iterator[Tuple[Item, Union[bytes, errors.DataError]]]:
-    """Each item with its serialized record, or with what is wrong, in the items' order."""
-    with codecs.ImageCodec() as codec, concurrent.futures.ThreadPoolExecutor() as pool:
-
-        def outcome(item: Item) -> Union[bytes, errors.DataError]:
-            try:
-                return _serialized(source, item, classes, codec)
-            except errors.DataError as problem:
-                return problem
-
-        with tqdm.tqdm(total=len(items), unit='image', disable=None) as bar:
-            for start in range(0, len(items), _AT_ONCE):
-                some = items[start : start + _AT_ONCE]
-                for item, result in zip(some, pool.map(outcome, some)):
-                    bar.update()
-                    yield item, result
-
-
-def _serialized(source: Source, item: Item, classes: LabelMap, codec: codecs.ImageCodec) -> bytes:
-    try:
-        with tf.io.gfile.GFile(item.path, 'rb') as file:
-            encoded = file.read()
-    except tf.errors.OpError:
-        raise errors.DataError('there is no such file.') from None
-    header = images.image_header(encoded)
-    codec.decode(encoded)
-    features = records.image_features(encoded, header, os.path.basename(item.path), item.source_id)
-    features.update(source.features(item, header, classes))
-    return records.serialize(features)
-
-
-def _listed(problems: Sequence[str]) -> str:
-    return '\n'.join([f'{len(problems)} problem{"s" if len(problems) > 1 else ""}:', *problems])
 
 
 class _Parser(argparse.ArgumentParser):
@@ -155,31 +41,63 @@ def create_parser() -> argparse.ArgumentParser:
         prog='python -m model_fns.datasets.convert',
         description='Makes TFRecord shards and a label map out of what people have.',
     )
+    _add_sources(parser)
+    _add_outputs(parser)
+    return parser
+
+
+def _add_sources(parser: argparse.ArgumentParser) -> None:
+    """The flags that say what there is."""
     parser.add_argument(
         '--from',
         dest='format',
         required=True,
         choices=list(sources.SOURCES),
-        help='folders: one folder a class; voc: Pascal VOC XML; coco: instances JSON; masks: PNGs '
-        'of class ids; instances: PNGs of instance ids',
+        help='folders: one folder a class; voc: Pascal VOC XML; coco: instances JSON; yolo: a text '
+        'file of boxes or polygons an image; masks: PNGs of class ids; instances: PNGs of instance '
+        'ids',
     )
     parser.add_argument('--images', required=True, help='folder of the images')
     parser.add_argument(
         '--annotations',
-        help='voc: folder of the XML files; coco: the JSON file; masks, instances: folder of PNGs '
-        "with the images' stems",
+        help='voc: folder of the XML files; coco: the JSON file; yolo: folder of the text files; '
+        "masks, instances: folder of PNGs with the images' stems",
     )
+    parser.add_argument('--list', help='file with the stems of the images to take, one a line')
     parser.add_argument('--no_masks', action='store_true', help="coco: leave objects' masks out")
     parser.add_argument(
+        '--names',
+        help='yolo: file of the class names, one a line, or data.yaml (default: classes.txt, '
+        'obj.names or data.yaml beside the annotations or a folder above)',
+    )
+    parser.add_argument(
+        '--mask_values',
+        type=_mask_values,
+        metavar='0:background,255:cell',
+        help='masks: which class each value means, where values are no class ids; the name '
+        'background is no class, and what is named ignore counts for nothing',
+    )
+    parser.add_argument(
         '--ignore_label',
-        type=int,
-        help='masks, instances: value of pixels that count for nothing (default: 255 for masks, '
-        'none for instances)',
+        type=_ignore_label,
+        metavar='N|none',
+        help='masks, instances: value of pixels that count for nothing, written as 255 (default: '
+        '255 for masks, none for instances)',
     )
     parser.add_argument(
         '--class_name', default='object', help="instances: the objects' class (default object)"
     )
-    parser.add_argument('--list', help='file with the stems of the images to take, one a line')
+    parser.add_argument(
+        '--exif',
+        choices=('apply', 'ignore'),
+        default='apply',
+        help='apply: turn images as their EXIF orientation says, so that they stand as people see '
+        'them (default); ignore: keep them as they are stored, which annotations may refer to',
+    )
+
+
+def _add_outputs(parser: argparse.ArgumentParser) -> None:
+    """The flags that say what becomes of it."""
     parser.add_argument(
         '--label_map', required=True, help='read when it exists, written when it does not'
     )
@@ -188,13 +106,70 @@ def create_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument('--num_shards', type=int, default=4, help='how many files (default 4)')
     parser.add_argument(
+        '--split',
+        type=_split,
+        metavar='train:0.8,val:0.2',
+        help='names of parts, and how much of the images each gets: DIR/ as --output_prefix gives '
+        'DIR/train-*.tfrecord and DIR/val-*.tfrecord; folders: in each class',
+    )
+    parser.add_argument(
+        '--seed', type=int, default=0, help='of the split and of the order (default 0)'
+    )
+    parser.add_argument(
+        '--num_workers',
+        type=int,
+        default=1,
+        help='processes; each needs some seconds to start (default 1: threads of this one)',
+    )
+    parser.add_argument(
         '--on_error',
         choices=('fail', 'skip'),
         default='fail',
-        help='what images and annotations with something wrong do: list all and write nothing '
-        '(default), or list all and write the others',
+        help='what images, and objects in them, with something wrong do: list all and write '
+        'nothing (default), or list all and write the others',
     )
-    return parser
+
+
+def _mask_values(text: str) -> Dict[int, str]:
+    """`0:background,255:cell` by value."""
+    pairs = [part.partition(':') for part in text.split(',')]
+    if not all(value.strip().isdecimal() and name.strip() for value, _, name in pairs):
+        raise argparse.ArgumentTypeError(
+            f'{text!r} is not of the form VALUE:NAME,VALUE:NAME, like 0:background,255:cell'
+        )
+    values = {int(value): name.strip() for value, _, name in pairs}
+    if len(values) < len(pairs) or max(values) > id_pngs.MAX_ID:
+        raise argparse.ArgumentTypeError(
+            f'{text!r} names a value twice, or one above {id_pngs.MAX_ID}'
+        )
+    return values
+
+
+def _ignore_label(text: str) -> Union[int, str]:
+    if text.isdecimal() and int(text) <= id_pngs.MAX_ID:
+        return int(text)
+    if text.lower() == id_pngs.NO_LABEL:
+        return id_pngs.NO_LABEL
+    raise argparse.ArgumentTypeError(
+        f'{text!r} is neither a number from 0 to {id_pngs.MAX_ID} nor {id_pngs.NO_LABEL}'
+    )
+
+
+def _split(text: str) -> List[Tuple[str, float]]:
+    """`train:0.8,val:0.2` as names and shares."""
+    expected = 'expected names and shares that add up to 1, like train:0.8,val:0.2'
+    try:
+        pairs = [part.split(':') for part in text.split(',')]
+        parts = [(name.strip(), float(share)) for name, share in pairs]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f'{text!r}: {expected}') from None
+    names = {name for name, _ in parts}
+    shares = [share for _, share in parts]
+    if len(names) < len(parts) or '' in names or any('/' in name for name in names):
+        raise argparse.ArgumentTypeError(f'{text!r}: the parts need names that differ; {expected}')
+    if not all(share > 0 for share in shares) or not math.isclose(sum(shares), 1.0, abs_tol=1e-6):
+        raise argparse.ArgumentTypeError(f'{text!r} adds up to {sum(shares):g}; {expected}')
+    return parts
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
@@ -202,20 +177,30 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     logs.configure()
     try:
         flags = create_parser().parse_args(arguments)
-        if flags.num_shards < 1:
-            raise errors.UserError(f'--num_shards is {flags.num_shards}; expected at least 1.')
-        count = convert(
-            sources.SOURCES.get(flags.format)(flags),
-            flags.label_map,
-            flags.output_prefix,
+        for name in ('num_shards', 'num_workers'):
+            if getattr(flags, name) < 1:
+                raise errors.UserError(f'--{name} is {getattr(flags, name)}; expected at least 1.')
+        if flags.output_prefix.endswith('/') and not flags.split:
+            raise errors.UserError(
+                f'--output_prefix is {flags.output_prefix}; expected a folder and the beginning of '
+                f'a name, like {flags.output_prefix}train.'
+            )
+        options = conversion.Options(
             flags.num_shards,
             _read_list(flags.list),
-            skip_problems=flags.on_error == 'skip',
+            flags.on_error == 'skip',
+            flags.exif == 'apply',
+            flags.split or (),
+            flags.seed,
+            flags.num_workers,
         )
+        source = sources.SOURCES.get(flags.format)(flags)
+        counts = conversion.convert(source, flags.label_map, flags.output_prefix, options)
     except errors.UserError as error:
         print(f'error: {error}', file=sys.stderr)
         sys.exit(2)
-    print(f'{count} records in {records.shard_pattern(flags.output_prefix)}')
+    for prefix, count in counts.items():
+        print(f'{count} records in {records.shard_pattern(prefix)}')
 
 
 def _read_list(path: Optional[str]) -> Optional[List[str]]:

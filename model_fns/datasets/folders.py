@@ -10,13 +10,13 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from model_fns import images
-from model_fns.datasets import records, sources
+from model_fns.datasets import image_files, records, sources
 from model_fns.datasets.sources import Item, Source
 from model_fns.label_map import LabelMap
 
 # Formats of pictures that cannot be decoded: told from files that are no pictures, which are left
 # alone.
-_OTHER_PICTURES = ('.webp', '.tif', '.tiff', '.heic', '.avif')
+_OTHER_PICTURES = ('.heic', '.avif', '.jxl', '.svg', '.psd')
 
 
 class Folders(Source):
@@ -45,11 +45,15 @@ class Folders(Source):
             if not sources.images_in(folder):
                 found.append(f'{folder}: there are no images in this folder.')
             found += [
-                f'{os.path.join(folder, file)}: not JPEG, PNG, GIF or BMP.'
+                f'{os.path.join(folder, file)}: not {image_files.FORMATS}.'
                 for file in sorted(tf.io.gfile.listdir(folder))
                 if file.lower().endswith(_OTHER_PICTURES)
             ]
         return found
+
+    def stratum(self, item: Item) -> str:
+        """See `Source`: the class."""
+        return str(item.annotation)
 
     def _names(self) -> List[str]:
         if not tf.io.gfile.isdir(self._folder):
@@ -74,7 +78,7 @@ class Folders(Source):
         ]
 
     def features(
-        self, item: Item, header: images.ImageHeader, classes: LabelMap
+        self, item: Item, header: images.ImageHeader, classes: LabelMap, report: sources.Report
     ) -> records.Features:
         """See `Source`."""
         name = str(item.annotation)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import argparse
 import os
 from typing import Iterable, List, Optional, Sequence
 
@@ -15,6 +16,8 @@ from model_fns.datasets import codecs, records, sources
 from model_fns.datasets.sources import Item, Source
 
 MAX_BYTE = 255
+MAX_ID = 65535  # of a PNG of 16 bits
+NO_LABEL = 'none'  # what `--ignore_label` may be beside a number
 _MOST_LISTED = 10
 
 
@@ -56,7 +59,7 @@ class IdPngs(Source):
         ]
 
     @abc.abstractmethod
-    def features(self, item, header, classes) -> records.Features:
+    def features(self, item, header, classes, report) -> records.Features:
         """See `Source`."""
 
     def _annotations(self):
@@ -94,3 +97,10 @@ def listed(values: Iterable[int]) -> str:
     values = list(values)
     more = ', ..' if len(values) > _MOST_LISTED else ''
     return ', '.join(str(value) for value in values[:_MOST_LISTED]) + more
+
+
+def ignore_label(arguments: argparse.Namespace, default: Optional[int]) -> Optional[int]:
+    """The flag `--ignore_label`: a number, or None for `none`."""
+    if arguments.ignore_label is None:
+        return default
+    return None if arguments.ignore_label == NO_LABEL else arguments.ignore_label

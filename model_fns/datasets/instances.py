@@ -10,7 +10,6 @@ from typing import List, Optional, Sequence
 
 import numpy as np
 
-from estimator_lib import errors
 from model_fns import images
 from model_fns.datasets import codecs, id_pngs, records, sources
 from model_fns.datasets.sources import Item, Source
@@ -47,7 +46,7 @@ class Instances(id_pngs.IdPngs):
         return [self._class_name]
 
     def features(
-        self, item: Item, header: images.ImageHeader, classes: LabelMap
+        self, item: Item, header: images.ImageHeader, classes: LabelMap, report: sources.Report
     ) -> records.Features:
         """See `Source`."""
         class_id = self._class_id(classes)
@@ -95,10 +94,6 @@ def _box(mask: np.ndarray) -> List[int]:
 
 @sources.SOURCES.register('instances')
 def _from_arguments(arguments: argparse.Namespace) -> Source:
-    if not arguments.annotations:
-        raise errors.UserError(
-            '--from=instances needs --annotations=DIR, the folder of the PNG files.'
-        )
-    return Instances(
-        arguments.images, arguments.annotations, arguments.class_name, arguments.ignore_label
-    )
+    annotations = sources.annotations_of(arguments, 'DIR, the folder of the PNG files')
+    label = id_pngs.ignore_label(arguments, None)
+    return Instances(arguments.images, annotations, arguments.class_name, label)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import List, Sequence
+from typing import Dict, List, Mapping, Optional, Sequence
 
 import numpy as np
 import tqdm
@@ -15,7 +15,14 @@ from model_fns.datasets.sources import Item, Source
 from model_fns.label_map import LabelMap
 
 BACKGROUND = 0
-IGNORE_LABEL = 255
+IGNORE_LABEL = 255  # what records hold for pixels that count for nothing
+
+_BACKGROUND_NAME, _IGNORED_NAME = 'background', 'ignore'
+_NO_CLASSES = (_BACKGROUND_NAME, _IGNORED_NAME)
+_HINT = (
+    'Other values are told with --mask_values, like 0:background,255:cell, and another value to '
+    'ignore with --ignore_label=N or none.'
+)
 
 
 class Masks(id_pngs.IdPngs):
@@ -24,15 +31,26 @@ class Masks(id_pngs.IdPngs):
     Args:
         image_folder: of the images.
         annotation_folder: of the PNGs: grey, or with a palette (as Pascal VOC has them).
-        ignore_label: of pixels that are of no class.
+        ignore_label: of pixels that count for nothing; None: there is none.
+        values: names of classes by the value of their pixels, where values are no class ids.
     """
 
-    def __init__(self, image_folder: str, annotation_folder: str, ignore_label: int = IGNORE_LABEL):
+    def __init__(
+        self,
+        image_folder: str,
+        annotation_folder: str,
+        ignore_label: Optional[int] = IGNORE_LABEL,
+        values: Optional[Mapping[int, str]] = None,
+    ):
         super().__init__(image_folder, annotation_folder)
         self._ignore_label = ignore_label
+        self._values = dict(values or {})
 
     def class_names(self, items: Sequence[Item]) -> List[str]:
-        """See `Source`: `class_1` and so on, up to the largest id that occurs."""
+        """See `Source`: those of the values, else `class_1` and so on, up to the largest id."""
+        if self._values:
+            names = [name for name in self._values.values() if name not in _NO_CLASSES]
+            return list(dict.fromkeys(names))
         largest = BACKGROUND
         bar = tqdm.tqdm(items, desc='looking for classes', unit='annotation', disable=None)
         for item in bar:
@@ -43,30 +61,60 @@ class Masks(id_pngs.IdPngs):
             largest = max(largest, ids.max(initial=BACKGROUND, where=ids != self._ignore_label))
         if largest == BACKGROUND:
             raise errors.DataError(
-                'no annotation has a pixel of a class: all are 0, the background, or '
-                f'{self._ignore_label}, which is ignored.'
+                f'no annotation has a pixel of a class: all are {self._no_class()}. {_HINT}'
             )
         return [f'class_{index}' for index in range(1, largest + 1)]
 
     def features(
-        self, item: Item, header: images.ImageHeader, classes: LabelMap
+        self, item: Item, header: images.ImageHeader, classes: LabelMap, report: sources.Report
     ) -> records.Features:
         """See `Source`."""
         ids = self._ids(item, header)
-        known = [BACKGROUND, *classes.names, self._ignore_label]
-        unknown = np.setdiff1d(ids, known)
+        meanings = self._meanings(classes)
+        unknown = np.setdiff1d(ids, list(meanings))
         if unknown.size:
             raise errors.DataError(
                 f'the annotation {item.annotation} has the values {id_pngs.listed(unknown)}; '
-                f'expected ids of the label map ({id_pngs.listed(sorted(classes.names))}), '
-                f'{BACKGROUND} for the background, or {self._ignore_label} for what is ignored.'
+                f'expected {self._expected(classes)}.'
             )
-        return id_pngs.class_features(ids)
+        if IGNORE_LABEL in classes.names and (ids == self._ignore_label).any():
+            raise errors.DataError(
+                f'the label map has a class of id {IGNORE_LABEL}, which pixels that count for '
+                'nothing have in records; expected ids below.'
+            )
+        table = np.zeros(max(meanings) + 1, np.int32)
+        table[list(meanings)] = list(meanings.values())
+        return id_pngs.class_features(table[ids])
+
+    def _meanings(self, classes: LabelMap) -> Dict[int, int]:
+        """What is written for each value that may occur."""
+        ignored = {} if self._ignore_label is None else {self._ignore_label: IGNORE_LABEL}
+        if not self._values:
+            return {**{value: value for value in (BACKGROUND, *classes.names)}, **ignored}
+        fixed = {_BACKGROUND_NAME: BACKGROUND, _IGNORED_NAME: IGNORE_LABEL}
+        named = {
+            value: fixed[name] if name in fixed else sources.class_id(classes, name)
+            for value, name in self._values.items()
+        }
+        return {**ignored, **named}  # 255 is ignored unless it is said to mean something else
+
+    def _expected(self, classes: LabelMap) -> str:
+        if self._values:
+            return f'those of --mask_values ({id_pngs.listed(sorted(self._values))})'
+        return (
+            f'ids of the label map ({id_pngs.listed(sorted(classes.names))}), or '
+            f'{self._no_class()}. {_HINT.rstrip(".")}'
+        )
+
+    def _no_class(self) -> str:
+        ignored = (
+            '' if self._ignore_label is None else f', or {self._ignore_label}, which is ignored'
+        )
+        return f'{BACKGROUND}, the background{ignored}'
 
 
 @sources.SOURCES.register('masks')
 def _from_arguments(arguments: argparse.Namespace) -> Source:
-    if not arguments.annotations:
-        raise errors.UserError('--from=masks needs --annotations=DIR, the folder of the PNG files.')
-    label = IGNORE_LABEL if arguments.ignore_label is None else arguments.ignore_label
-    return Masks(arguments.images, arguments.annotations, label)
+    annotations = sources.annotations_of(arguments, 'DIR, the folder of the PNG files')
+    label = id_pngs.ignore_label(arguments, IGNORE_LABEL)
+    return Masks(arguments.images, annotations, label, arguments.mask_values)

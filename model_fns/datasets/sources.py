@@ -5,8 +5,9 @@ from __future__ import annotations
 import abc
 import argparse
 import dataclasses
+import math
 import os
-from typing import Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -14,10 +15,15 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.registry import Registry
 from model_fns import images
-from model_fns.datasets import records
+from model_fns.datasets import image_files, records
 from model_fns.label_map import LabelMap
 
-IMAGE_ENDINGS = ('.jpg', '.jpeg', '.png', '.gif', '.bmp')
+# Takes note of what is wrong with a part of an annotation, which is then left out.
+Report = Callable[[str], None]
+
+
+class SizeError(errors.DataError):
+    """An annotation is of an image of another size."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,15 +62,26 @@ class Source(abc.ABC):
         """What is wrong beside single items, each with its file or folder; see `--on_error`."""
         return ()
 
+    def stratum(self, item: Item) -> str:
+        """What a split keeps in proportion: the class of an image that has one."""
+        del item
+        return ''
+
     @abc.abstractmethod
     def features(
-        self, item: Item, header: images.ImageHeader, classes: LabelMap
+        self, item: Item, header: images.ImageHeader, classes: LabelMap, report: Report
     ) -> records.Features:
         """What a record says beside the image's own keys.
 
+        Args:
+            item: one of `items`.
+            header: the image's format and size.
+            classes: the label map.
+            report: called for each single object that is left out, with what is wrong with it.
+
         Raises:
-            errors.DataError: the annotation does not fit the image or the classes; the message says
-                how, but names no file.
+            errors.DataError: nothing of the annotation can be used; the message says why, but names
+                no image.
         """
 
 
@@ -81,7 +98,9 @@ def images_in(folder: str) -> List[str]:
     if not tf.io.gfile.isdir(folder):
         raise errors.DataError(f'{folder}: there is no such folder.')
     names = sorted(tf.io.gfile.listdir(folder))
-    return [os.path.join(folder, name) for name in names if name.lower().endswith(IMAGE_ENDINGS)]
+    return [
+        os.path.join(folder, name) for name in names if name.lower().endswith(image_files.ENDINGS)
+    ]
 
 
 def by_stem(paths: Sequence[str]) -> Dict[str, str]:
@@ -102,9 +121,9 @@ def by_stem(paths: Sequence[str]) -> Dict[str, str]:
 
 
 def check_size(header: images.ImageHeader, height: Optional[int], width: Optional[int]) -> None:
-    """Raises `errors.DataError` where an annotation is of an image of another size."""
+    """Raises `SizeError` where an annotation is of an image of another size."""
     if height and width and (height, width) != (header.height, header.width):
-        raise errors.DataError(
+        raise SizeError(
             f'the annotation is of an image of {height} x {width} pixels; the image has '
             f'{header.height} x {header.width}.'
         )
@@ -124,37 +143,74 @@ def class_id(classes: LabelMap, name: str) -> int:
     return classes.id_of_name(name)
 
 
+def number(value: Any) -> Optional[float]:
+    """A finite number as a float; None for anything else."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    return None
+
+
+def check_box(box: Sequence[float], header: images.ImageHeader) -> None:
+    """Checks a box in pixels.
+
+    Args:
+        box: ymin, xmin, ymax, xmax.
+        header: the image's size.
+
+    Raises:
+        errors.DataError: it is not of numbers, inverted, or reaches outside of the image by more
+            than a pixel.
+    """
+    shown = f'the box [{", ".join(f"{side:g}" for side in box)}] (ymin, xmin, ymax, xmax)'
+    sides = [header.height, header.width] * 2
+    if not all(map(math.isfinite, box)):
+        raise errors.DataError(f'{shown} has a side that is no number.')
+    if box[2] < box[0] or box[3] < box[1]:
+        raise errors.DataError(f'{shown} is inverted.')
+    if any(not -1 <= side <= most + 1 for side, most in zip(box, sides)):
+        raise errors.DataError(
+            f'{shown} reaches outside of the image, which has {header.height} x {header.width} '
+            'pixels.'
+        )
+
+
 def box_features(
-    boxes: np.ndarray, ids: Sequence[int], names: Sequence[str], header: images.ImageHeader
+    boxes: Sequence[Sequence[float]],
+    ids: Sequence[int],
+    names: Sequence[str],
+    header: images.ImageHeader,
 ) -> records.Features:
     """Boxes and classes as records have them.
 
     Args:
-        boxes: [n, 4], ymin, xmin, ymax, xmax in pixels.
+        boxes: [n, 4], ymin, xmin, ymax, xmax in pixels; see `check_box`.
         ids: class ids.
         names: class names.
         header: the image's size.
-
-    Raises:
-        errors.DataError: a box is inverted, or reaches outside of the image by more than a pixel.
     """
-    boxes = np.asarray(boxes, np.float64).reshape(-1, 4)
-    sides = np.array([header.height, header.width, header.height, header.width], np.float64)
-    for box in boxes:
-        shown = ', '.join(f'{side:g}' for side in box)
-        if box[2] < box[0] or box[3] < box[1]:
-            raise errors.DataError(f'the box [{shown}] (ymin, xmin, ymax, xmax) is inverted.')
-        if (box < -1).any() or (box > sides + 1).any():
-            raise errors.DataError(
-                f'the box [{shown}] (ymin, xmin, ymax, xmax) reaches outside of the image, which '
-                f'has {header.height} x {header.width} pixels.'
-            )
-    shares = np.clip(boxes / sides, 0.0, 1.0).astype(np.float32)
+    sides = np.array([header.height, header.width] * 2, np.float64)
+    scaled = np.asarray(boxes, np.float64).reshape(-1, 4) / sides
+    normalized = np.clip(scaled, 0.0, 1.0).astype(np.float32)
     return {
-        'image/object/bbox/ymin': shares[:, 0],
-        'image/object/bbox/xmin': shares[:, 1],
-        'image/object/bbox/ymax': shares[:, 2],
-        'image/object/bbox/xmax': shares[:, 3],
+        'image/object/bbox/ymin': normalized[:, 0],
+        'image/object/bbox/xmin': normalized[:, 1],
+        'image/object/bbox/ymax': normalized[:, 2],
+        'image/object/bbox/xmax': normalized[:, 3],
         'image/object/class/label': np.array(ids, np.int64),
         'image/object/class/text': list(names),
     }
+
+
+def annotations_of(arguments: argparse.Namespace, expected: str) -> str:
+    """The flag `--annotations`, where a format needs it.
+
+    Args:
+        arguments: of the command line.
+        expected: what it names.
+
+    Raises:
+        errors.UserError: it is not given.
+    """
+    if not arguments.annotations:
+        raise errors.UserError(f'--from={arguments.format} needs --annotations={expected}.')
+    return arguments.annotations

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
-from typing import List, Optional, Sequence
+from typing import List, Optional, Sequence, Tuple
 from xml.etree import ElementTree
 
 import numpy as np
@@ -48,27 +49,50 @@ class PascalVoc(Source):
         """See `Source`: all names that occur, sorted."""
         names = set()
         for item in items:
-            for entry in _parse(str(item.annotation)).iter('object'):
-                names.add(_text(entry, 'name'))
-        return sorted(names)
+            try:
+                entries = _parse(str(item.annotation)).iter('object')
+            except errors.DataError:  # told of when the item is converted
+                continue
+            names.update((entry.findtext('name') or '').strip() for entry in entries)
+        return sorted(names - {''})
 
     def features(
-        self, item: Item, header: images.ImageHeader, classes: LabelMap
+        self, item: Item, header: images.ImageHeader, classes: LabelMap, report: sources.Report
     ) -> records.Features:
         """See `Source`."""
         root = _parse(str(item.annotation))
         size = root.find('size')
         if size is not None:
-            sources.check_size(header, _number(size, 'height'), _number(size, 'width'))
-        entries = list(root.iter('object'))
-        names = [_text(entry, 'name') for entry in entries]
-        ids = [sources.class_id(classes, name) for name in names]
-        boxes = np.array([_box(entry) for entry in entries], np.float64).reshape(-1, 4)
+            height, width = (_number(size, side, 0) for side in ('height', 'width'))
+            sources.check_size(header, int(height), int(width))
+        objects = []
+        for number, entry in enumerate(root.iter('object'), 1):
+            try:
+                objects.append(_object(entry, header, classes))
+            except errors.DataError as problem:
+                report(f'{item.annotation}: object {number}: {problem}')
+        boxes, ids, names, difficult, truncated = zip(*objects) if objects else [()] * 5
         return {
             **sources.box_features(boxes, ids, names, header),
-            'image/object/difficult': _flags(entries, 'difficult'),
-            'image/object/truncated': _flags(entries, 'truncated'),
+            'image/object/difficult': np.array(difficult, np.int64),
+            'image/object/truncated': np.array(truncated, np.int64),
         }
+
+
+def _object(
+    entry: ElementTree.Element, header: images.ImageHeader, classes: LabelMap
+) -> Tuple[List[float], int, str, bool, bool]:
+    """Box in pixels, class id, name, difficult, truncated."""
+    name = (entry.findtext('name') or '').strip()
+    if not name:
+        raise errors.DataError('there is no <name>.')
+    box = entry.find('bndbox')
+    if box is None:
+        raise errors.DataError('there is no <bndbox>.')
+    sides = [_number(box, side) for side in ('ymin', 'xmin', 'ymax', 'xmax')]
+    sources.check_box(sides, header)
+    flags = [_number(entry, tag, 0) for tag in ('difficult', 'truncated')]
+    return (sides, sources.class_id(classes, name), name, flags[0] != 0, flags[1] != 0)
 
 
 def _parse(path: str) -> ElementTree.Element:
@@ -80,35 +104,25 @@ def _parse(path: str) -> ElementTree.Element:
         raise errors.DataError(f'{path} is not XML: {error}.') from None
 
 
-def _text(element: ElementTree.Element, tag: str) -> str:
+def _number(element: ElementTree.Element, tag: str, default: Optional[float] = None) -> float:
+    """The number in a tag.
+
+    Raises:
+        errors.DataError: there is another text, or none and no default.
+    """
     text = (element.findtext(tag) or '').strip()
-    if not text:
-        raise errors.DataError(f'the annotation has an <{element.tag}> without <{tag}>.')
-    return text
-
-
-def _number(element: ElementTree.Element, tag: str) -> Optional[int]:
-    text = (element.findtext(tag) or '').strip()
-    return int(float(text)) if text else None
-
-
-def _flags(entries: Sequence[ElementTree.Element], tag: str) -> np.ndarray:
-    return np.array([_number(entry, tag) or 0 for entry in entries], np.int64)
-
-
-def _box(entry: ElementTree.Element) -> List[float]:
-    """ymin, xmin, ymax, xmax in pixels."""
-    box = entry.find('bndbox')
-    if box is None:
-        raise errors.DataError('the annotation has an <object> without <bndbox>.')
+    if not text and default is not None:
+        return default
     try:
-        return [float(_text(box, side)) for side in ('ymin', 'xmin', 'ymax', 'xmax')]
-    except ValueError as error:
-        raise errors.DataError(f'the annotation has a box that is no number: {error}.') from None
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise errors.DataError(f'<{tag}> of <{element.tag}> is {text!r:.40}; expected a number.')
+    return value
 
 
 @sources.SOURCES.register('voc')
 def _from_arguments(arguments: argparse.Namespace) -> Source:
-    if not arguments.annotations:
-        raise errors.UserError('--from=voc needs --annotations=DIR, the folder of the XML files.')
-    return PascalVoc(arguments.images, arguments.annotations)
+    annotations = sources.annotations_of(arguments, 'DIR, the folder of the XML files')
+    return PascalVoc(arguments.images, annotations)

@@ -39,7 +39,7 @@ def write(folder, stem, annotation, size=(6, 8)):
         (folder / 'labels' / f'{stem}.png').write_bytes(annotation)
 
 
-def classes_of(folder):
+def classes_of(folder, dtype=tf.uint8):
     """Class ids of each record by source id."""
     found = {}
     for path in (folder / 'out').glob('*.tfrecord'):
@@ -48,7 +48,7 @@ def classes_of(folder):
             encoded = feature['image/segmentation/class/encoded'].bytes_list.value[0]
             assert feature['image/segmentation/class/format'].bytes_list.value == [b'png']
             source_id = feature['image/source_id'].bytes_list.value[0].decode()
-            found[source_id] = tf.io.decode_png(encoded, dtype=tf.uint8).numpy()[..., 0]
+            found[source_id] = tf.io.decode_png(encoded, dtype=dtype).numpy()[..., 0]
     return found
 
 
@@ -75,18 +75,69 @@ def test_values_that_are_no_class_are_named_with_the_file(tmp_path, capsys):
     write(tmp_path, 'wrong', png(wrong))
     assert run(tmp_path) == 2
     said = capsys.readouterr().err
-    assert 'wrong.png has the values 3, 77; expected ids of the label map (1, 2), 0 for' in said
+    assert 'wrong.png has the values 3, 77; expected ids of the label map (1, 2), or 0, the' in said
+    assert '--mask_values, like 0:background,255:cell' in said
     assert 'good' not in said
     assert run(tmp_path, '--on_error=skip') == 0
     assert sorted(classes_of(tmp_path)) == ['good.png']
 
 
-def test_another_ignore_label(tmp_path, capsys):
+def test_another_ignore_label_is_written_as_255(tmp_path, capsys):
     LabelMap.from_names(['cat', 'dog', 'emu']).write(str(tmp_path / 'map.pbtxt'))
     write(tmp_path, 'a', png(np.where(IDS == 255, 11, IDS)))
     assert run(tmp_path) == 2
     assert 'has the values 11' in capsys.readouterr().err
     assert run(tmp_path, '--ignore_label=11') == 0
+    np.testing.assert_array_equal(classes_of(tmp_path)['a.png'], IDS)
+
+
+def test_no_ignore_label(tmp_path, capsys):
+    LabelMap.from_names(['cat', 'dog', 'emu']).write(str(tmp_path / 'map.pbtxt'))
+    write(tmp_path, 'a', png(IDS))
+    assert run(tmp_path, '--ignore_label=none') == 2
+    said = capsys.readouterr().err
+    assert 'has the values 255; expected ids of the label map (1, 2, 3), or 0, the background.' in (
+        said
+    )
+
+
+def test_0_and_255_are_told_by_mask_values(tmp_path, capsys):
+    binary = np.where(IDS == 1, 255, 0)
+    write(tmp_path, 'a', png(binary))
+    assert run(tmp_path) == 2
+    said = capsys.readouterr().err
+    assert 'no annotation has a pixel of a class: all are 0, the background, or 255' in said
+    assert '--mask_values, like 0:background,255:cell' in said
+    write(tmp_path, 'b', png((binary > 0).astype(int), 1))
+    assert run(tmp_path, '--mask_values=0:background,1:cell,255:cell') == 0
+    assert LabelMap.read(str(tmp_path / 'map.pbtxt')).names == {1: 'cell'}
+    for found in classes_of(tmp_path).values():
+        np.testing.assert_array_equal(found, IDS == 1)
+
+
+def test_all_of_mask_values(tmp_path, capsys):
+    LabelMap.from_names(['cat', 'dog']).write(str(tmp_path / 'map.pbtxt'))
+    write(tmp_path, 'a', png(np.select([IDS == 1, IDS == 3], [100, 200], 7)))
+    assert run(tmp_path, '--mask_values=7:background,100:dog') == 2
+    assert (
+        'has the values 200; expected those of --mask_values (7, 100).' in capsys.readouterr().err
+    )
+    assert run(tmp_path, '--mask_values=7:background,100:dog,200:ignore') == 0
+    expected = np.select([IDS == 1, IDS == 3], [2, 255])
+    np.testing.assert_array_equal(classes_of(tmp_path)['a.png'], expected)
+    assert run(tmp_path, '--mask_values=7:background,100:dog,200:bat') == 2
+    assert "class 'bat' is not in the label map; did you mean 'cat'?" in capsys.readouterr().err
+
+
+def test_16_bits_of_classes(tmp_path, capsys):
+    LabelMap.from_names([f'class {i}' for i in range(1, 301)]).write(str(tmp_path / 'map.pbtxt'))
+    ids = np.where(IDS == 3, 300, 0)
+    write(tmp_path, 'a', png(ids, 16))
+    assert run(tmp_path) == 0
+    np.testing.assert_array_equal(classes_of(tmp_path, tf.uint16)['a.png'], ids)
+    write(tmp_path, 'a', png(np.where(IDS == 3, 9, ids), 16))
+    assert run(tmp_path, '--ignore_label=9') == 2
+    assert 'the label map has a class of id 255, which pixels' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,267 @@
+"""The work of the converter: items of a source to shards, in threads or processes."""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import contextlib
+import dataclasses
+import logging
+import multiprocessing
+import os
+import random
+from concurrent.futures.process import BrokenProcessPool
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+import tensorflow as tf
+import tqdm
+
+from estimator_lib import errors
+from model_fns.datasets import codecs, image_files, records, sources
+from model_fns.datasets.sources import Item, Source
+from model_fns.label_map import LabelMap
+
+log = logging.getLogger('model_fns')
+
+MAX_LISTED = 20
+_AT_ONCE = 256  # images in memory
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """How a data set is converted.
+
+    Attributes:
+        num_shards: how many files, of each part of a split.
+        stems: only these images; None for all.
+        skip_problems: leave out what is wrong, instead of writing nothing.
+        apply_exif: turn images as their EXIF orientation says.
+        split: names of parts and how much of the images each gets; empty: there is one, without a
+            name.
+        seed: of the order of the records and of the split.
+        num_workers: processes; 1: threads of this one.
+    """
+
+    num_shards: int = 4
+    stems: Optional[Sequence[str]] = None
+    skip_problems: bool = False
+    apply_exif: bool = True
+    split: Sequence[Tuple[str, float]] = ()
+    seed: int = 0
+    num_workers: int = 1
+
+
+class Outcome(NamedTuple):
+    """What became of an item.
+
+    Attributes:
+        record: serialized; None where nothing of it can be used.
+        problems: what is wrong with it, or with parts of it that are left out.
+    """
+
+    record: Optional[bytes]
+    problems: Sequence[str]
+
+
+def convert(
+    source: Source, label_map_path: str, output_prefix: str, options: Options
+) -> Dict[str, int]:
+    """Writes the records of a data set, in an order that is shuffled once and always the same.
+
+    Args:
+        source: the data set.
+        label_map_path: read when it exists, else written with the source's classes.
+        output_prefix: shard i of n is `<prefix>-0000i-of-0000n.tfrecord`; with a split the name of
+            the part is behind the prefix.
+        options: how.
+
+    Returns:
+        How many records were written, by the prefix of their shards.
+
+    Raises:
+        errors.DataError: something is wrong; the message lists it by file.
+    """
+    items = _selected(source.items(), options.stems)
+    if not items:
+        raise errors.DataError('there is no image to convert; see --images and --list.')
+    known = tf.io.gfile.exists(label_map_path)
+    classes = (
+        LabelMap.read(label_map_path) if known else LabelMap.from_names(source.class_names(items))
+    )
+    random.Random(options.seed).shuffle(items)
+    prefixes = _prefixes(output_prefix, [name for name, _ in options.split])
+    parts = split_by(
+        [source.stratum(item) for item in items], [share for _, share in options.split] or [1.0]
+    )
+    problems = list(source.problems())
+    with contextlib.ExitStack() as stack:
+        writers = [
+            stack.enter_context(records.ShardWriter(prefix, options.num_shards))
+            for prefix in prefixes
+        ]
+        outcomes = stack.enter_context(
+            contextlib.closing(_outcomes(source, items, classes, options))
+        )
+        for outcome, item, part in zip(outcomes, items, parts):
+            problems += [f'{item.path}: {problem}' for problem in outcome.problems]
+            if outcome.record is not None:
+                writers[part].write(outcome.record)
+        _check_written(writers, prefixes, problems, options)
+    if not known:
+        classes.write(label_map_path)
+        log.info('wrote %s: %d classes', label_map_path, len(classes.names))
+    if problems:
+        log.warning('left out: %s', _listed(problems))
+    return {prefix: writer.num_written for prefix, writer in zip(prefixes, writers)}
+
+
+def split_by(strata: Sequence[str], shares: Sequence[float]) -> List[int]:
+    """Which part of a split each item goes to.
+
+    Each stratum is split in proportion, and so is the whole: stratum by stratum, an item goes to
+    the part that lacks most of its share so far.
+
+    Args:
+        strata: of each item, in a random order.
+        shares: of the parts; they add up to 1.
+
+    Returns:
+        The number of its part for each item.
+    """
+    parts = [0] * len(strata)
+    counts = [0] * len(shares)
+    order = sorted(range(len(strata)), key=lambda index: strata[index])
+    for place, index in enumerate(order, 1):
+        lacks = [share * place - count for share, count in zip(shares, counts)]
+        parts[index] = lacks.index(max(lacks))
+        counts[parts[index]] += 1
+    return parts
+
+
+def _selected(items: List[Item], stems: Optional[Sequence[str]]) -> List[Item]:
+    if stems is None:
+        return items
+    wanted = dict.fromkeys(stems)
+    missing = sorted(set(wanted) - {item.stem for item in items})
+    if missing:
+        raise errors.DataError(
+            f'--list: {len(missing)} of {len(wanted)} stems have no image and annotation: '
+            f'{", ".join(missing[:MAX_LISTED])}.'
+        )
+    return [item for item in items if item.stem in wanted]
+
+
+def _prefixes(prefix: str, names: Sequence[str]) -> List[str]:
+    """`data/cells` and `train` give `data/cells-train`; `data/` gives `data/train`."""
+    between = '' if not prefix or prefix.endswith('/') else '-'
+    return [f'{prefix}{between}{name}' for name in names] or [prefix]
+
+
+def _check_written(
+    writers: Sequence[records.ShardWriter],
+    prefixes: Sequence[str],
+    problems: Sequence[str],
+    options: Options,
+) -> None:
+    """Raises before the files get their names, which leaves everything as it was."""
+    if problems and not options.skip_problems:
+        raise errors.DataError(
+            f'{_listed(problems)}\nNothing was written; --on_error=skip leaves these out.'
+        )
+    for writer, prefix in zip(writers, prefixes):
+        if not writer.num_written:
+            listed = f'{_listed(problems)}\n' if problems else ''
+            of_part = f' for {prefix}: --split gives it no image' if options.split else ''
+            raise errors.DataError(f'{listed}Nothing is left to write{of_part}.')
+
+
+def _outcomes(
+    source: Source, items: Sequence[Item], classes: LabelMap, options: Options
+) -> Iterator[Outcome]:
+    """What becomes of each item, in the items' order."""
+    arguments = (source, classes, options.apply_exif)
+    pool: concurrent.futures.Executor
+    if options.num_workers > 1:
+        # A process that has run TensorFlow cannot be forked.
+        context = multiprocessing.get_context('spawn')
+        pool = concurrent.futures.ProcessPoolExecutor(
+            options.num_workers, context, _start_process, arguments
+        )
+        work = _convert_in_process
+    else:
+        pool = concurrent.futures.ThreadPoolExecutor()
+        work = _Worker(*arguments).convert
+    pending: collections.deque = collections.deque()
+    with pool, tqdm.tqdm(total=len(items), unit='image', disable=None) as bar:
+        try:
+            for item in items:
+                pending.append(pool.submit(work, item))
+                if len(pending) >= _AT_ONCE:
+                    yield pending.popleft().result()
+                    bar.update()
+            while pending:
+                yield pending.popleft().result()
+                bar.update()
+        except BrokenProcessPool:
+            raise errors.UserError(
+                f'one of --num_workers={options.num_workers} processes was ended from outside; '
+                'with fewer of them less memory is needed.'
+            ) from None
+
+
+class _Worker:
+    """Makes records of items; safe to use from several threads."""
+
+    def __init__(self, source: Source, classes: LabelMap, apply_exif: bool):
+        self._source = source
+        self._classes = classes
+        self._apply_exif = apply_exif
+        self._codec = codecs.ImageCodec()
+
+    def convert(self, item: Item) -> Outcome:
+        problems: List[str] = []
+        try:
+            return Outcome(self._serialized(item, problems.append), problems)
+        except errors.DataError as problem:
+            return Outcome(None, [*problems, str(problem)])
+
+    def _serialized(self, item: Item, report: sources.Report) -> bytes:
+        try:
+            with tf.io.gfile.GFile(item.path, 'rb') as file:
+                content = file.read()
+        except tf.errors.OpError:
+            raise errors.DataError('there is no such file.') from None
+        image = image_files.prepare(content, self._apply_exif)
+        self._codec.decode(image.encoded)
+        name = os.path.basename(item.path)
+        features = records.image_features(image.encoded, image.header, name, item.source_id)
+        try:
+            features.update(self._source.features(item, image.header, self._classes, report))
+        except sources.SizeError as error:
+            raise errors.DataError(f'{error}{self._hint(image)}') from error
+        return records.serialize(features)
+
+    def _hint(self, image: image_files.ImageFile) -> str:
+        if not image.swaps_sides:
+            return ''
+        stored = f' The image is stored lying on its side (EXIF orientation {image.orientation})'
+        if self._apply_exif:
+            return f'{stored}; with --exif=ignore it stays so.'
+        return f'{stored}; with --exif=apply it is turned.'
+
+
+_worker: Optional[_Worker] = None  # of a process of the pool, which has no other place for it
+
+
+def _start_process(source: Source, classes: LabelMap, apply_exif: bool) -> None:
+    global _worker
+    _worker = _Worker(source, classes, apply_exif)
+
+
+def _convert_in_process(item: Item) -> Outcome:
+    assert _worker is not None
+    return _worker.convert(item)
+
+
+def _listed(problems: Sequence[str]) -> str:
+    return '\n'.join([f'{len(problems)} problem{"s" if len(problems) > 1 else ""}:', *problems])

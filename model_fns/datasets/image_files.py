@@ -1,0 +1,132 @@
+"""Image files as people have them, made into what records hold: upright, of a format that decodes.
+
+Cameras store pictures as the sensor lay and say in EXIF how to turn them. Decoders of training and
+serving do not turn, and do not read WebP and TIFF: both are done here, once.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import NamedTuple
+
+from PIL import Image, ImageOps
+
+from estimator_lib import errors
+from estimator_lib.data import image_decoding
+from model_fns import images
+
+ENDINGS = ('.jpg', '.jpeg', '.png', '.gif', '.bmp', '.webp', '.tif', '.tiff')
+FORMATS = 'JPEG, PNG, GIF, BMP, WebP or TIFF'
+
+_ORIENTATION = 0x0112  # the EXIF tag
+_AS_STORED = 1
+_TURNED_BY_A_QUARTER = (5, 6, 7, 8)
+_CONVERTED = ('WEBP', 'TIFF')
+_JPEG_QUALITY = 95
+# Modes that a PNG holds as they are, and those that become 8 bits of colour.
+_PNG_MODES = ('1', 'L', 'LA', 'P', 'RGB', 'RGBA', 'I;16')
+_COLOR_MODES = ('CMYK', 'YCbCr', 'LAB', 'HSV', 'RGBX', 'PA')
+
+
+class ImageFile(NamedTuple):
+    """An image as a record has it.
+
+    Attributes:
+        encoded: the bytes of a JPEG, PNG, GIF or BMP file.
+        header: its format and size.
+        orientation: what EXIF says of the file as it was, 1 to 8; 1 is upright, as a TIFF is.
+    """
+
+    encoded: bytes
+    header: images.ImageHeader
+    orientation: int
+
+    @property
+    def swaps_sides(self) -> bool:
+        """Whether EXIF turns the picture by a quarter, so that height becomes width."""
+        return self.orientation in _TURNED_BY_A_QUARTER
+
+
+def prepare(encoded: bytes, apply_exif: bool = True) -> ImageFile:
+    """An image file as a record has it.
+
+    A JPEG is encoded anew only where it is turned; WebP and TIFF (their first picture) become PNG.
+
+    Args:
+        encoded: the bytes of a file of one of `FORMATS`.
+        apply_exif: turn the picture as its EXIF orientation says. A TIFF always stands upright.
+
+    Raises:
+        errors.DataError: it is of no such format, or corrupt; the message names no file.
+    """
+    name = image_decoding.format_of(encoded)
+    try:
+        if name is None:
+            image, name = _open_other(encoded), 'PNG'
+        else:
+            images.image_header(encoded)
+            image = Image.open(io.BytesIO(encoded), formats=[name])
+        orientation = _orientation(image, encoded)
+        is_turned = apply_exif and orientation != _AS_STORED
+        if is_turned:
+            image = ImageOps.exif_transpose(image)
+        if is_turned or image.format in _CONVERTED:
+            encoded = _encode(image, 'JPEG' if name == 'JPEG' else 'PNG')
+    except errors.DataError:
+        raise
+    except Exception as error:  # of many kinds, one for each way in which bytes can be wrong
+        raise errors.DataError(_problem(encoded, error)) from error
+    return ImageFile(encoded, images.image_header(encoded), orientation)
+
+
+def _open_other(encoded: bytes) -> Image.Image:
+    try:
+        return Image.open(io.BytesIO(encoded), formats=_CONVERTED)
+    except Image.UnidentifiedImageError:
+        if not encoded:
+            raise errors.DataError('the image is empty (0 bytes).') from None
+        raise errors.DataError(
+            f'the image starts with {encoded[:8]!r}, and is not a {FORMATS} that can be read.'
+        ) from None
+
+
+def _orientation(image: Image.Image, encoded: bytes) -> int:
+    # The orientation of a TIFF is of the format: reading it turns it. Pillow decodes a PNG to look
+    # for EXIF behind its pixels.
+    if image.format in ('GIF', 'BMP', 'TIFF') or (image.format == 'PNG' and b'eXIf' not in encoded):
+        return _AS_STORED
+    orientation = image.getexif().get(_ORIENTATION, _AS_STORED)
+    return orientation if orientation in range(1, 9) else _AS_STORED
+
+
+def _encode(image: Image.Image, name: str) -> bytes:
+    """The pixels alone: without EXIF, whose orientation would no longer be right."""
+    file = io.BytesIO()
+    if name == 'JPEG':
+        image = image if image.mode in ('L', 'RGB') else image.convert('RGB')
+        image.save(file, 'JPEG', quality=_JPEG_QUALITY, subsampling=0, exif=b'')
+    else:
+        _as_png(image).save(file, 'PNG', exif=b'')
+    return file.getvalue()
+
+
+def _as_png(image: Image.Image) -> Image.Image:
+    if image.mode in ('I;16B', 'I;16L', 'I;16N'):
+        return (
+            image.convert('I;16') if image.mode == 'I;16L' else image.convert('I').convert('I;16')
+        )
+    if image.mode in _PNG_MODES:
+        return image
+    if image.mode in _COLOR_MODES:
+        return image.convert('RGB')
+    raise errors.DataError(
+        f'the image is a {image.format or "TIFF"} of {image.mode} pixels; expected 8 or 16 bits.'
+    )
+
+
+def _problem(encoded: bytes, error: Exception) -> str:
+    if image_decoding.format_of(encoded) is not None:
+        return f'the image {image_decoding.decoding_problem(encoded)}.'
+    if 'truncated' in str(error).lower():
+        return f'the image is truncated: its data end too early, after {len(encoded)} bytes.'
+    return f'the image is corrupt: {str(error).rstrip(".")}.'

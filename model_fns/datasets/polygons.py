@@ -1,0 +1,129 @@
+"""Objects' masks from polygons and run lengths, as COCO has them."""
+
+from __future__ import annotations
+
+from typing import Any, List, Mapping, Optional, Sequence, Union
+
+import numpy as np
+
+from estimator_lib import errors
+from model_fns import images
+from model_fns.datasets import codecs, records, sources
+
+# A list of polygons [x, y, x, y, ..] in pixels, or run lengths: `size` and `counts`.
+Shape = Union[List[List[float]], Mapping[str, Any]]
+
+_LEAST_NUMBERS = 6  # of a polygon: three points
+_FARTHEST = 4  # times the image's longer side: a point beyond is a slip, and slow to draw
+
+
+def mask_features(
+    masks: Sequence[Optional[bytes]], boxes: Sequence[Sequence[float]], header: images.ImageHeader
+) -> records.Features:
+    """Masks of an image's objects as records have them; nothing where no object has one.
+
+    An object without a mask among others with one gets its box as a mask, of weight 0: so records
+    have a mask for each object, and nobody learns from what nobody drew.
+
+    Args:
+        masks: PNG files, see `draw`; None for an object without.
+        boxes: of each object, ymin, xmin, ymax, xmax in pixels.
+        header: the image's size.
+    """
+    if not any(masks):
+        return {}
+    features: records.Features = {
+        'image/object/mask': [
+            mask or codecs.encode_png(_box_mask(box, header)) for mask, box in zip(masks, boxes)
+        ]
+    }
+    if None in masks:
+        weights = [0.0 if mask is None else 1.0 for mask in masks]
+        features['image/object/mask/weight'] = np.array(weights, np.float32)
+    return features
+
+
+def draw(shape: Shape, header: images.ImageHeader) -> bytes:
+    """The pixels of a shape as a PNG of 0 and 1.
+
+    Args:
+        shape: of an object.
+        header: the image's size.
+
+    Raises:
+        errors.DataError: it is no shape of such an image.
+    """
+    # Imported here: only masks need it.
+    from faster_coco_eval.core import mask as coco_masks
+
+    _check(shape, header)
+    try:
+        if isinstance(shape, list):
+            encoded = coco_masks.merge(coco_masks.frPyObjects(shape, header.height, header.width))
+        elif isinstance(shape['counts'], list):
+            encoded = coco_masks.frPyObjects(shape, header.height, header.width)
+        else:
+            encoded = shape
+        mask = np.asarray(coco_masks.decode(encoded), np.uint8)
+        return codecs.encode_png(mask.reshape(header.height, header.width))
+    except (RuntimeError, ValueError, TypeError) as error:
+        raise errors.DataError(f'the segmentation is no mask: {error}') from error
+
+
+def _check(shape: Any, header: images.ImageHeader) -> None:
+    """Checks what the drawing does not: it would not end, or read outside.
+
+    Raises:
+        errors.DataError: what is wrong.
+    """
+    if isinstance(shape, list):
+        for polygon in shape:
+            _check_polygon(polygon, header)
+    elif isinstance(shape, Mapping) and 'counts' in shape:
+        if list(shape.get('size', ())) != [header.height, header.width]:
+            raise errors.DataError(
+                f'the segmentation is of size {shape.get("size")}; the image has '
+                f'[{header.height}, {header.width}].'
+            )
+        counts = shape['counts']
+        if isinstance(counts, list):
+            _check_counts(counts, header)
+    else:
+        raise errors.DataError(
+            'the segmentation is neither a list of polygons nor run lengths with size and counts.'
+        )
+
+
+def _check_polygon(polygon: Any, header: images.ImageHeader) -> None:
+    if not isinstance(polygon, list) or len(polygon) < _LEAST_NUMBERS or len(polygon) % 2:
+        count = len(polygon) if isinstance(polygon, list) else 'no list of'
+        raise errors.DataError(
+            f'the segmentation has a polygon with {count} numbers; expected x and y of at least '
+            'three points.'
+        )
+    farthest = _FARTHEST * max(header.height, header.width)
+    for value in polygon:
+        side = sources.number(value)
+        if side is None or abs(side) > farthest:
+            raise errors.DataError(
+                f'the segmentation has a point at {value!r}; expected a number of pixels in the '
+                f'image, which has {header.height} x {header.width}.'
+            )
+
+
+def _check_counts(counts: List[Any], header: images.ImageHeader) -> None:
+    numbers = [sources.number(count) for count in counts]
+    if any(count is None or count < 0 or count % 1 for count in numbers):
+        raise errors.DataError('the segmentation has counts that are no whole numbers from 0.')
+    if sum(numbers) != header.height * header.width:
+        raise errors.DataError(
+            f'the segmentation counts {sum(numbers):g} pixels; the image has '
+            f'{header.height * header.width}.'
+        )
+
+
+def _box_mask(box: Sequence[float], header: images.ImageHeader) -> np.ndarray:
+    mask = np.zeros([header.height, header.width], np.uint8)
+    top, left, bottom, right = (max(0, round(side)) for side in box)
+    mask[top:bottom, left:right] = 1
+    return mask

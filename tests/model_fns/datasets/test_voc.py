@@ -1,0 +1,104 @@
+"""`--from=voc`, through the command."""
+
+import numpy as np
+import pytest
+
+from model_fns.label_map import LabelMap
+from tests.model_fns.datasets.converted import boxes, records_of, run, values, write_image
+
+VOC = """<annotation><size><width>30</width><height>20</height></size>{objects}</annotation>"""
+OBJECT = (
+    '<object><name>cell</name><difficult>1</difficult><bndbox><xmin>3</xmin><ymin>5</ymin>'
+    '<xmax>30</xmax><ymax>15</ymax></bndbox></object>'
+)
+
+
+def convert(folder, content, *more):
+    write_image(folder / 'JPEGImages' / 'a.png')
+    write_image(folder / 'JPEGImages' / 'without_annotation.png')
+    (folder / 'Annotations').mkdir(exist_ok=True)
+    (folder / 'Annotations' / 'a.xml').write_text(content)
+    return run(
+        '--from=voc',
+        f'--images={folder / "JPEGImages"}',
+        f'--annotations={folder / "Annotations"}',
+        f'--label_map={folder / "map.pbtxt"}',
+        f'--output_prefix={folder / "out" / "train"}',
+        '--num_shards=1',
+        *more,
+    )
+
+
+def test_a_record(tmp_path):
+    assert convert(tmp_path, VOC.format(objects=OBJECT)) == 0
+    (feature,) = records_of(tmp_path / 'out' / 'train').values()
+    assert boxes(feature) == pytest.approx(np.array([[0.25, 0.1, 0.75, 1.0]]))
+    assert values(feature, 'image/object/class/label') == [1]
+    assert values(feature, 'image/object/class/text') == [b'cell']
+    assert values(feature, 'image/object/difficult') == [1]
+    assert values(feature, 'image/object/truncated') == [0]
+    assert LabelMap.read(str(tmp_path / 'map.pbtxt')).names == {1: 'cell'}
+
+
+def test_an_image_without_objects(tmp_path):
+    LabelMap.from_names(['cell']).write(str(tmp_path / 'map.pbtxt'))
+    assert convert(tmp_path, VOC.format(objects='')) == 0
+    (feature,) = records_of(tmp_path / 'out' / 'train').values()
+    assert values(feature, 'image/object/bbox/ymin') == []
+
+
+@pytest.mark.parametrize(
+    'old, new, expected',
+    [
+        ('<xmax>30', '<xmax>1', 'is inverted'),
+        ('<xmax>30', '<xmax>40', 'reaches outside of the image, which has 20 x 30 pixels'),
+        ('<xmax>30', '<xmax>', "<xmax> of <bndbox> is ''; expected a number"),
+        ('<xmax>30', '<xmax>nan', "<xmax> of <bndbox> is 'nan'; expected a number"),
+        ('<xmax>30', '<xmax>1e400', "<xmax> of <bndbox> is '1e400'"),
+        ('<xmax>30', '<xmax>right', "<xmax> of <bndbox> is 'right'"),
+        ('<difficult>1', '<difficult>Unspecified', "<difficult> of <object> is 'Unspecified'"),
+        ('<name>cell</name>', '', 'there is no <name>'),
+        ('bndbox', 'box', 'there is no <bndbox>'),
+        ('<name>cell</name>', '<name>cel</name>', "class 'cel' is not in the label map; did you"),
+    ],
+)
+def test_one_bad_object_is_named_and_left_out(tmp_path, capsys, old, new, expected):
+    LabelMap.from_names(['cell']).write(str(tmp_path / 'map.pbtxt'))
+    content = VOC.format(objects=OBJECT + OBJECT.replace(old, new))
+    assert convert(tmp_path, content) == 2
+    said = capsys.readouterr().err
+    assert 'a.xml: object 2: ' in said and expected in said
+    assert 'Traceback' not in said and '1 problem:' in said
+    assert convert(tmp_path, content, '--on_error=skip') == 0
+    (feature,) = records_of(tmp_path / 'out' / 'train').values()
+    assert boxes(feature) == pytest.approx(np.array([[0.25, 0.1, 0.75, 1.0]]))
+
+
+@pytest.mark.parametrize(
+    'content, expected',
+    [
+        ('<annotation>', 'a.xml is not XML: no element found'),
+        (
+            VOC.format(objects=OBJECT).replace('<width>30', '<width>wide'),
+            "<width> of <size> is 'wide'; expected a number",
+        ),
+        (
+            VOC.format(objects=OBJECT).replace('<height>20', '<height>21'),
+            'of an image of 21 x 30 pixels; the image has 20 x 30',
+        ),
+    ],
+)
+def test_files_that_are_wrong_as_a_whole(tmp_path, capsys, content, expected):
+    LabelMap.from_names(['cell']).write(str(tmp_path / 'map.pbtxt'))
+    assert convert(tmp_path, content) == 2
+    said = capsys.readouterr().err
+    assert expected in said and 'a.png: ' in said and 'Traceback' not in said
+
+
+def test_bad_files_do_not_hide_the_class_names(tmp_path, capsys):
+    assert convert(tmp_path, VOC.format(objects=OBJECT)) == 0
+    (tmp_path / 'map.pbtxt').unlink()
+    write_image(tmp_path / 'JPEGImages' / 'b.png')
+    (tmp_path / 'Annotations' / 'b.xml').write_text('no xml')
+    assert convert(tmp_path, VOC.format(objects=OBJECT), '--on_error=skip') == 0
+    assert LabelMap.read(str(tmp_path / 'map.pbtxt')).names == {1: 'cell'}
