@@ -1,3 +1,5 @@
+import gzip
+
 import pytest
 import tensorflow as tf
 
@@ -231,3 +233,13 @@ def test_a_corrupt_frame_is_described_by_what_is_lost(tmp_path):
     (file,) = records.find_files([path], 'field')
     problem = corrupt_records.describe_corrupt_frame(file, 1)
     assert problem.problem.endswith('; the 3 that follow cannot be read')
+
+
+def test_a_corrupt_frame_before_the_end_of_a_truncated_gzip_file(tmp_path):
+    with open(cases.write(tmp_path / 'plain', [b'abcd'] * 3), 'rb') as stream:
+        content = stream.read()[:-1]
+    with gzip.open(tmp_path / 'a.gz', 'wb') as stream:
+        stream.write(content)
+    (file,) = records.find_files([str(tmp_path / 'a.gz')], 'field')
+    problem = corrupt_records.describe_corrupt_frame(file, 0)
+    assert problem.problem.endswith('; the 1 that follow cannot be read')
