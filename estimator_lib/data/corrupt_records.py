@@ -18,6 +18,8 @@ tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
 
 MAX_NAMED = 20  # corrupt records that the log names; the others are only counted
+# A session raises the latter where TensorFlow's message quotes bytes of a record.
+SESSION_ERRORS = (tf.errors.OpError, UnicodeDecodeError)
 _AT_ONCE = 32
 _READERS = 16
 
@@ -244,8 +246,8 @@ class RecordTester:
             self._session = self._open()
         try:
             self._session.run(self._decoded, {self._record: record, self._position: position})
-        except tf.errors.OpError as error:
-            return self._complaint(record) or plain_message(error)
+        except SESSION_ERRORS as error:
+            return self._complaint(record) or plain_message(as_op_error(error))
         return None
 
     def _complaint(self, record: bytes) -> Optional[str]:
@@ -254,6 +256,13 @@ class RecordTester:
         except Exception:  # protobuf's DecodeError, of which there is one a runtime
             return 'not a tf.train.Example'
         return self._task.check_example(record)
+
+
+def as_op_error(error: Exception) -> tf.errors.OpError:
+    """One of `SESSION_ERRORS` with the message that TensorFlow meant, as far as it is text."""
+    if isinstance(error, UnicodeDecodeError):
+        return tf.errors.InvalidArgumentError(None, None, error.object.decode(errors='replace'))
+    return error
 
 
 def plain_message(error: tf.errors.OpError) -> str:

@@ -12,7 +12,7 @@ class CheckingTask(cases.IdTask):
 def _write(folder):
     numbers = [cases.example(number) for number in range(20)]
     numbers[3] = cases.example(cases.BAD_LABEL)
-    numbers[15] = b'\x07nonsense'
+    numbers[15] = b'\x07nonsense\xff'
     return [
         cases.write(folder / 'a', numbers[:10]),
         cases.write(folder / 'b', numbers[10:]),
