@@ -14,6 +14,7 @@ from tests import tiny_data
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 STEPS = 18
+EVERY = 4  # steps from one checkpoint to the next
 
 
 def start(data, model_dir):
@@ -26,7 +27,7 @@ def start(data, model_dir):
             '--mode=train',
             f'--num_train_steps={STEPS}',
             '--set=train_config.progress.every_n_steps=1',
-            '--set=train_config.checkpoints.save_every_n_steps=4',
+            f'--set=train_config.checkpoints.save_every_n_steps={EVERY}',
             '--set=train_config.random_seed=7',
         ],
         stderr=subprocess.PIPE,
@@ -79,28 +80,24 @@ def same_variables(one, other):
     return all(np.array_equal(first.get_tensor(n), second.get_tensor(n)) for n in names)
 
 
-def test_killed_twice(data, uninterrupted, tmp_path):
-    lines = []
-    for step in (6, 13):
-        some, status = run_until(data, tmp_path, step, signal.SIGKILL)
-        assert status == -signal.SIGKILL
-        lines += some
-    some, status = run_until(data, tmp_path, STEPS + 1, signal.SIGKILL)
-    assert status == 0
-    whole_dir, whole = uninterrupted
-    assert losses_of(lines + some) == whole
-    assert same_variables(tmp_path, whole_dir)
+def saved_step(model_dir):
+    return int(tf.train.latest_checkpoint(str(model_dir)).rsplit('-', 1)[1])
 
 
-def test_sigterm_saves_and_ends_with_143(data, uninterrupted, tmp_path):
-    lines, status = run_until(data, tmp_path, 6, signal.SIGTERM)
-    assert status == 143, ''.join(lines)
-    last = max(losses_of(lines))
-    saved = int(tf.train.latest_checkpoint(str(tmp_path)).rsplit('-', 1)[1])
-    assert saved >= last >= 6 and 'Traceback' not in ''.join(lines)
-    some, status = run_until(data, tmp_path, STEPS + 1, signal.SIGTERM)
+def test_terminated_and_then_killed(data, uninterrupted, tmp_path):
+    terminated, status = run_until(data, tmp_path, 6, signal.SIGTERM)
+    assert status == 143, ''.join(terminated)
+    last = max(losses_of(terminated))
+    saved = saved_step(tmp_path)
+    assert saved >= last >= 6 and 'Traceback' not in ''.join(terminated)
+    killed, status = run_until(data, tmp_path, 13, signal.SIGKILL)
+    assert status == -signal.SIGKILL
+    assert min(losses_of(killed)) == saved + 1
+    saved = saved_step(tmp_path)
+    assert saved >= 13 - EVERY
+    finished, status = run_until(data, tmp_path, STEPS + 1, signal.SIGKILL)
     assert status == 0
-    assert min(losses_of(some)) == saved + 1
+    assert min(losses_of(finished)) == saved + 1
     whole_dir, whole = uninterrupted
-    assert losses_of(lines + some) == whole
+    assert losses_of(terminated + killed + finished) == whole
     assert same_variables(tmp_path, whole_dir)

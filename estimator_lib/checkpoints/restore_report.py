@@ -60,8 +60,7 @@ class RestoreReport:
         missing: wanted, and not in the checkpoint.
         mismatched: wanted, and of another shape there.
         excluded: not wanted by the user's choice.
-        unused: in the checkpoint, wanted by no variable; without what belongs to the run that
-            wrote it (optimizer slots, moving averages, the global step).
+        unused: in the checkpoint, wanted by no variable.
     """
 
     source: str
@@ -76,59 +75,36 @@ class RestoreReport:
         """Whether every wanted variable was loaded."""
         return not self.missing and not self.mismatched
 
+    def only(self, chosen: Callable[[str], bool]) -> RestoreReport:
+        """The same of some variables alone, chosen by their names."""
+        groups = {
+            name: tuple(entry for entry in getattr(self, name) if chosen(entry.name))
+            for name in _TITLES
+        }
+        return dataclasses.replace(self, **groups)
+
     def table(self, max_rows: int = MAX_ROWS) -> str:
         """Totals, then the names in each group that was not loaded, at most `max_rows` of each."""
-        groups = {
-            'loaded': self.loaded,
-            'missing in the checkpoint': self.missing,
-            'of another shape': self.mismatched,
-            'excluded': self.excluded,
-            'unused in the checkpoint': self.unused,
-        }
-        lines = [f'Restore from {self.source}']
         totals = [('', 'variables', 'parameters')]
-        totals += [(title, *_totals(entries)) for title, entries in groups.items()]
-        lines += _aligned(totals, right=(1, 2))
-        for title, entries in list(groups.items())[1:]:
-            lines += _section(title, entries, max_rows)
-        return '\n'.join(lines)
+        totals += [(title, *_totals(getattr(self, name))) for name, title in _TITLES.items()]
+        lines = [f'Restore from {self.source}', *_aligned(totals, right=(1, 2))]
+        return '\n'.join([*lines, self.sections(max_rows)]).rstrip()
 
-
-@dataclasses.dataclass(frozen=True)
-class Difference:
-    """How the variables of a checkpoint differ from those of a graph.
-
-    Attributes:
-        missing: in the graph only.
-        extra: in the checkpoint only.
-        mismatched: in both, of different shapes.
-    """
-
-    missing: Tuple[Entry, ...] = ()
-    extra: Tuple[Entry, ...] = ()
-    mismatched: Tuple[Entry, ...] = ()
-
-    @property
-    def any(self) -> bool:
-        """Whether they differ at all."""
-        return bool(self.missing or self.extra or self.mismatched)
-
-    def without(self, ignored: Callable[[str], bool]) -> Difference:
-        """The same, but for variables that are not minded."""
-        return Difference(
-            *(
-                tuple(entry for entry in group if not ignored(entry.name))
-                for group in (self.missing, self.extra, self.mismatched)
-            )
-        )
-
-    def table(self, max_rows: int = MAX_ROWS) -> str:
-        """The names in each group, at most `max_rows` of each."""
+    def sections(self, max_rows: int = MAX_ROWS) -> str:
+        """The names in each group that was not loaded, at most `max_rows` of each."""
         lines: List[str] = []
-        lines += _section('only in this model', self.missing, max_rows)
-        lines += _section('only in the checkpoint', self.extra, max_rows)
-        lines += _section('of another shape', self.mismatched, max_rows)
+        for name, title in list(_TITLES.items())[1:]:
+            lines += _section(title, getattr(self, name), max_rows)
         return '\n'.join(lines)
+
+
+_TITLES = {
+    'loaded': 'loaded',
+    'missing': 'missing in the checkpoint',
+    'mismatched': 'of another shape',
+    'excluded': 'excluded',
+    'unused': 'unused in the checkpoint',
+}
 
 
 def is_of_the_run(name: str, known: Iterable[str] = ()) -> bool:
@@ -147,6 +123,7 @@ def match(
     restore_map: Mapping[str, tf.Variable],
     source: str = '',
     excluded: Callable[[str], bool] = lambda name: False,
+    list_run: bool = False,
 ) -> RestoreReport:
     """Sorts variables by whether a checkpoint can set them.
 
@@ -155,6 +132,8 @@ def match(
         restore_map: the wanted variables by their name in the checkpoint.
         source: what the checkpoint is called in the report.
         excluded: whether a variable, by its name in the model, keeps its initial value.
+        list_run: list as unused also what belongs to the run that wrote the checkpoint: optimizer
+            slots, moving averages, the global step.
 
     Returns:
         The report; each variable of `restore_map` is in exactly one of `loaded`, `missing`,
@@ -173,14 +152,14 @@ def match(
     groups['unused'] = [
         Entry(name, tuple(shape), name, tuple(shape))
         for name, shape in sorted(shapes.items())
-        if name not in restore_map and not is_of_the_run(name, shapes)
+        if name not in restore_map and (list_run or not is_of_the_run(name, shapes))
     ]
     return RestoreReport(source, **{name: tuple(entries) for name, entries in groups.items()})
 
 
 def differences(
     shapes: Mapping[str, Sequence[int]], variables: Mapping[str, tf.Variable]
-) -> Tuple[Difference, Difference]:
+) -> Tuple[RestoreReport, RestoreReport]:
     """How a checkpoint differs from a graph that is to resume from it.
 
     Args:
@@ -188,16 +167,14 @@ def differences(
         variables: the graph's, by their name in the checkpoint.
 
     Returns:
-        What differs in the model, and what in the rest: optimizer slots, moving averages, steps.
+        The report on the model, and that on the rest: optimizer slots, moving averages, steps.
     """
-    compared = match(shapes, variables)
-    extra = tuple(
-        Entry(name, tuple(shapes[name])) for name in sorted(shapes) if name not in variables
-    )
     known = shapes.keys() | variables.keys()
-    everything = Difference(compared.missing, extra, compared.mismatched)
-    of_model = everything.without(lambda name: is_of_the_run(name, known))
-    return of_model, everything.without(lambda name: not is_of_the_run(name, known))
+    report = match(shapes, variables, list_run=True)
+    return (
+        report.only(lambda name: not is_of_the_run(name, known)),
+        report.only(lambda name: is_of_the_run(name, known)),
+    )
 
 
 def common_prefixes(wanted: Iterable[str], found: Iterable[str]) -> Optional[Tuple[str, str, int]]:

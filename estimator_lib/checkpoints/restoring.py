@@ -176,24 +176,24 @@ def check_model_dir(
         return
     wanted = {variable_name(variable): variable for variable in partitioned.whole(variables)}
     of_model, of_run = restore_report.differences(checkpoint_shapes(prefix), wanted)
-    of_run = of_run.without(_is_reader_position)
+    of_run = of_run.only(lambda name: not _is_reader_position(name))
     advice = (
         'Use another model_dir (there, train_config.fine_tune_checkpoint can name this checkpoint).'
+        + (f' {hint}' if hint else '')
     )
-    ending = f' {hint}' if hint else ''
-    if of_model.any:
+    if not of_model.is_complete or of_model.unused:
         raise errors.CheckpointError(
             f'model_dir {model_dir} belongs to another model: its latest checkpoint is {prefix}. '
-            f'{advice}{ending}\n{of_model.table()}'
+            f'{advice}\n{of_model.sections()}'
         )
     if complete and (of_run.missing or of_run.mismatched):
         raise errors.CheckpointError(
             f'model_dir {model_dir} cannot be resumed: its latest checkpoint, {prefix}, is of the '
             'same model, but of a run with another optimizer. '
-            f'{advice}{ending}\n{of_run.table()}'
+            f'{advice}\n{of_run.sections()}'
         )
-    if complete and of_run.extra:
-        log.info('%s holds %d variables that this run does not keep', prefix, len(of_run.extra))
+    if complete and of_run.unused:
+        log.info('%s holds %d variables that this run does not keep', prefix, len(of_run.unused))
 
 
 def create_saver(keep_max: int, keep_every_n_hours: float) -> tf1.train.Saver:
@@ -354,8 +354,8 @@ def _nothing_matched(report: RestoreReport, shapes: Mapping[str, Sequence[int]])
     found = [name for name in sorted(shapes) if not restore_report.is_of_the_run(name, shapes)]
     lines = [
         f'nothing in {report.source} fits the model.{_object_based(shapes)}',
-        f'  looked for: {_examples(wanted)}',
-        f'  it holds:   {_examples(found or sorted(shapes))}',
+        f'  looked for: {errors.shortened(wanted, 3)}',
+        f'  it holds:   {errors.shortened(found or sorted(shapes), 3)}',
     ]
     prefixes = restore_report.common_prefixes(wanted, found)
     if prefixes is not None:
@@ -365,11 +365,6 @@ def _nothing_matched(report: RestoreReport, shapes: Mapping[str, Sequence[int]])
             'their start: is train_config.fine_tune_checkpoint_type right?'
         )
     return '\n'.join(lines)
-
-
-def _examples(names: Sequence[str], count: int = 3) -> str:
-    more = f', ... ({len(names)})' if len(names) > count else ''
-    return ', '.join(names[:count]) + more
 
 
 def _object_based(shapes: Mapping[str, Sequence[int]]) -> str:

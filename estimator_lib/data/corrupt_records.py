@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import logging
 import re
-from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional, Set, Tuple
+from typing import Any, Callable, Iterator, NamedTuple, Optional, Set, Tuple
 
 import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.data import record_streams, records
 from estimator_lib.data.record_sources import Source
-from estimator_lib.data.record_streams import CORRUPT_FRAME, INDEX_SPAN, unconverted
+from estimator_lib.data.record_streams import CORRUPT_FRAME, INDEX_SPAN, Order, unconverted
 from estimator_lib.task import Features, Labels, Task
 
 tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
 
 MAX_NAMED = 20  # corrupt records that the log names; the others are only counted
+# A session raises the latter where TensorFlow's message quotes bytes of a record.
+SESSION_ERRORS = (tf.errors.OpError, UnicodeDecodeError)
 _AT_ONCE = 32
+_READERS = 16
 
 
 class RecordProblem(NamedTuple):
@@ -79,24 +82,19 @@ def attempt(function: Callable[[tf.Tensor], Any], record: tf.Tensor) -> Tuple[tf
 
 
 def attempt_all(
-    source: Source,
-    function: Callable[[tf.Tensor], Any],
-    choose: Callable[..., Any],
-    limit: int = -1,
-    limit_each: int = -1,
-) -> Iterator[Any]:
-    """Runs a function on the records of files, one after the other.
+    source: Source, function: Callable[[tf.Tensor], Any], limit: int = -1, limit_each: int = -1
+) -> Iterator[Tuple[int, bytes, bool, Any]]:
+    """Runs a function on the records of files, in order.
 
     Args:
         source: whose files.
         function: see `attempt`.
-        choose: from record id, record, whether the function worked (False for a corrupt frame) and
-            what it returned, to the tuple of tensors that is wanted of them.
         limit: so many records in all; -1: all.
         limit_each: so many of each file; -1: all.
 
     Yields:
-        Batches of what `choose` returns, as arrays, in the order of files and records.
+        Record id, record, whether the function worked (False for a corrupt frame), and what it
+        returned, as arrays.
     """
 
     def read(*file: tf.Tensor) -> tf.data.Dataset:
@@ -105,13 +103,15 @@ def attempt_all(
     def try_one(record_id: tf.Tensor, record: tf.Tensor) -> Any:
         worked, returned = attempt(function, record)
         worked = tf.logical_and(worked, tf.not_equal(record, CORRUPT_FRAME))
-        return choose(record_id, record, worked, returned)
+        return record_id, record, worked, returned
 
     with tf.Graph().as_default():
         dataset = record_streams.file_tensors(source.files).flat_map(unconverted(read)).take(limit)
         calls = record_streams.parallel_calls()
         dataset = dataset.map(unconverted(try_one), calls, deterministic=True)
-        yield from record_streams.elements(dataset.batch(_AT_ONCE).prefetch(1))
+        for batch in record_streams.elements(dataset.batch(_AT_ONCE).prefetch(1)):
+            for index in range(len(batch[0])):
+                yield tf.nest.map_structure(lambda values: values[index], batch)  # noqa: B023
 
 
 def skip_invalid(
@@ -246,8 +246,8 @@ class RecordTester:
             self._session = self._open()
         try:
             self._session.run(self._decoded, {self._record: record, self._position: position})
-        except tf.errors.OpError as error:
-            return self._complaint(record) or plain_message(error)
+        except SESSION_ERRORS as error:
+            return self._complaint(record) or plain_message(as_op_error(error))
         return None
 
     def _complaint(self, record: bytes) -> Optional[str]:
@@ -258,25 +258,24 @@ class RecordTester:
         return self._task.check_example(record)
 
 
+def as_op_error(error: Exception) -> tf.errors.OpError:
+    """One of `SESSION_ERRORS` with the message that TensorFlow meant, as far as it is text."""
+    if isinstance(error, UnicodeDecodeError):
+        return tf.errors.InvalidArgumentError(None, None, error.object.decode(errors='replace'))
+    return error
+
+
 def plain_message(error: tf.errors.OpError) -> str:
     """What TensorFlow has to say about a record, without graph nodes and stack traces."""
-    lines = [line.strip() for line in error.message.split('\n')]
-    # The cause comes last, and names its node; what precedes are places.
+    lines = [line.strip() for line in error.message.split('\n') if line.strip()] or ['']
+    # The cause comes last, and names its node, or its node follows; what precedes are places.
     causes = [line for line in lines if '[[{{node' in line and not line.startswith('[[')]
-    text = causes[0] if causes else _before_node(lines)
+    nodes = [index for index, line in enumerate(lines) if index and line.startswith('[[{{node')]
+    text = causes[0] if causes else lines[nodes[0] - 1 if nodes else -1]
     text = re.sub(r'\s*\[\[\{\{node.*', '', text)
     if text.startswith('assertion failed:'):
         text = text[len('assertion failed:') :].replace('[', '').replace(']', '').strip()
     return text[:300].rstrip('.')
-
-
-def _before_node(lines: Iterable[str]) -> str:
-    last = ''
-    for line in lines:
-        if line.startswith('[[{{node') and last:
-            return last
-        last = line or last
-    return last
 
 
 def describe_corrupt_frame(file: records.RecordFile, index: int) -> RecordProblem:
@@ -289,35 +288,18 @@ def describe_corrupt_frame(file: records.RecordFile, index: int) -> RecordProble
     return RecordProblem(file.path, index, f"the CRC of the record's bytes is wrong{rest}")
 
 
-def find_corrupt_frame(
-    files: Iterable[records.RecordFile], error: tf.errors.DataLossError
-) -> Optional[RecordProblem]:
-    """The record that TensorFlow's reader failed at.
+def find_corrupt_frame(source: Source) -> Optional[RecordProblem]:
+    """The first corrupt frame that is met in the files of a source; None when there is none.
 
-    Its message has no path, but the offset in the file; so of each file only the record there is
-    read.
+    What TensorFlow's reader says of one has neither path nor record, so the files are read again.
     """
-    found = re.search(r'record at (\d+)', error.message)
-    for file in files:
-        index = _corrupt_index(file, int(found[1]) if found else None)
-        if index is not None:
-            return describe_corrupt_frame(file, index)
+    order = Order(seed=0, num_readers=_READERS, num_epochs=1, skip_corrupt=True)
+    with tf.Graph().as_default():
+        stream = record_streams.create_stream(source, order, tf.zeros([2], tf.int64))
+        corrupt = stream.filter(unconverted(lambda _, rest: tf.equal(rest[1][1], CORRUPT_FRAME)))
+        for _, (_, (record_id, _)) in record_streams.elements(corrupt.take(1)):
+            return describe_corrupt_frame(*record_streams.locate(source, record_id))
     return None
-
-
-def _corrupt_index(file: records.RecordFile, offset: Optional[int]) -> Optional[int]:
-    frames, error = records.list_frames(file)
-    if offset is not None and not file.compression:
-        # The message has the place of the header, or that of the payload behind it.
-        places = (offset, offset - records.HEADER_BYTES)
-        for frame in frames:
-            if frame.offset in places and not records.payload_is_sound(file, frame):
-                return frame.index
-        return None if error is None else error.index
-    if error is not None:
-        return error.index
-    readable = record_streams.count_readable(file)
-    return readable if readable < len(frames) else None
 
 
 def data_error(problem: RecordProblem) -> errors.DataError:

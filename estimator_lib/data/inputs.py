@@ -104,11 +104,11 @@ class RecordInput:
             start = reader_state.read_position(model_dir, names[own], reading.num_sources)
         return create_batches(reading, start, self._watch)
 
-    def failure(self, error: tf.errors.OpError) -> Optional[errors.DataError]:
+    def failure(self, error: Exception) -> Optional[errors.DataError]:
         """The record that an error of a session came from.
 
         Args:
-            error: as `session.run` raised it.
+            error: one of `corrupt_records.SESSION_ERRORS`, as `session.run` raised it.
 
         Returns:
             An error that names the file and the record; None when the error is not about a record
@@ -116,6 +116,7 @@ class RecordInput:
         """
         with self._lock:
             recent = list(self._recent)
+        error = corrupt_records.as_op_error(error)
         problem = record_inspection.find_failure(self._last_reading, error, recent)
         return None if problem is None else corrupt_records.data_error(problem)
 

@@ -52,11 +52,7 @@ def pop_reader_state(features: Dict[str, Any]) -> Tuple[Dict[str, Any], Optional
 
 
 def variable_name(reader_name: str) -> str:
-    """The variable that holds a reader's position.
-
-    Args:
-        reader_name: of the process that reads: `chief_0`, `worker_1`.
-    """
+    """The variable of a reader, which is named by its process: `chief_0`, `worker_1`."""
     return f'{READER_SCOPE}/{reader_name}/position'
 
 
@@ -82,13 +78,7 @@ def position_variable(reader_name: str, num_sources: int, **options: Any) -> tf.
 def create_position_variables(
     reader_names: Sequence[str], own: int, num_sources: int
 ) -> tf.Variable:
-    """This reader's variable; and those of the others, for the chief to initialise and save.
-
-    Args:
-        reader_names: of all processes that read.
-        own: which one this is.
-        num_sources: how many sources each reader has.
-    """
+    """This reader's variable; and those of all others, for the chief to initialise and save."""
     remember_names(reader_names, own)
     return [position_variable(name, num_sources) for name in reader_names][own]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
+from typing import Callable, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -39,7 +39,7 @@ def inspect_records(
         check_all: look at the contents of all records.
         sample: how many of each file otherwise.
         max_problems: stop looking after so many.
-        progress: called now and then with how many records were looked at, and how many will be.
+        progress: called with how many records were looked at, and how many will be.
 
     Returns:
         The problems, in order of files and records; `str` of one is a sentence.
@@ -57,20 +57,17 @@ def inspect_records(
             problems.append(RecordProblem(file.path, error.index, error.problem))
         total += count if check_all else min(count, sample)
 
-    def decode(record: tf.Tensor) -> Any:
-        return corrupt_records.decode(task, ModeKeys.EVAL, record, tf.zeros([2], tf.int64))
+    def decode(record: tf.Tensor) -> tf.Tensor:
+        decoded = corrupt_records.decode(task, ModeKeys.EVAL, record, tf.zeros([2], tf.int64))
+        with tf.control_dependencies(tf.nest.flatten(decoded)):
+            return tf.identity(True)  # what was decoded is not looked at
 
-    def choose(record_id: Any, record: Any, worked: Any, decoded: Any) -> Any:
-        del decoded
-        return record_id, record, worked
-
-    tester, done = RecordTester(task, ModeKeys.EVAL, source), 0
-    for batch in corrupt_records.attempt_all(source, decode, choose, limit_each=limit):
-        for record_id, record, worked in zip(*batch):
-            problem = tester.problem(record_id, record, decode=not worked)
-            if problem is not None:
-                problems.append(problem)
-        done += len(batch[0])
+    tester = RecordTester(task, ModeKeys.EVAL, source)
+    attempts = corrupt_records.attempt_all(source, decode, limit_each=limit)
+    for done, (record_id, record, worked, _) in enumerate(attempts, 1):
+        problem = tester.problem(record_id, record, decode=not worked)
+        if problem is not None:
+            problems.append(problem)
         if progress is not None:
             progress(min(done, total), total)
         if len(problems) >= max_problems:
@@ -95,16 +92,19 @@ def find_failure(
     """
     if not reading.failed_with(error):
         return None
-    if isinstance(error, tf.errors.DataLossError):
-        files = [file for source in reading.sources for file in source.files]
-        return corrupt_records.find_corrupt_frame(files, error)
-    if recent:
-        # The failed batch is none of them; a few that follow it may be.
-        limit = (len(recent) + 2) * reading.batch_size
-        problem = _first_failure(reading, recent[0], limit)
-        if problem is not None:
-            return problem
-    return _first_failure(reading, np.zeros([reading.num_sources], np.int64), limit=None)
+    try:
+        if isinstance(error, tf.errors.DataLossError):
+            problems = map(corrupt_records.find_corrupt_frame, reading.sources)
+            return next(filter(None, problems), None)
+        problem = None
+        if recent:
+            # The failed batch is none of them; a few that follow it may be.
+            limit = (len(recent) + 2) * reading.batch_size
+            problem = _first_failure(reading, recent[0], limit)
+        start = np.zeros([reading.num_sources], np.int64)
+        return problem or _first_failure(reading, start, limit=None)
+    except tf.errors.OpError:  # a file that is gone, say: not about one record
+        return None
 
 
 def _first_failure(
@@ -119,10 +119,6 @@ def _first_failure(
                 problem = tester.problem(record_id, record, position)
                 if problem is not None:
                     return problem
-        except tf.errors.DataLossError as corrupt:
-            return corrupt_records.find_corrupt_frame(source.files, corrupt)
-        except tf.errors.OpError:  # a file that is gone, say: not about one record
-            return None
         finally:
             tester.close()
     return None
@@ -132,7 +128,7 @@ def _records_from(
     reading: Reading, source: Source, start: Tuple[int, int], limit: Optional[int]
 ) -> Iterator[Tuple[int, int, bytes]]:
     """(position, record id, record) in order; without a limit, of one epoch."""
-    order = reading.order_of(source)
+    order = dataclasses.replace(reading.order_of(source), skip_corrupt=True)
     if limit is None:
         order = dataclasses.replace(order, num_epochs=start[0] + 1)
     with tf.Graph().as_default():

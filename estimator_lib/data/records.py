@@ -13,8 +13,9 @@ import gzip
 import logging
 import os
 import struct
+import sys
 import zlib
-from typing import BinaryIO, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import BinaryIO, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -23,8 +24,8 @@ from estimator_lib import errors
 log = logging.getLogger('estimator_lib')
 
 GZIP = 'GZIP'
-HEADER_BYTES = 12
-FRAME_BYTES = 16  # what a frame adds to its payload
+_HEADER_BYTES = 12
+_FRAME_BYTES = 16  # what a frame adds to its payload
 _GZIP_MAGIC = b'\x1f\x8b\x08'
 _PLACEHOLDER = 'PATH_TO_BE_CONFIGURED'  # stands in published configs where a path belongs
 _OPENING_THREADS = 16
@@ -58,20 +59,22 @@ class Frame(NamedTuple):
     length: int
 
 
-class FrameError(Exception):
+class FrameError(NamedTuple):
     """The chain of frames ends before the file does.
 
     Attributes:
         index: of the first record that cannot be found.
-        offset: where its header should be.
+        offset: where its header should be, in bytes.
         problem: why it cannot be found.
     """
 
-    def __init__(self, index: int, offset: int, problem: str):
-        super().__init__(index, offset, problem)
-        self.index = index
-        self.offset = offset
-        self.problem = problem
+    index: int
+    offset: int
+    problem: str
+
+
+class _BadFrame(Exception):
+    pass
 
 
 def find_files(patterns: Iterable[str], field: str) -> List[RecordFile]:
@@ -109,52 +112,34 @@ def count_records(files: Sequence[RecordFile]) -> int:
         return sum(pool.map(_count, files))
 
 
-def walk_frames(file: RecordFile) -> Iterator[Frame]:
-    """The frames of a file in order, by their headers alone.
-
-    A payload is not looked at, so its CRC may still be wrong.
-
-    Raises:
-        FrameError: a header or a payload is cut off, or a length's CRC is wrong.
-    """
-    with _open(file) as stream:
-        size = None if file.compression else file.size
-        offset = index = 0
-        while True:
-            header = _read(stream, HEADER_BYTES, index, offset)
-            if not header:
-                return
-            length = _payload_length(header, index, offset)
-            following = offset + length + FRAME_BYTES
-            if size is not None and following > size:
-                raise FrameError(
-                    index,
-                    offset,
-                    f'truncated: the record has {length} bytes, the file ends '
-                    f'{following - size} bytes too early',
-                )
-            _step_over(stream, file, length, index, offset)
-            yield Frame(index, offset, length)
-            offset = following
-            index += 1
-
-
 def list_frames(file: RecordFile) -> Tuple[List[Frame], Optional[FrameError]]:
-    """The frames of a file, and the error that their chain ends with, if it does."""
+    """The frames of a file in order, by their headers alone, and the error that ends their chain.
+
+    A payload is not looked at, so its CRC may still be wrong. The error is that a header or a
+    payload is cut off, or that a length's CRC is wrong; None where the chain ends with the file.
+    """
     frames: List[Frame] = []
-    try:
-        frames.extend(walk_frames(file))
-    except FrameError as error:
-        return frames, error
-    return frames, None
-
-
-def payload_is_sound(file: RecordFile, frame: Frame) -> bool:
-    """Whether a record's bytes are what its CRC says; for files without compression."""
+    offset = 0
     with _open(file) as stream:
-        stream.seek(frame.offset + HEADER_BYTES)
-        data = _read(stream, frame.length + 4, frame.index, frame.offset)
-    return data[-4:] == struct.pack('<I', masked_crc(data[:-4]))
+        try:
+            while header := stream.read(_HEADER_BYTES):
+                length = _payload_length(header, offset)
+                following = offset + length + _FRAME_BYTES
+                end = file.size
+                if file.compression:
+                    stream.seek(min(following, sys.maxsize))
+                    end = stream.tell()
+                if following > end:
+                    raise _BadFrame(f'truncated: {following - end} bytes of the record are missing')
+                stream.seek(following)
+                frames.append(Frame(len(frames), offset, length))
+                offset = following
+        except _BadFrame as error:
+            return frames, FrameError(len(frames), offset, str(error))
+        except (EOFError, OSError, zlib.error) as error:
+            problem = f'the GZIP stream is corrupt: {error}'
+            return frames, FrameError(len(frames), offset, problem)
+    return frames, None
 
 
 def masked_crc(data: bytes) -> int:
@@ -178,43 +163,14 @@ def _crc_table() -> List[int]:
 _CRC_TABLE = _crc_table()
 
 
-def _payload_length(header: bytes, index: int, offset: int) -> int:
-    if len(header) < HEADER_BYTES:
-        raise FrameError(
-            index, offset, f'truncated: {len(header)} of {HEADER_BYTES} header bytes are there'
-        )
+def _payload_length(header: bytes, offset: int) -> int:
+    if len(header) < _HEADER_BYTES:
+        raise _BadFrame(f'truncated: {len(header)} of {_HEADER_BYTES} header bytes are there')
     length, crc = struct.unpack('<QI', header)
     if crc != masked_crc(header[:8]):
-        kind = 'not a TFRecord file' if index == 0 else "the CRC of the record's length is wrong"
-        raise FrameError(index, offset, f'{kind} (at byte {offset})')
+        kind = "the CRC of the record's length is wrong" if offset else 'not a TFRecord file'
+        raise _BadFrame(f'{kind} (at byte {offset})')
     return length
-
-
-def _read(stream: BinaryIO, size: int, index: int, offset: int) -> bytes:
-    """Up to `size` bytes; fewer only at the end of the file."""
-    try:
-        data = stream.read(size)
-        while data and len(data) < size:
-            more = stream.read(size - len(data))
-            if not more:
-                break
-            data += more
-        return data
-    except (EOFError, OSError, zlib.error) as error:
-        raise FrameError(index, offset, f'the GZIP stream is corrupt: {error}') from error
-
-
-def _step_over(stream: BinaryIO, file: RecordFile, length: int, index: int, offset: int) -> None:
-    """Moves behind a payload and its CRC."""
-    if not file.compression:
-        stream.seek(offset + length + FRAME_BYTES)
-        return
-    left = length + FRAME_BYTES - HEADER_BYTES
-    while left:
-        data = _read(stream, min(left, 1 << 20), index, offset)
-        if not data:
-            raise FrameError(index, offset, f'truncated: {left} bytes of the record are missing')
-        left -= len(data)
 
 
 def _open(file: RecordFile) -> BinaryIO:
@@ -240,22 +196,17 @@ def _compression(path: str) -> str:
     if '://' in path:  # opening every remote file would take long; go by the name
         return GZIP if path.endswith('.gz') else ''
     with open(path, 'rb') as stream:
-        start = stream.read(HEADER_BYTES)
+        start = stream.read(_HEADER_BYTES)
     if not start:
         return ''
-    is_frame = len(start) == HEADER_BYTES and start[8:] == struct.pack('<I', masked_crc(start[:8]))
+    is_frame = len(start) == _HEADER_BYTES and start[8:] == struct.pack('<I', masked_crc(start[:8]))
     return GZIP if start.startswith(_GZIP_MAGIC) and not is_frame else ''
 
 
 def _is_empty(file: RecordFile) -> bool:
     """Whether there is not a single byte of a record."""
-    if not file.compression or file.size > 1024:  # no GZIP header is longer than that in practice
-        return not file.size
-    with _open(file) as stream:
-        try:
-            return not stream.read(1)
-        except (EOFError, OSError, zlib.error):
-            return False  # corrupt, which reading it will say
+    # No GZIP header is longer than that in practice.
+    return file.size <= 1024 and list_frames(file) == ([], None)
 
 
 def _match(pattern: str, field: str) -> List[str]:
@@ -300,5 +251,4 @@ def _what_is_there(pattern: str) -> str:
 
 
 def _some(paths: Sequence[str]) -> str:
-    first = ', '.join(paths[:3])
-    return f'{len(paths)} file{"s" if len(paths) > 1 else ""} ({first})'
+    return f'{len(paths)} file{"s" if len(paths) > 1 else ""} ({errors.shortened(paths, 3)})'

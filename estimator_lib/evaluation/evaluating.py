@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from estimator_lib import model_fn
 from estimator_lib.checkpoints import checkpoint_files
-from estimator_lib.data import inputs
+from estimator_lib.data import corrupt_records, inputs
 from estimator_lib.evaluation import early_stopping
 from estimator_lib.export import export_policies
 from estimator_lib.hooks import summaries
@@ -147,7 +147,7 @@ def explained(input_fn: inputs.RecordInput) -> Iterator[None]:
     """
     try:
         yield
-    except tf.errors.OpError as error:
+    except corrupt_records.SESSION_ERRORS as error:
         found = input_fn.failure(error)
         if found is None:
             raise

@@ -49,20 +49,13 @@ def walk(
     source = record_sources.Source(0, files)
     total = records.count_records(files)
     total = min(limit, total) if limit else total
-    outcomes = corrupt_records.attempt_all(source, function, _outcome, limit or -1)
-    with tqdm.tqdm(total=total, desc=doing, unit='record', disable=None) as bar:
-        for record_ids, worked, returned in outcomes:
-            for place in range(len(worked)):
-                bar.update()
-                if worked[place]:
-                    file, index = record_streams.locate(source, record_ids[place])
-                    outcome = tf.nest.map_structure(lambda values: values[place], returned)  # noqa: B023
-                    yield Place(file.path, index), outcome
-
-
-def _outcome(record_id: tf.Tensor, record: tf.Tensor, worked: tf.Tensor, returned: Any) -> Any:
-    del record
-    return record_id, worked, returned
+    outcomes = corrupt_records.attempt_all(source, function, limit or -1)
+    for record_id, _, worked, outcome in tqdm.tqdm(
+        outcomes, total=total, desc=doing, unit='record', disable=None
+    ):
+        if worked:
+            file, index = record_streams.locate(source, record_id)
+            yield Place(file.path, index), outcome
 
 
 def text_feature(record: tf.Tensor, key: str, default: Optional[str] = None) -> tf.Tensor:

@@ -141,18 +141,19 @@ def test_differences_part_the_model_from_the_run():
     }
     of_model, of_run = restore_report.differences(shapes, wanted)
     assert names(of_model.missing) == ['d']
-    assert names(of_model.extra) == ['b']
+    assert names(of_model.unused) == ['b']
     assert names(of_model.mismatched) == ['c']
     assert names(of_run.missing) == ['a/Momentum']
-    assert names(of_run.extra) == ['a/Adam']
+    assert names(of_run.unused) == ['a/Adam']
     assert not of_run.mismatched
-    assert 'only in this model (1 variables, 1 parameters):' in of_model.table()
+    assert 'missing in the checkpoint (1 variables, 1 parameters):' in of_model.sections()
 
 
 def test_equal_variables_do_not_differ():
     of_model, of_run = restore_report.differences({'a': [1]}, {'a': fake('a', 1)})
-    assert not of_model.any and not of_run.any
-    assert of_model.table() == ''
+    for report in (of_model, of_run):
+        assert report.is_complete and not report.unused
+        assert report.sections() == ''
 
 
 @pytest.mark.parametrize(

@@ -354,7 +354,10 @@ def test_a_new_folder_is_fine(graph, tmp_path):
     ('changes', 'expected'),
     [
         ({'logits': 4}, ['of another shape', 'model [4]  checkpoint [3]']),
-        ({'conv': 'conv1'}, ['only in this model', 'conv1/weights', 'only in the checkpoint']),
+        (
+            {'conv': 'conv1'},
+            ['missing in the checkpoint', 'conv1/weights', 'unused in the checkpoint'],
+        ),
     ],
 )
 def test_another_model_is_refused_with_a_table(graph, model_dir, changes, expected):

@@ -1,3 +1,5 @@
+import gzip
+
 import pytest
 import tensorflow as tf
 
@@ -18,7 +20,7 @@ def invalid(tmp_path):
     numbers = [cases.example(number) for number in range(12)]
     numbers[4] = cases.example(cases.BAD_LABEL)
     numbers[8] = cases.example(8, image=b'not a picture')
-    numbers[10] = b'\x07nonsense'
+    numbers[10] = b'\x07nonsense\xff'
     paths = [
         cases.write(tmp_path / 'a.tfrecord', numbers[:6]),
         cases.write(tmp_path / 'b.tfrecord', numbers[6:]),
@@ -111,7 +113,8 @@ def test_data_without_a_usable_record_does_not_read_for_ever(tmp_path):
 
 def _fail(one, batches=None, start=None):
     """The error that a run fails with, and what the input says of it."""
-    with pytest.raises((tf.errors.InvalidArgumentError, tf.errors.DataLossError)) as caught:
+    kinds = (tf.errors.InvalidArgumentError, tf.errors.DataLossError, UnicodeDecodeError)
+    with pytest.raises(kinds) as caught:
         one.read(batches, start)
     return one.input_fn.failure(caught.value)
 
@@ -133,10 +136,11 @@ def test_an_invalid_record_is_named_when_training_stops(tmp_path):
     'record, said',
     [
         (b'\x07nonsense', 'not a tf.train.Example'),
+        (b'\x07not UTF-8\xff', 'not a tf.train.Example'),
         (cases.example(1, image=b'not a picture'), 'a.tfrecord, record 2: '),
         (tf.train.Example().SerializeToString(), 'id'),
     ],
-    ids=['no example', 'no picture', 'no id'],
+    ids=['no example', 'not UTF-8', 'no picture', 'no id'],
 )
 def test_what_is_wrong_is_said_in_one_line(tmp_path, record, said):
     numbers = [cases.example(number) for number in range(5)]
@@ -231,3 +235,13 @@ def test_a_corrupt_frame_is_described_by_what_is_lost(tmp_path):
     (file,) = records.find_files([path], 'field')
     problem = corrupt_records.describe_corrupt_frame(file, 1)
     assert problem.problem.endswith('; the 3 that follow cannot be read')
+
+
+def test_a_corrupt_frame_before_the_end_of_a_truncated_gzip_file(tmp_path):
+    with open(cases.write(tmp_path / 'plain', [b'abcd'] * 3), 'rb') as stream:
+        content = stream.read()[:-1]
+    with gzip.open(tmp_path / 'a.gz', 'wb') as stream:
+        stream.write(content)
+    (file,) = records.find_files([str(tmp_path / 'a.gz')], 'field')
+    problem = corrupt_records.describe_corrupt_frame(file, 0)
+    assert problem.problem.endswith('; the 1 that follow cannot be read')
