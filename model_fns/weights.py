@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import zlib
 from typing import Callable, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
-from estimator_lib.distribution import strategies
+from model_fns import forward_pass
 
 tf1 = tf.compat.v1
 
@@ -85,35 +84,29 @@ HE_NORMAL = scaled_normal(2.0, 'in')  # He et al. 2015.
 
 
 @dataclasses.dataclass(frozen=True)
-class Penalty:
+class Regularizer:
     """A weight's contribution to the loss: `weight` * sum(w^2) / 2, or `weight` * sum(|w|)."""
 
     kind: str  # 'l1' or 'l2'
     weight: float
 
     def __call__(self, value: tf.Tensor) -> tf.Tensor:
-        """The penalty of one weight tensor, a scalar."""
+        """The regularization loss of one weight tensor, a scalar."""
         if self.kind == 'l1':
             return tf.reduce_sum(tf.abs(value)) * self.weight
         return tf.nn.l2_loss(value) * self.weight
 
 
-def l2(weight: float) -> Optional[Penalty]:
-    """The L2 penalty of that weight; None for 0."""
-    return Penalty('l2', weight) if weight else None
-
-
-def seed_of(name: str) -> Tuple[int, int]:
-    """The seed of what is drawn under that name in the current graph: (graph seed, name hash)."""
-    graph_seed = tf1.get_default_graph().seed or 0
-    return int(graph_seed), zlib.crc32(name.encode()) & 0x7FFFFFFF
+def l2(weight: float) -> Optional[Regularizer]:
+    """The L2 regularizer of that weight; None for 0."""
+    return Regularizer('l2', weight) if weight else None
 
 
 def variable(
     name: str,
     shape: Sequence[int],
     initializer: Initializer,
-    penalty: Optional[Penalty] = None,
+    regularizer: Optional[Regularizer] = None,
     trainable: bool = True,
 ) -> tf.Variable:
     """A float32 variable of the model in the current variable scope.
@@ -122,31 +115,39 @@ def variable(
         name: its name in the scope.
         shape: its static shape.
         initializer: draws the first value.
-        penalty: added to the replica's `REGULARIZATION_LOSSES`, once however often the variable is
-            used.
+        regularizer: its loss is added to the regularization losses of the replica or the forward
+            pass, once however often the variable is used.
         trainable: else it is a statistic: the replicas of a distribution strategy keep one each,
             and what is saved is that of the first, as of the first of several clones.
     """
-    scope = tf1.get_variable_scope()
-    full_name = f'{scope.name}/{name}'
-    seed = seed_of(full_name)
-    statistic = {
-        'synchronization': tf.VariableSynchronization.ON_READ,
-        # A mean would be a collective op in each save, and only the chief saves.
-        'aggregation': tf.VariableAggregation.ONLY_FIRST_REPLICA,
-    }
-    created = tf1.get_variable(
+    scope = tf1.get_variable_scope().name
+    full_name = f'{scope}/{name}' if scope else name
+    one_pass = forward_pass.current()
+    if one_pass is None:
+        created = _graph_variable(name, f'{scope}/{name}', shape, initializer, trainable)
+    else:
+        seed = forward_pass.seed_of(f'{scope}/{name}')
+        created = one_pass.store.variable(
+            full_name, shape, lambda: initializer(shape, seed), trainable
+        )
+    if regularizer is not None:
+        forward_pass.add_regularization_loss(full_name, lambda: regularizer(created))
+    return created
+
+
+def _graph_variable(
+    name: str, seeded_name: str, shape: Sequence[int], initializer: Initializer, trainable: bool
+) -> tf.Variable:
+    forward_pass.require_graph()
+    return tf1.get_variable(
         name,
         shape=list(shape),
         dtype=tf.float32,
-        initializer=_first_value(initializer, seed),
+        initializer=_first_value(initializer, forward_pass.seed_of(seeded_name)),
         trainable=trainable,
         collections=[tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.MODEL_VARIABLES],
-        **({} if trainable else statistic),
+        **({} if trainable else forward_pass.STATISTIC),
     )
-    if penalty is not None:
-        _penalize(full_name, created, penalty)
-    return created
 
 
 def _first_value(initializer: Initializer, seed: Tuple[int, int]) -> Callable[..., tf.Tensor]:
@@ -160,11 +161,3 @@ def _first_value(initializer: Initializer, seed: Tuple[int, int]) -> Callable[..
         return tf.slice(value, partition_info.var_offset, shape)
 
     return create
-
-
-def _penalize(name: str, weights: tf.Variable, penalty: Penalty) -> None:
-    collection = strategies.regularization_collection()
-    names = f'{collection}_names'
-    if name not in tf1.get_collection(names):
-        tf1.add_to_collection(names, name)
-        tf1.add_to_collection(collection, penalty(weights))

@@ -16,11 +16,11 @@ _HIDDEN = 192
 
 
 def cifarnet_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
-    """The style of the hidden linear layers, as published; the only ones with a penalty."""
+    """The style of the hidden linear layers, as published; the only regularized ones."""
     return layers.LayerStyle(
         is_training=is_training,
         initializer=layers.truncated_normal(0.04),
-        penalty=layers.l2(options.get('weight_decay', 0.004)),
+        regularizer=layers.l2(options.get('weight_decay', 0.004)),
     )
 
 
@@ -29,13 +29,13 @@ def cifarnet_features(images: tf.Tensor, style: layers.LayerStyle) -> registry.E
 
     Args:
         images: float32 [batch, height, width, channels], of mean 0 and variance 1.
-        style: of the network; convolutions have their own initial values and no penalty.
+        style: of the network; convolutions have their own initial values and no regularizer.
 
     Returns:
         Float32 [batch, height', width', 64] by name: `conv1`, `pool1` (stride 2), `conv2`, `pool2`
         (stride 4).
     """
-    style = style.but(initializer=layers.truncated_normal(0.05), penalty=None)
+    style = style.but(initializer=layers.truncated_normal(0.05), regularizer=None)
     with tf1.variable_scope(SCOPE):
         conv1 = layers.conv2d(images, 64, 5, style, 'conv1')
         pool1 = tf.nn.max_pool2d(conv1, 2, 2, 'VALID', name='pool1')
@@ -62,7 +62,7 @@ def cifarnet(
     end_points = cifarnet_features(images, style)
     pool2 = end_points['pool2']
     bias = layers.Initializer('constant', 0.1, fan=None)
-    last = style.linear().but(initializer=layers.truncated_normal(1.0 / _HIDDEN), penalty=None)
+    last = style.linear().but(initializer=layers.truncated_normal(1.0 / _HIDDEN), regularizer=None)
     with tf1.variable_scope(SCOPE):
         flat = tf.reshape(pool2, [-1, math.prod(pool2.shape[1:].as_list())], name='Flatten')
         fc3 = layers.fully_connected(flat, 384, style, 'fc3', bias_initializer=bias)
@@ -78,14 +78,24 @@ def cifarnet(
 
 def _normalize(inputs: tf.Tensor, name: str) -> tf.Tensor:
     """Local response normalisation over nine channels (Krizhevsky et al. 2012, section 3.3)."""
-    return tf.nn.lrn(inputs, 4, bias=1.0, alpha=0.001 / 9.0, beta=0.75, name=name)
+    # There is no kernel for bfloat16.
+    values = layers.to_float32(inputs)
+    return tf.nn.lrn(values, 4, bias=1.0, alpha=0.001 / 9.0, beta=0.75, name=name)
 
 
-registry.NETWORKS.add(
-    'cifarnet',
+def _features(
+    images: tf.Tensor, style: layers.LayerStyle, options: registry.Options
+) -> registry.EndPoints:
+    del options  # It has none that change feature maps.
+    return cifarnet_features(images, style)
+
+
+registry.add(
     registry.Network(
         name='cifarnet',
         build=cifarnet,
+        features=_features,
+        feature_maps={1: 'conv1', 2: 'conv2', 4: 'pool2'},
         style=cifarnet_style,
         scope=SCOPE,
         logits_scopes=(f'{SCOPE}/logits',),
@@ -93,5 +103,5 @@ registry.NETWORKS.add(
         preprocessing='cifarnet',
         honours=('dropout_keep_prob', 'weight_decay'),
         min_size=4,
-    ),
+    )
 )

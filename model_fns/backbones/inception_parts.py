@@ -144,7 +144,7 @@ class Fork:
 
     def build(self, inputs: tf.Tensor, style: layers.LayerStyle, depth: Depth) -> tf.Tensor:
         """See `Layer`."""
-        return tf.concat([part.build(inputs, style, depth) for part in self.parts], 3)
+        return layers.concat([part.build(inputs, style, depth) for part in self.parts], style)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,7 +179,7 @@ def join(
             for layer in branch:
                 value = layer.build(value, style, depth)
             outputs.append(value)
-    return tf.concat(outputs, 3)
+    return layers.concat(outputs, style)
 
 
 def run(
@@ -243,7 +243,7 @@ def inception_style(is_training: bool, options: registry.Options) -> layers.Laye
     return layers.LayerStyle(
         is_training=is_training,
         initializer=layers.Initializer('truncated_normal', 2.0, fan='in'),
-        penalty=layers.l2(options.get('weight_decay', WEIGHT_DECAY)),
+        regularizer=layers.l2(options.get('weight_decay', WEIGHT_DECAY)),
         batch_norm=layers.BatchNorm(
             decay=options.get('batch_norm_decay', BATCH_NORM_DECAY),
             epsilon=options.get('batch_norm_epsilon', BATCH_NORM_EPSILON),
@@ -327,13 +327,13 @@ def auxiliary_features(
     outputs = last.build(reduced, style, depth)
     if outputs.shape[1:3] == [1, 1]:
         return outputs
-    return tf.reduce_mean(outputs, [1, 2], keepdims=True)
+    return layers.global_mean(outputs)
 
 
 def _pool_and_drop(
     features: tf.Tensor, style: layers.LayerStyle, keep_prob: float
 ) -> Tuple[tf.Tensor, tf.Tensor]:
-    pooled = tf.reduce_mean(features, [1, 2], keepdims=True)
+    pooled = layers.global_mean(features)
     return pooled, layers.dropout(pooled, keep_prob, style.is_training, 'Dropout')
 
 

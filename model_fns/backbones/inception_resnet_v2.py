@@ -42,10 +42,8 @@ class Residual:
             joined = parts.join(self.branches, inputs, style, depth)
             update = layers.conv2d(joined, inputs.shape[-1], 1, style.linear(), 'Conv2d_1x1')
             if self.scale != 1.0:
-                update *= self.scale
-            outputs = inputs + update
-            active = self.activate and style.activation is not None
-            return style.activation(outputs) if active else outputs
+                update = layers.multiply(update, self.scale, style)
+            return layers.add(inputs, update, style, style.activation if self.activate else None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,9 +162,9 @@ def _layers(padding: layers.Padding, atrous: bool) -> Tuple[Layer, ...]:
 
 
 def inception_resnet_v2_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
-    """The published style: as the other Inceptions, but Xavier, and biases are penalised too."""
+    """The published style: as the other Inceptions, but Xavier, and biases are regularized too."""
     style = parts.inception_style(is_training, options)
-    return style.but(initializer=layers.XAVIER, bias_penalty=style.penalty)
+    return style.but(initializer=layers.XAVIER, bias_regularizer=style.regularizer)
 
 
 def inception_resnet_v2_features(
@@ -256,16 +254,38 @@ def inception_resnet_v2(
     return end_points
 
 
-registry.NETWORKS.add(
-    'inception_resnet_v2',
+def _features(
+    images: tf.Tensor, style: layers.LayerStyle, options: registry.Options
+) -> registry.EndPoints:
+    last = options.final_endpoint or LAST_END_POINT
+    return inception_resnet_v2_features(images, style, final_endpoint=last)
+
+
+def _second_stage(inputs: tf.Tensor, style: layers.LayerStyle) -> tf.Tensor:
+    end_points = inception_resnet_v2_features(
+        inputs, style, align_feature_maps=True, first_endpoint='Mixed_7a'
+    )
+    return end_points[LAST_END_POINT]
+
+
+registry.add(
     registry.Network(
         name='inception_resnet_v2',
         build=inception_resnet_v2,
+        features=_features,
+        feature_maps={
+            2: 'Conv2d_2b_3x3',
+            4: 'Conv2d_4a_3x3',
+            8: 'Mixed_5b',
+            16: AUXILIARY_END_POINT,
+            32: LAST_END_POINT,
+        },
+        second_stage=_second_stage,
         style=inception_resnet_v2_style,
         scope=SCOPE,
         logits_scopes=(f'{SCOPE}/Logits', f'{SCOPE}/AuxLogits/Logits'),
         image_size=299,
         honours=('dropout_keep_prob', 'weight_decay', 'batch_norm_decay', 'batch_norm_epsilon'),
         min_size=75,
-    ),
+    )
 )

@@ -110,15 +110,29 @@ def inception_v1(
     return end_points
 
 
-registry.NETWORKS.add(
-    'inception_v1',
+def _features(
+    images: tf.Tensor, style: layers.LayerStyle, options: registry.Options
+) -> registry.EndPoints:
+    last = options.final_endpoint or LAST_END_POINT
+    return inception_v1_features(images, style, final_endpoint=last)
+
+
+registry.add(
     registry.Network(
         name='inception_v1',
         build=inception_v1,
+        features=_features,
+        feature_maps={
+            2: 'Conv2d_1a_7x7',
+            4: 'Conv2d_2c_3x3',
+            8: 'Mixed_3c',
+            16: 'Mixed_4f',
+            32: LAST_END_POINT,
+        },
         style=inception_v1_style,
         scope=SCOPE,
         logits_scopes=(f'{SCOPE}/Logits',),
         image_size=224,
         honours=('dropout_keep_prob', 'weight_decay', 'batch_norm_decay', 'batch_norm_epsilon'),
-    ),
+    )
 )

@@ -133,7 +133,7 @@ def inception_v2_features(
         depth_multiplier: factor on all channel counts.
         min_depth: least channel count that the factor leaves.
         stem_style: of the first layer; None: `style`. (In the published detectors that layer is
-            like the others; in the classifier it has biases for batch norm, and no penalty.)
+            like the others; in the classifier it has biases for batch norm, and no regularizer.)
         first_endpoint: where to begin: `Mixed_5a` for a detector's second stage; None: at the
             image.
         final_endpoint: where to stop.
@@ -165,13 +165,8 @@ def inception_v2(
     Returns:
         The feature maps, `AvgPool_1a`, `PreLogits`, `Logits` and `Predictions` by name.
     """
-    end_points = inception_v2_features(
-        images,
-        style,
-        depth_multiplier=options.depth_multiplier,
-        min_depth=int(options.get('min_depth', MIN_DEPTH)),
-        stem_style=style.but(batch_norm=None, penalty=None),
-    )
+    stem_style = style.but(batch_norm=None, regularizer=None)
+    end_points = _features(images, style, options, stem_style)
     with tf1.variable_scope(f'{SCOPE}/Logits'):
         keep_prob = options.get('dropout_keep_prob', parts.KEEP_PROB)
         features = end_points[LAST_END_POINT]
@@ -183,11 +178,39 @@ def inception_v2(
     return end_points
 
 
-registry.NETWORKS.add(
-    'inception_v2',
+def _features(
+    images: tf.Tensor,
+    style: layers.LayerStyle,
+    options: registry.Options,
+    stem_style: Optional[layers.LayerStyle] = None,
+) -> registry.EndPoints:
+    return inception_v2_features(
+        images,
+        style,
+        depth_multiplier=options.depth_multiplier,
+        min_depth=int(options.get('min_depth', MIN_DEPTH)),
+        stem_style=stem_style,
+        final_endpoint=options.final_endpoint or LAST_END_POINT,
+    )
+
+
+def _second_stage(inputs: tf.Tensor, style: layers.LayerStyle) -> tf.Tensor:
+    return inception_v2_features(inputs, style, first_endpoint='Mixed_5a')[LAST_END_POINT]
+
+
+registry.add(
     registry.Network(
         name='inception_v2',
         build=inception_v2,
+        features=_features,
+        feature_maps={
+            2: 'Conv2d_1a_7x7',
+            4: 'Conv2d_2c_3x3',
+            8: 'Mixed_3c',
+            16: 'Mixed_4e',
+            32: LAST_END_POINT,
+        },
+        second_stage=_second_stage,
         style=inception_v2_style,
         scope=SCOPE,
         logits_scopes=(f'{SCOPE}/Logits',),
@@ -200,5 +223,5 @@ registry.NETWORKS.add(
             'batch_norm_decay',
             'batch_norm_epsilon',
         ),
-    ),
+    )
 )

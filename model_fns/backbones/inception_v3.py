@@ -212,11 +212,30 @@ def _auxiliary_logits(
         return tf.squeeze(logits, [1, 2])
 
 
-registry.NETWORKS.add(
-    'inception_v3',
+def _features(
+    images: tf.Tensor, style: layers.LayerStyle, options: registry.Options
+) -> registry.EndPoints:
+    return inception_v3_features(
+        images,
+        style,
+        depth_multiplier=options.depth_multiplier,
+        min_depth=int(options.get('min_depth', MIN_DEPTH)),
+        final_endpoint=options.final_endpoint or LAST_END_POINT,
+    )
+
+
+registry.add(
     registry.Network(
         name='inception_v3',
         build=inception_v3,
+        features=_features,
+        feature_maps={
+            2: 'Conv2d_2b_3x3',
+            4: 'Conv2d_4a_3x3',
+            8: 'Mixed_5d',
+            16: 'Mixed_6e',
+            32: LAST_END_POINT,
+        },
         style=inception_v3_style,
         scope=SCOPE,
         logits_scopes=(f'{SCOPE}/Logits', f'{SCOPE}/AuxLogits/Conv2d_2b_1x1'),
@@ -230,5 +249,5 @@ registry.NETWORKS.add(
             'batch_norm_epsilon',
         ),
         min_size=75,
-    ),
+    )
 )

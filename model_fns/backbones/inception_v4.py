@@ -195,16 +195,24 @@ def inception_v4(
     return end_points
 
 
-registry.NETWORKS.add(
-    'inception_v4',
+def _features(
+    images: tf.Tensor, style: layers.LayerStyle, options: registry.Options
+) -> registry.EndPoints:
+    last = options.final_endpoint or LAST_END_POINT
+    return inception_v4_features(images, style, final_endpoint=last)
+
+
+registry.add(
     registry.Network(
         name='inception_v4',
         build=inception_v4,
+        features=_features,
+        feature_maps={8: 'Mixed_5e', 16: 'Mixed_6h', 32: LAST_END_POINT},
         style=inception_v4_style,
         scope=SCOPE,
         logits_scopes=(f'{SCOPE}/Logits', f'{SCOPE}/AuxLogits/Aux_logits'),
         image_size=299,
         honours=('dropout_keep_prob', 'weight_decay', 'batch_norm_decay', 'batch_norm_epsilon'),
         min_size=75,
-    ),
+    )
 )

@@ -15,11 +15,11 @@ SCOPE = 'LeNet'
 
 
 def lenet_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
-    """The style as published: no penalty unless the options ask for one."""
+    """The style as published: no regularizer unless the options ask for one."""
     return layers.LayerStyle(
         is_training=is_training,
         initializer=layers.truncated_normal(0.1),
-        penalty=layers.l2(options.get('weight_decay', 0.0)),
+        regularizer=layers.l2(options.get('weight_decay', 0.0)),
     )
 
 
@@ -70,11 +70,19 @@ def lenet(
     return end_points
 
 
-registry.NETWORKS.add(
-    'lenet',
+def _features(
+    images: tf.Tensor, style: layers.LayerStyle, options: registry.Options
+) -> registry.EndPoints:
+    del options  # It has none that change feature maps.
+    return lenet_features(images, style)
+
+
+registry.add(
     registry.Network(
         name='lenet',
         build=lenet,
+        features=_features,
+        feature_maps={1: 'conv1', 2: 'conv2', 4: 'pool2'},
         style=lenet_style,
         scope=SCOPE,
         logits_scopes=(f'{SCOPE}/fc4',),
@@ -83,5 +91,5 @@ registry.NETWORKS.add(
         preprocessing='lenet',
         honours=('dropout_keep_prob', 'weight_decay'),
         min_size=4,
-    ),
+    )
 )

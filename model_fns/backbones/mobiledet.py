@@ -8,6 +8,7 @@ classifiers.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from typing import Dict, Protocol, Tuple
 
@@ -15,7 +16,6 @@ import tensorflow as tf
 
 from model_fns import layers
 from model_fns.backbones import registry
-from model_fns.backbones.mobilenet_parts import Activation, hard_swish
 
 tf1 = tf.compat.v1
 
@@ -100,7 +100,7 @@ class Inverted:
             stride=self.stride,
         )
         if context.squeeze_excite:
-            outputs *= _gate(outputs, context)
+            outputs = layers.multiply(outputs, _gate(outputs, context), context.style)
         return layers.conv2d(outputs, channels, 1, context.linear, names.pop())
 
 
@@ -164,7 +164,7 @@ class Architecture:
     scope: str
     first_channels: int
     stages: Tuple[Tuple[Block, ...], ...]
-    activation: Activation = tf.nn.relu6
+    activation: layers.Activation = tf.nn.relu6
     squeeze_excite: bool = False
 
 
@@ -193,7 +193,7 @@ CPU = Architecture(
             Inverted(144, residual=False),
         ),
     ),
-    activation=hard_swish,
+    activation=layers.hard_swish,
     squeeze_excite=True,
 )
 
@@ -293,12 +293,12 @@ GPU = Architecture(
 
 
 def mobiledet_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
-    """The style as published: He initialisation, penalties on depthwise weights too."""
+    """The style as published: He initialisation, depthwise weights are regularized too."""
     return layers.LayerStyle(
         is_training=is_training,
         initializer=layers.HE_NORMAL,
-        penalty=layers.l2(options.get('weight_decay', 4e-5)),
-        penalize_depthwise=True,
+        regularizer=layers.l2(options.get('weight_decay', 4e-5)),
+        regularize_depthwise=True,
         batch_norm=layers.BatchNorm(
             decay=options.get('batch_norm_decay', 0.99),
             epsilon=options.get('batch_norm_epsilon', 0.01),
@@ -341,7 +341,7 @@ def mobiledet_features(
                 with tf1.variable_scope(f'{block.scope}_{number}' if number else block.scope):
                     outputs = block.build(inputs, channels, context)
                     if block.residual:
-                        outputs += inputs
+                        outputs = layers.add(outputs, inputs, style)
             end_points[f'C{index}'] = outputs
     return end_points
 
@@ -366,6 +366,29 @@ def _gate(inputs: tf.Tensor, context: Context) -> tf.Tensor:
     squeeze = context.style.but(batch_norm=None)
     excite = squeeze.but(activation=tf.sigmoid)
     with tf1.variable_scope('SqueezeExcite'):
-        means = tf.reduce_mean(inputs, [1, 2], keepdims=True)
+        means = layers.global_mean(inputs)
         hidden = layers.conv2d(means, _scaled(channels, 0.25), 1, squeeze, 'Conv')
         return layers.conv2d(hidden, channels, 1, excite, 'Conv_1')
+
+
+def _features(
+    images: tf.Tensor,
+    style: layers.LayerStyle,
+    options: registry.Options,
+    architecture: Architecture,
+) -> registry.EndPoints:
+    return mobiledet_features(
+        images, style, architecture, depth_multiplier=options.depth_multiplier
+    )
+
+
+for _name, _architecture in (('cpu', CPU), ('dsp', DSP), ('edgetpu', EDGETPU), ('gpu', GPU)):
+    registry.add(
+        registry.Network(
+            name=f'mobiledet_{_name}',
+            scope=_architecture.scope,
+            features=functools.partial(_features, architecture=_architecture),
+            style=mobiledet_style,
+            feature_maps={2**level: f'C{level}' for level in range(1, 6)},
+        )
+    )

@@ -7,7 +7,7 @@ MobileNet V2, V3 and EdgeTPU are lists of `Convolution` and `InvertedResidual`, 
 from __future__ import annotations
 
 import dataclasses
-from typing import Callable, Dict, Optional, Sequence, Tuple, Union
+from typing import Dict, Mapping, Optional, Sequence, Tuple, Union
 
 import tensorflow as tf
 
@@ -15,8 +15,6 @@ from model_fns import layers
 from model_fns.backbones import output_strides, registry
 
 tf1 = tf.compat.v1
-
-Activation = Callable[[tf.Tensor], tf.Tensor]
 
 # The options that every MobileNet listens to.
 HONOURS = (
@@ -28,16 +26,6 @@ HONOURS = (
     'batch_norm_decay',
     'batch_norm_epsilon',
 )
-
-
-def hard_swish(inputs: tf.Tensor) -> tf.Tensor:
-    """Swish with a piecewise linear gate, x * relu6(x + 3) / 6 (Howard et al. 2019, 5.2)."""
-    return inputs * tf.nn.relu6(inputs + 3.0) * (1.0 / 6.0)
-
-
-def hard_sigmoid(inputs: tf.Tensor) -> tf.Tensor:
-    """The gate relu6(x + 3) / 6, with the rounded sixth that published weights are made for."""
-    return tf.nn.relu6(inputs + 3.0) * 0.16667
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +63,7 @@ class Convolution:
     channels: float
     kernel_size: int
     stride: int
-    activation: Activation
+    activation: layers.Activation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,7 +87,7 @@ class InvertedResidual:
     channels: float
     kernel_size: int = 3
     stride: int = 1
-    activation: Activation = tf.nn.relu
+    activation: layers.Activation = tf.nn.relu
     squeeze_excite: bool = False
     fused: bool = False
     residual: bool = True
@@ -109,16 +97,23 @@ Layer = Union[Convolution, InvertedResidual]
 
 
 def mobilenet_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
-    """The published style of V2 and later: no penalty on depthwise weights."""
+    """The published style of V2 and later: depthwise weights are not regularized."""
     return layers.LayerStyle(
         is_training=is_training,
         initializer=layers.truncated_normal(0.09),
-        penalty=layers.l2(options.get('weight_decay', 4e-5)),
+        regularizer=layers.l2(options.get('weight_decay', 4e-5)),
         batch_norm=layers.BatchNorm(
             decay=options.get('batch_norm_decay', 0.997),
             epsilon=options.get('batch_norm_epsilon', 0.001),
             scale=True,
         ),
+    )
+
+
+def detection_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
+    """For detection the moving statistics are published with a slower decay."""
+    return mobilenet_style(
+        is_training, options.but(batch_norm_decay=options.get('batch_norm_decay', 0.9997))
     )
 
 
@@ -154,14 +149,12 @@ def mobilenet_features(
     Raises:
         ValueError: there is no such final end point.
     """
-    names = [f'layer_{index + 1}' for index in range(len(network))]
+    names = _names(network)
     if final_endpoint is not None:
         if final_endpoint not in names:
             raise ValueError(f'{scope} has no layer {final_endpoint!r}; it has {", ".join(names)}.')
         names = names[: names.index(final_endpoint) + 1]
-    if style.batch_norm is not None:
-        batch_norm = dataclasses.replace(style.batch_norm, center=True, scale=True)
-        style = style.but(batch_norm=batch_norm)
+    style = style.with_batch_norm(center=True, scale=True)
     steps = output_strides.atrous_strides([layer.stride for layer in network], output_stride)
     end_points: Dict[str, tf.Tensor] = {}
     outputs = images
@@ -200,13 +193,43 @@ def add_logits(
         pool_name: the end point of the mean.
     """
     with tf1.variable_scope(f'{scope}/Logits'):
-        pooled = tf.reduce_mean(features, [1, 2], keepdims=True)
+        pooled = layers.global_mean(features)
         dropped = layers.dropout(pooled, keep_prob, style.is_training, 'Dropout')
         logits = layers.conv2d(dropped, num_classes, 1, style.linear(), 'Conv2d_1c_1x1')
         logits = tf.squeeze(logits, [1, 2])
         end_points[pool_name] = pooled
         end_points[registry.LOGITS] = logits
         end_points['Predictions'] = tf.nn.softmax(logits)
+
+
+def feature_maps(network: Sequence[Layer]) -> Mapping[int, str]:
+    """By stride, the name of the last layer of that stride."""
+    maps, stride = {}, 1
+    for name, layer in zip(_names(network), network):
+        stride *= layer.stride
+        maps[stride] = name
+    return maps
+
+
+def segmentation(network: Sequence[Layer], final_endpoint: str) -> registry.Segmentation:
+    """How DeepLab uses a list of layers.
+
+    Args:
+        network: the layers.
+        final_endpoint: where it stops; heads are put on that.
+    """
+    maps = feature_maps(network)
+    return registry.Segmentation(
+        last_end_point=final_endpoint,
+        # Where the features are widest: before they are projected.
+        decoder_taps={stride: f'{maps[stride]}/depthwise_output' for stride in (4, 8, 16)},
+        honours=(*(name for name in HONOURS if name != 'dropout_keep_prob'), 'channel_divisor'),
+        options=registry.Segmentation.options.but(final_endpoint=final_endpoint),
+    )
+
+
+def _names(network: Sequence[Layer]) -> Sequence[str]:
+    return [f'layer_{index + 1}' for index in range(len(network))]
 
 
 def _scopes(network: Sequence[Layer]) -> Tuple[str, ...]:
@@ -268,11 +291,11 @@ def _inverted_residual(
         )
         parts['depthwise_output'] = outputs
     if block.squeeze_excite:
-        outputs *= _gate(outputs, style)
+        outputs = layers.multiply(outputs, _gate(outputs, style), style)
     linear = style.but(activation=None)
     outputs = layers.conv2d(outputs, channels(block.channels), 1, linear, 'project')
     if block.residual and stride == 1 and outputs.shape[-1] == inputs.shape[-1]:
-        outputs += inputs
+        outputs = layers.add(outputs, inputs, style)
     parts['output'] = outputs
     return parts
 
@@ -286,7 +309,7 @@ def _gate(inputs: tf.Tensor, style: layers.LayerStyle) -> tf.Tensor:
     channels = inputs.shape[-1]
     with tf1.variable_scope('squeeze_excite'):
         squeeze = style.linear().but(activation=tf.nn.relu)
-        excite = style.linear().but(activation=hard_sigmoid)
-        means = tf.reduce_mean(inputs, [1, 2], keepdims=True)
+        excite = style.linear().but(activation=layers.hard_sigmoid)
+        means = layers.global_mean(inputs)
         hidden = layers.conv2d(means, layers.divisible_channels(channels / 4), 1, squeeze, 'Conv')
         return layers.conv2d(hidden, channels, 1, excite, 'Conv_1')

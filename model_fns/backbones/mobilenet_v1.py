@@ -14,6 +14,7 @@ tf1 = tf.compat.v1
 
 SCOPE = 'MobilenetV1'
 LAST_END_POINT = 'Conv2d_13_pointwise'
+_LAST_CHANNELS = (1024, 1024)
 
 # Output channels and stride: one full convolution, then thirteen separable ones.
 _LAYERS = (
@@ -35,11 +36,11 @@ _LAYERS = (
 
 
 def mobilenet_v1_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
-    """The style as published: ReLU6, and no penalty on depthwise weights."""
+    """The style as published: ReLU6, and depthwise weights are not regularized."""
     return layers.LayerStyle(
         is_training=is_training,
         initializer=layers.truncated_normal(0.09),
-        penalty=layers.l2(options.get('weight_decay', 4e-5)),
+        regularizer=layers.l2(options.get('weight_decay', 4e-5)),
         activation=tf.nn.relu6,
         batch_norm=layers.BatchNorm(
             decay=options.get('batch_norm_decay', 0.9997),
@@ -57,7 +58,7 @@ def mobilenet_v1_features(
     min_depth: int = 8,
     output_stride: Optional[int] = None,
     final_endpoint: str = LAST_END_POINT,
-    last_channels: Tuple[int, int] = (1024, 1024),
+    last_channels: Sequence[float] = _LAST_CHANNELS,
     padding: layers.Padding = 'SAME',
     scope: str = SCOPE,
 ) -> Dict[str, tf.Tensor]:
@@ -114,13 +115,7 @@ def mobilenet_v1(
     Returns:
         The feature maps, `AvgPool_1a`, `Logits` and `Predictions` by name.
     """
-    end_points = mobilenet_v1_features(
-        images,
-        style,
-        depth_multiplier=depth_multiplier * options.depth_multiplier,
-        min_depth=int(options.get('min_depth', 8)),
-        output_stride=options.output_stride,
-    )
+    end_points = _features(images, style, options, depth_multiplier)
     mobilenet_parts.add_logits(
         end_points,
         end_points[LAST_END_POINT],
@@ -150,18 +145,49 @@ def _named_layers(
         )
 
 
+def _features(
+    images: tf.Tensor,
+    style: layers.LayerStyle,
+    options: registry.Options,
+    depth_multiplier: float = 1.0,
+) -> registry.EndPoints:
+    return mobilenet_v1_features(
+        images,
+        style,
+        depth_multiplier=depth_multiplier * options.depth_multiplier,
+        min_depth=int(options.get('min_depth', 8)),
+        output_stride=options.output_stride,
+        final_endpoint=options.final_endpoint or LAST_END_POINT,
+        last_channels=options.last_channels or _LAST_CHANNELS,
+        padding=options.padding,
+    )
+
+
+def _detection_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
+    """For detection it is published with regularized depthwise weights."""
+    return mobilenet_v1_style(is_training, options).but(regularize_depthwise=True)
+
+
 def _register(name: str, depth_multiplier: float) -> None:
-    registry.NETWORKS.add(
-        name,
+    factor = {'depth_multiplier': depth_multiplier}
+    registry.add(
         registry.Network(
             name=name,
-            build=functools.partial(mobilenet_v1, depth_multiplier=depth_multiplier),
-            style=mobilenet_v1_style,
             scope=SCOPE,
-            logits_scopes=(f'{SCOPE}/Logits',),
-            image_size=224,
+            features=functools.partial(_features, **factor),
+            style=mobilenet_v1_style,
+            detection_style=_detection_style,
+            feature_maps={
+                2: 'Conv2d_1_pointwise',
+                4: 'Conv2d_3_pointwise',
+                8: 'Conv2d_5_pointwise',
+                16: 'Conv2d_11_pointwise',
+                32: LAST_END_POINT,
+            },
             honours=mobilenet_parts.HONOURS,
-        ),
+            build=functools.partial(mobilenet_v1, **factor),
+            logits_scopes=(f'{SCOPE}/Logits',),
+        )
     )
 
 

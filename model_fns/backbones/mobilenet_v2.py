@@ -38,7 +38,7 @@ def mobilenet_v2_features(
     final_endpoint: str = LAST_END_POINT,
     last_channels: float = LAST_CHANNELS,
     padding: layers.Padding = 'SAME',
-    activation: mobilenet_parts.Activation = tf.nn.relu6,
+    activation: layers.Activation = tf.nn.relu6,
     scope: str = SCOPE,
 ) -> Dict[str, tf.Tensor]:
     """The feature maps of MobileNet V2.
@@ -94,14 +94,9 @@ def mobilenet_v2(
         The feature maps, `global_pool`, `Logits` and `Predictions` by name.
     """
     depth_multiplier *= options.depth_multiplier
-    end_points = mobilenet_v2_features(
-        images,
-        style,
-        depth_multiplier=depth_multiplier,
-        min_depth=int(options.get('min_depth', 8)),
-        output_stride=options.output_stride,
-        last_channels=LAST_CHANNELS / min(1.0, depth_multiplier),
-    )
+    last_channels = (LAST_CHANNELS / min(1.0, depth_multiplier),)
+    options = options.but(depth_multiplier=depth_multiplier, last_channels=last_channels)
+    end_points = _features(images, style, options)
     mobilenet_parts.add_logits(
         end_points,
         end_points[LAST_END_POINT],
@@ -114,7 +109,7 @@ def mobilenet_v2(
 
 
 def _layers(
-    activation: mobilenet_parts.Activation, last_channels: float
+    activation: layers.Activation, last_channels: float
 ) -> Tuple[mobilenet_parts.Layer, ...]:
     blocks = [
         InvertedResidual(
@@ -128,21 +123,51 @@ def _layers(
     return (first, *blocks, last)
 
 
-def _register(name: str, depth_multiplier: float) -> None:
-    registry.NETWORKS.add(
-        name,
-        registry.Network(
-            name=name,
-            build=functools.partial(mobilenet_v2, depth_multiplier=depth_multiplier),
-            style=mobilenet_parts.mobilenet_style,
-            scope=SCOPE,
-            logits_scopes=(f'{SCOPE}/Logits',),
-            image_size=224,
-            honours=mobilenet_parts.HONOURS,
-        ),
+def _features(
+    images: tf.Tensor,
+    style: layers.LayerStyle,
+    options: registry.Options,
+    depth_multiplier: float = 1.0,
+) -> registry.EndPoints:
+    (last_channels,) = options.last_channels or (LAST_CHANNELS,)
+    return mobilenet_v2_features(
+        images,
+        style,
+        depth_multiplier=depth_multiplier * options.depth_multiplier,
+        min_depth=int(options.get('min_depth', 8)),
+        divisor=int(options.get('channel_divisor', 8)),
+        output_stride=options.output_stride,
+        final_endpoint=options.final_endpoint or LAST_END_POINT,
+        last_channels=last_channels,
+        padding=options.padding,
     )
 
 
-_register('mobilenet_v2', 1.0)
+def _register(
+    name: str, depth_multiplier: float, segmentation: Optional[registry.Segmentation] = None
+) -> None:
+    factor = {'depth_multiplier': depth_multiplier}
+    registry.add(
+        registry.Network(
+            name=name,
+            scope=SCOPE,
+            features=functools.partial(_features, **factor),
+            style=mobilenet_parts.mobilenet_style,
+            detection_style=mobilenet_parts.detection_style,
+            feature_maps=mobilenet_parts.feature_maps(_layers(tf.nn.relu6, LAST_CHANNELS)),
+            honours=mobilenet_parts.HONOURS,
+            segmentation=segmentation,
+            build=functools.partial(mobilenet_v2, **factor),
+            logits_scopes=(f'{SCOPE}/Logits',),
+        )
+    )
+
+
+_register(
+    'mobilenet_v2',
+    1.0,
+    # DeepLab leaves the last layer out.
+    mobilenet_parts.segmentation(_layers(tf.nn.relu6, LAST_CHANNELS), final_endpoint='layer_18'),
+)
 _register('mobilenet_v2_140', 1.4)
 _register('mobilenet_v2_035', 0.35)

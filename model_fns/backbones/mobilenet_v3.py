@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Dict, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 import tensorflow as tf
 
@@ -15,7 +15,6 @@ from model_fns.backbones.mobilenet_parts import (
     Convolution,
     InvertedResidual,
     Layer,
-    hard_swish,
 )
 
 tf1 = tf.compat.v1
@@ -38,7 +37,7 @@ class Architecture:
     layers: Tuple[Layer, ...]
     scope: str = SCOPE
     embedding: Optional[float] = None
-    embedding_activation: mobilenet_parts.Activation = hard_swish
+    embedding_activation: layers.Activation = layers.hard_swish
 
     @property
     def last_end_point(self) -> str:
@@ -46,7 +45,7 @@ class Architecture:
         return f'layer_{len(self.layers)}'
 
 
-def _large(squeeze: bool, wide: int, swish: mobilenet_parts.Activation) -> Architecture:
+def _large(squeeze: bool, wide: int, swish: layers.Activation) -> Architecture:
     """Table 1 of the paper; `wide` is the larger kernel size."""
     block = functools.partial(InvertedResidual, activation=tf.nn.relu)
     gated = functools.partial(block, kernel_size=wide, squeeze_excite=squeeze)
@@ -77,7 +76,7 @@ def _large(squeeze: bool, wide: int, swish: mobilenet_parts.Activation) -> Archi
     )
 
 
-def _small(squeeze: bool, wide: int, swish: mobilenet_parts.Activation) -> Architecture:
+def _small(squeeze: bool, wide: int, swish: layers.Activation) -> Architecture:
     """Table 2 of the paper; `wide` is the larger kernel size."""
     block = functools.partial(InvertedResidual, activation=tf.nn.relu)
     late = functools.partial(
@@ -145,8 +144,8 @@ def _with_narrow_end(architecture: Architecture, first_expansion: float) -> Arch
     return dataclasses.replace(architecture, layers=(*rest, *narrow), embedding=None)
 
 
-LARGE = _large(squeeze=True, wide=5, swish=hard_swish)
-SMALL = _small(squeeze=True, wide=5, swish=hard_swish)
+LARGE = _large(squeeze=True, wide=5, swish=layers.hard_swish)
+SMALL = _small(squeeze=True, wide=5, swish=layers.hard_swish)
 # Without gates, without hard swish, with 3x3 filters only: for devices that lack fast ones.
 LARGE_MINIMALISTIC = _large(squeeze=False, wide=3, swish=tf.nn.relu)
 SMALL_MINIMALISTIC = _small(squeeze=False, wide=3, swish=tf.nn.relu)
@@ -226,15 +225,9 @@ def mobilenet_v3(
     """
     depth_multiplier *= options.depth_multiplier
     architecture = _with_full_end(architecture, depth_multiplier)
+    options = options.but(depth_multiplier=depth_multiplier)
     channels = Channels(depth_multiplier, int(options.get('min_depth', 8)))
-    end_points = mobilenet_v3_features(
-        images,
-        style,
-        architecture,
-        depth_multiplier=depth_multiplier,
-        min_depth=channels.min_depth,
-        output_stride=options.output_stride,
-    )
+    end_points = _features(images, style, options, architecture)
     features = end_points[architecture.last_end_point]
     if architecture.embedding is not None:
         features = _embed(end_points, features, style, architecture, channels)
@@ -270,33 +263,80 @@ def _embed(
     count = len(architecture.layers)
     active = style.linear().but(activation=architecture.embedding_activation)
     with tf1.variable_scope(architecture.scope):
-        pooled = tf.reduce_mean(features, [1, 2], keepdims=True)
+        pooled = layers.global_mean(features)
         embedded = layers.conv2d(pooled, channels(architecture.embedding), 1, active, 'Conv_2')
     end_points[f'layer_{count + 1}'] = pooled
     end_points[f'layer_{count + 2}'] = embedded
     return embedded
 
 
-def _register(name: str, architecture: Architecture, depth_multiplier: float = 1.0) -> None:
-    registry.NETWORKS.add(
-        name,
-        registry.Network(
-            name=name,
-            build=functools.partial(
-                mobilenet_v3, architecture=architecture, depth_multiplier=depth_multiplier
-            ),
-            style=mobilenet_parts.mobilenet_style,
-            scope=architecture.scope,
-            logits_scopes=(f'{architecture.scope}/Logits',),
-            image_size=224,
-            honours=mobilenet_parts.HONOURS,
-        ),
+def _features(
+    images: tf.Tensor,
+    style: layers.LayerStyle,
+    options: registry.Options,
+    architecture: Architecture,
+    depth_multiplier: float = 1.0,
+) -> registry.EndPoints:
+    return mobilenet_v3_features(
+        images,
+        style,
+        architecture,
+        depth_multiplier=depth_multiplier * options.depth_multiplier,
+        min_depth=int(options.get('min_depth', 8)),
+        divisor=int(options.get('channel_divisor', 8)),
+        output_stride=options.output_stride,
+        final_endpoint=options.final_endpoint,
+        padding=options.padding,
     )
 
 
-_register('mobilenet_v3_large', LARGE)
-_register('mobilenet_v3_small', SMALL)
-_register('mobilenet_v3_large_minimalistic', LARGE_MINIMALISTIC)
-_register('mobilenet_v3_small_minimalistic', SMALL_MINIMALISTIC)
-_register('mobilenet_edgetpu', EDGETPU)
-_register('mobilenet_edgetpu_075', EDGETPU, 0.75)
+def _network(name: str, architecture: Architecture, **rest: Any) -> registry.Network:
+    factor = {'depth_multiplier': rest.pop('depth_multiplier', 1.0)}
+    return registry.Network(
+        name=name,
+        scope=architecture.scope,
+        features=functools.partial(_features, architecture=architecture, **factor),
+        style=mobilenet_parts.mobilenet_style,
+        detection_style=mobilenet_parts.detection_style,
+        feature_maps=mobilenet_parts.feature_maps(architecture.layers),
+        **rest,
+    )
+
+
+def _register_classifier(
+    name: str, architecture: Architecture, depth_multiplier: float = 1.0
+) -> None:
+    factor = {'depth_multiplier': depth_multiplier}
+    registry.add(
+        _network(
+            name,
+            architecture,
+            honours=mobilenet_parts.HONOURS,
+            build=functools.partial(mobilenet_v3, architecture=architecture, **factor),
+            logits_scopes=(f'{architecture.scope}/Logits',),
+            **factor,
+        )
+    )
+
+
+_register_classifier('mobilenet_v3_large', LARGE)
+_register_classifier('mobilenet_v3_small', SMALL)
+_register_classifier('mobilenet_v3_large_minimalistic', LARGE_MINIMALISTIC)
+_register_classifier('mobilenet_v3_small_minimalistic', SMALL_MINIMALISTIC)
+_register_classifier('mobilenet_edgetpu', EDGETPU)
+_register_classifier('mobilenet_edgetpu_075', EDGETPU, 0.75)
+registry.add(_network('mobilenet_v3_large_det', LARGE_DETECTION))
+registry.add(_network('mobilenet_v3_small_det', SMALL_DETECTION))
+for _name, _architecture in (
+    ('mobilenet_v3_large_seg', LARGE_SEGMENTATION),
+    ('mobilenet_v3_small_seg', SMALL_SEGMENTATION),
+):
+    registry.add(
+        _network(
+            _name,
+            _architecture,
+            segmentation=mobilenet_parts.segmentation(
+                _architecture.layers, _architecture.last_end_point
+            ),
+        )
+    )

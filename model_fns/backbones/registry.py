@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from typing import Callable, Dict, Optional, Tuple
+from typing import Callable, Dict, Mapping, Optional, Tuple
 
 import tensorflow as tf
 
@@ -17,10 +17,12 @@ EndPoints = Dict[str, tf.Tensor]
 LOGITS = 'Logits'  # float32 [batch, num_classes]
 AUXILIARY_LOGITS = 'AuxLogits'  # the same, where a network has a second head
 
+Colour = Tuple[float, float, float]  # red, green, blue in [0, 255]
+
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What a pipeline config may change of a network.
+    """How a network is varied, by a pipeline config or by the task that builds it.
 
     Attributes:
         depth_multiplier: factor on channel counts (the MobileNets).
@@ -28,10 +30,16 @@ class Options:
         output_stride: input size over feature-map size; None: the network's own.
         multi_grid: atrous rates of the last block's units, as multiples.
         dropout_keep_prob: of the features before the logits; None: the network's own.
-        weight_decay: factor of the L2 penalty; None: the network's own.
+        weight_decay: factor of the L2 regularizer; None: the network's own.
         batch_norm_decay: None: the network's own.
         batch_norm_epsilon: None: the network's own.
         channel_divisor: channel counts are rounded to a multiple of it; None: the network's own.
+        padding: of convolutions, `SAME` or `FIXED`, where a network leaves the choice.
+        last_channels: of the last layers, before the factor; empty: the network's own.
+        final_endpoint: where to stop; None: at the network's end.
+        subsample_after: whether residual blocks give their outputs before they stride.
+        bounded: ReLU6 instead of ReLU, and sums cut to [-6, 6], to fit a quantised range.
+        compute_dtype: see `layers.LayerStyle.compute_dtype`.
     """
 
     depth_multiplier: float = 1.0
@@ -43,11 +51,21 @@ class Options:
     batch_norm_decay: Optional[float] = None
     batch_norm_epsilon: Optional[float] = None
     channel_divisor: Optional[int] = None
+    padding: layers.Padding = 'SAME'
+    last_channels: Tuple[float, ...] = ()
+    final_endpoint: Optional[str] = None
+    subsample_after: bool = False
+    bounded: bool = False
+    compute_dtype: tf.DType = tf.float32
 
     def get(self, name: str, published: float) -> float:
         """The value of that option, or the published one where it is None."""
         value = getattr(self, name)
         return published if value is None else value
+
+    def but(self, **changes: object) -> Options:
+        """The same options with some of them changed."""
+        return dataclasses.replace(self, **changes)
 
     def changed(self) -> Tuple[str, ...]:
         """Names of the attributes that differ from the defaults."""
@@ -60,34 +78,96 @@ class Options:
 
 
 @dataclasses.dataclass(frozen=True)
+class Normalization:
+    """How pixels become what a network was trained on.
+
+    Attributes:
+        means: what is subtracted of red, green and blue; None: pixels are brought to [-1, 1].
+    """
+
+    means: Optional[Colour] = None
+
+    def __call__(self, images: tf.Tensor) -> tf.Tensor:
+        """Normalised images.
+
+        Args:
+            images: float32 [..., height, width, 3] in [0, 255].
+        """
+        if self.means is None:
+            return images * (2.0 / 255.0) - 1.0
+        return images - tf.constant(self.means, images.dtype)
+
+
+# Mean colour of ImageNet, which the ResNets and VGGs of classification and detection subtract.
+IMAGENET_MEANS = Normalization((123.68, 116.779, 103.939))
+
+Style = Callable[[bool, Options], layers.LayerStyle]
+
+
+@dataclasses.dataclass(frozen=True)
+class Segmentation:
+    """A network as DeepLab publishes it, where that differs from other tasks.
+
+    Attributes:
+        last_end_point: the features that heads are put on.
+        decoder_taps: for each output stride, the end point that a decoder refines with.
+        honours: the `Options` that a config may set.
+        options: its own value of the options that a config may leave unset.
+        normalization: of images.
+        mean_pixel: what images are padded with.
+    """
+
+    last_end_point: str
+    decoder_taps: Mapping[int, str]
+    honours: Tuple[str, ...]
+    options: Options = Options(output_stride=16, weight_decay=4e-5)
+    normalization: Normalization = Normalization()
+    mean_pixel: Colour = (127.5, 127.5, 127.5)
+
+
+@dataclasses.dataclass(frozen=True)
 class Network:
-    """A classifier that can be asked for by name.
+    """One description of a network, which all tasks read.
 
     Attributes:
         name: its name in a pipeline config.
-        build: (images, num_classes, style, options) -> end points. Images are float32
-            [batch, height, width, channels], already normalised. The end points are named as
-            published, `LOGITS` among them.
-        style: (is_training, options) -> the published layer style.
         scope: the variable scope of everything in it; restoring strips or adds it.
-        logits_scopes: name parts of the variables whose shapes depend on the classes.
-        image_size: height and width in pixels that it was published for.
-        image_channels: input channels that it was published for.
-        preprocessing: name of the family that its images are prepared by.
-        honours: the `Options` that it listens to; asking for another is an error of the task.
+        features: (images, style, options) -> feature maps by the name of their end point. Images
+            are float32 [batch, height, width, channels], already normalised.
+        style: (is_training, options) -> the published layer style.
+        feature_maps: by stride, the end point of the last map of that stride (of a residual
+            network: with `Options.subsample_after`).
+        normalization: of images, as classification and detection do it.
         min_size: smallest input height and width, in pixels.
+        honours: the `Options` that a classifier's config may set.
+        detection_style: as `style`, where detectors are published with another one.
+        second_stage: (crops of features, style) -> features: the network's last part alone, as a
+            two-stage detector runs it; variables have the names that they have in the whole.
+        segmentation: what DeepLab does differently; None: it has no such model.
+        build: (images, num_classes, style, options) -> end points of the classifier, named as
+            published, `LOGITS` among them; None: there is no classifier.
+        logits_scopes: name parts of the variables whose shapes depend on the classes.
+        image_size: height and width in pixels that the classifier was published for.
+        image_channels: input channels that it was published for.
+        preprocessing: name of the family that a classifier's images are prepared by.
     """
 
     name: str
-    build: Callable[[tf.Tensor, int, layers.LayerStyle, Options], EndPoints]
-    style: Callable[[bool, Options], layers.LayerStyle]
     scope: str
-    logits_scopes: Tuple[str, ...]
-    image_size: int
+    features: Callable[[tf.Tensor, layers.LayerStyle, Options], EndPoints]
+    style: Style
+    feature_maps: Mapping[int, str]
+    normalization: Normalization = Normalization()
+    min_size: int = 1
+    honours: Tuple[str, ...] = ()
+    detection_style: Optional[Style] = None
+    second_stage: Optional[Callable[[tf.Tensor, layers.LayerStyle], tf.Tensor]] = None
+    segmentation: Optional[Segmentation] = None
+    build: Optional[Callable[[tf.Tensor, int, layers.LayerStyle, Options], EndPoints]] = None
+    logits_scopes: Tuple[str, ...] = ()
+    image_size: int = 224
     image_channels: int = 3
     preprocessing: str = 'inception'
-    honours: Tuple[str, ...] = ()
-    min_size: int = 1
 
 
 NETWORKS: Registry[Network] = Registry('backbone')
@@ -97,6 +177,7 @@ _FAMILIES = (
     'mobilenet_v1',
     'mobilenet_v2',
     'mobilenet_v3',
+    'mobiledet',
     'resnet_v1',
     'resnet_v2',
     'inception_v1',
@@ -111,24 +192,46 @@ _FAMILIES = (
 )
 
 
-def get_network(name: str, where: str = '') -> Network:
+def add(network: Network) -> None:
+    """Makes a network known by its name, which must be new."""
+    NETWORKS.add(network.name, network)
+
+
+# Which networks a task may name, and what the message about an unknown name calls them.
+_KINDS: Mapping[str, Tuple[str, Callable[[Network], bool]]] = {
+    'classification': ('backbone', lambda network: network.build is not None),
+    'segmentation': ('segmentation backbone', lambda network: network.segmentation is not None),
+    'detection': ('detection backbone', lambda network: True),
+}
+
+
+def get_network(name: str, where: str = '', task: str = 'classification') -> Network:
     """The network of that name.
 
     Args:
         name: as in `Backbone.name`.
         where: the config field that named it, for the error message.
+        task: `classification`, `segmentation` or `detection`.
 
     Raises:
-        errors.ConfigError: there is none; the message names the nearest.
+        errors.ConfigError: the task has none; the message names the nearest.
     """
-    _register_families()
-    return NETWORKS.get(name, where)
+    return _networks(task).get(name, where)
 
 
-def network_names() -> Tuple[str, ...]:
-    """All names, sorted."""
+def network_names(task: str = 'classification') -> Tuple[str, ...]:
+    """The names of a task's networks, sorted."""
+    return tuple(_networks(task))
+
+
+def _networks(task: str) -> Registry[Network]:
     _register_families()
-    return tuple(NETWORKS)
+    kind, has_model = _KINDS[task]
+    selected: Registry[Network] = Registry(kind)
+    for name in NETWORKS:
+        if has_model(NETWORKS.get(name)):
+            selected.add(name, NETWORKS.get(name))
+    return selected
 
 
 def _register_families() -> None:

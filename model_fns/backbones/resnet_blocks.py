@@ -8,7 +8,7 @@ rates of the units after them (Chen et al. 2017, section 3.1).
 from __future__ import annotations
 
 import dataclasses
-from typing import Callable, Optional, Sequence, Tuple
+from typing import Callable, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -75,7 +75,7 @@ def resnet_style(is_training: bool, options: registry.Options) -> layers.LayerSt
     return layers.LayerStyle(
         is_training=is_training,
         initializer=layers.Initializer('truncated_normal', 2.0, fan='in'),
-        penalty=layers.l2(options.get('weight_decay', 1e-4)),
+        regularizer=layers.l2(options.get('weight_decay', 1e-4)),
         batch_norm=layers.BatchNorm(
             decay=options.get('batch_norm_decay', 0.997),
             epsilon=options.get('batch_norm_epsilon', 1e-5),
@@ -168,6 +168,11 @@ def stack_blocks(
     return end_points
 
 
+def feature_maps(scope: str) -> Mapping[int, str]:
+    """By stride, the end point of the block of that stride, where blocks stride after it."""
+    return {ROOT_STRIDE * 2**index: f'{scope}/block{index + 1}' for index in range(4)}
+
+
 def subsample(inputs: tf.Tensor, stride: int) -> tf.Tensor:
     """Every stride-th value in both directions of [batch, height, width, channels]."""
     return inputs if stride == 1 else tf.nn.max_pool2d(inputs, 1, stride, 'VALID')
@@ -188,7 +193,7 @@ def classify(
         `global_pool`, `<scope>/logits` [batch, 1, 1, num_classes], `<scope>/spatial_squeeze` and
         `registry.LOGITS` [batch, num_classes], `predictions`: their softmax.
     """
-    pooled = tf.reduce_mean(inputs, [1, 2], keepdims=True)
+    pooled = layers.global_mean(inputs)
     unsqueezed = layers.conv2d(pooled, num_classes, 1, style.linear(), 'logits')
     logits = tf.squeeze(unsqueezed, [1, 2])
     return {

@@ -44,6 +44,10 @@ _UNITS = {
     200: (3, 24, 36, 3),
 }
 
+# Mean colours that DeepLab's models are published with.
+_DEEPLAB_MEANS = (123.15, 115.90, 103.06)
+_OF_DEEPLAB = tuple(f'resnet_v1_{size}{end}' for size in (18, 50, 101) for end in ('', '_beta'))
+
 ARCHITECTURES: Dict[str, Architecture] = {
     f'resnet_v1_{size}{suffix}': Architecture(
         f'resnet_v1_{size}', units, beta=bool(suffix), lite=size == 18
@@ -63,7 +67,7 @@ def bottleneck_v1(
     conv2 = _conv3x3(conv1, unit, style, 'conv2')
     conv3 = layers.conv2d(conv2, 4 * unit.depth, 1, linear, 'conv3')
     parts.update(conv1=conv1, conv2=conv2, conv3=conv3)
-    return _sum(shortcut, conv3, unit), parts
+    return _sum(shortcut, conv3, unit, style), parts
 
 
 def lite_bottleneck_v1(
@@ -75,7 +79,7 @@ def lite_bottleneck_v1(
     conv1 = _conv3x3(inputs, dataclasses.replace(unit, stride=1), style, 'conv1')
     conv2 = _conv3x3(conv1, unit, linear, 'conv2')
     parts.update(conv1=conv1, conv2=conv2)
-    return _sum(shortcut, conv2, unit), parts
+    return _sum(shortcut, conv2, unit, style), parts
 
 
 def resnet_v1_features(
@@ -173,15 +177,7 @@ def resnet_v1(
         The feature maps and what `resnet_blocks.classify` returns, by name.
     """
     scope = ARCHITECTURES[name].scope
-    end_points = resnet_v1_features(
-        images,
-        name,
-        style,
-        output_stride=options.output_stride,
-        multi_grid=options.multi_grid,
-        depth_multiplier=options.depth_multiplier,
-        min_depth=options.get('min_depth', 8),
-    )
+    end_points = _features(images, style, options, name)
     with tf1.variable_scope(scope):
         last = end_points[f'{scope}/block4']
         end_points.update(resnet_blocks.classify(last, num_classes, style, scope))
@@ -213,10 +209,15 @@ def _shortcut(
     return shortcut, {'shortcut': shortcut}
 
 
-def _sum(shortcut: tf.Tensor, residual: tf.Tensor, unit: resnet_blocks.Unit) -> tf.Tensor:
+def _sum(
+    shortcut: tf.Tensor,
+    residual: tf.Tensor,
+    unit: resnet_blocks.Unit,
+    style: layers.LayerStyle,
+) -> tf.Tensor:
     if unit.bounded:
-        return tf.nn.relu6(shortcut + tf.clip_by_value(residual, -6.0, 6.0))
-    return tf.nn.relu(shortcut + residual)
+        residual = tf.clip_by_value(residual, -6.0, 6.0)
+    return layers.add(shortcut, residual, style, tf.nn.relu6 if unit.bounded else tf.nn.relu)
 
 
 def _conv3x3(
@@ -227,22 +228,76 @@ def _conv3x3(
     )
 
 
-def _register(name: str) -> None:
-    scope = ARCHITECTURES[name].scope
-    registry.NETWORKS.add(
+def _features(
+    images: tf.Tensor, style: layers.LayerStyle, options: registry.Options, name: str
+) -> registry.EndPoints:
+    return resnet_v1_features(
+        images,
         name,
-        registry.Network(
-            name=name,
-            build=functools.partial(resnet_v1, name=name),
-            style=resnet_blocks.resnet_style,
-            scope=scope,
-            logits_scopes=(f'{scope}/logits',),
-            image_size=224,
-            preprocessing='vgg',
-            honours=resnet_blocks.HONOURS,
-        ),
+        style,
+        output_stride=options.output_stride,
+        multi_grid=options.multi_grid,
+        depth_multiplier=options.depth_multiplier,
+        min_depth=int(options.get('min_depth', 8)),
+        subsample_after=options.subsample_after,
+        bounded=options.bounded,
     )
 
 
-for _name in ('resnet_v1_50', 'resnet_v1_101', 'resnet_v1_152', 'resnet_v1_200'):
+def _segmentation(name: str) -> registry.Segmentation:
+    """DeepLab's: other batch norm, and, but for the `_beta` variants, other mean colours."""
+    architecture = ARCHITECTURES[name]
+    scope = architecture.scope
+    tap = 'lite_bottleneck_v1/conv2' if architecture.lite else 'bottleneck_v1/conv3'
+    subtracts = not architecture.beta
+    padding = {'mean_pixel': _DEEPLAB_MEANS} if subtracts and not architecture.lite else {}
+    return registry.Segmentation(
+        last_end_point=f'{scope}/block4',
+        # The last unit of a block strides: the one before it is the last at that stride.
+        decoder_taps={
+            4 * 2**index: f'{scope}/block{index + 1}/unit_{units - 1}/{tap}'
+            for index, units in enumerate(architecture.units[:3])
+        },
+        honours=resnet_blocks.HONOURS,
+        options=registry.Options(
+            output_stride=16, weight_decay=1e-4, batch_norm_decay=0.95, batch_norm_epsilon=1e-5
+        ),
+        normalization=registry.Normalization(_DEEPLAB_MEANS if subtracts else None),
+        # The ResNet 18 subtracts the means too, but is published with padding in mid grey.
+        **padding,
+    )
+
+
+def _register(name: str) -> None:
+    architecture = ARCHITECTURES[name]
+    scope = architecture.scope
+    normalization = registry.Normalization() if architecture.beta else registry.IMAGENET_MEANS
+    classifier = {}
+    if not architecture.lite and not architecture.beta:
+        classifier = {
+            'honours': resnet_blocks.HONOURS,
+            'build': functools.partial(resnet_v1, name=name),
+            'logits_scopes': (f'{scope}/logits',),
+            'preprocessing': 'vgg',
+        }
+    registry.add(
+        registry.Network(
+            name=name,
+            scope=scope,
+            features=functools.partial(_features, name=name),
+            style=resnet_blocks.resnet_style,
+            feature_maps=resnet_blocks.feature_maps(scope),
+            normalization=normalization,
+            second_stage=functools.partial(_block4, name=name),
+            segmentation=_segmentation(name) if name in _OF_DEEPLAB else None,
+            **classifier,
+        )
+    )
+
+
+def _block4(inputs: tf.Tensor, style: layers.LayerStyle, name: str) -> tf.Tensor:
+    return resnet_v1_block4(inputs, name, style)
+
+
+for _name in ARCHITECTURES:
     _register(_name)

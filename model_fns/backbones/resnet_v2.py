@@ -45,7 +45,7 @@ def bottleneck_v2(
     )
     conv3 = layers.conv2d(conv2, depth, 1, style.linear(), 'conv3')
     parts.update(conv1=conv1, conv2=conv2, conv3=conv3)
-    return shortcut + conv3, parts
+    return layers.add(shortcut, conv3, style), parts
 
 
 def resnet_v2_features(
@@ -116,15 +116,7 @@ def resnet_v2(
     Returns:
         The feature maps and what `resnet_blocks.classify` returns, by name.
     """
-    end_points = resnet_v2_features(
-        images,
-        name,
-        style,
-        output_stride=options.output_stride,
-        multi_grid=options.multi_grid,
-        depth_multiplier=options.depth_multiplier,
-        min_depth=options.get('min_depth', 8),
-    )
+    end_points = _features(images, style, options, name)
     with tf1.variable_scope(name):
         last = _normalize(end_points[f'{name}/block4'], style, 'postnorm')
         end_points.update(resnet_blocks.classify(last, num_classes, style, name))
@@ -135,19 +127,35 @@ def _normalize(inputs: tf.Tensor, style: layers.LayerStyle, scope: str) -> tf.Te
     return tf.nn.relu(layers.batch_norm(inputs, style.batch_norm, style.is_training, scope))
 
 
-def _register(name: str) -> None:
-    registry.NETWORKS.add(
+def _features(
+    images: tf.Tensor, style: layers.LayerStyle, options: registry.Options, name: str
+) -> registry.EndPoints:
+    return resnet_v2_features(
+        images,
         name,
+        style,
+        output_stride=options.output_stride,
+        multi_grid=options.multi_grid,
+        depth_multiplier=options.depth_multiplier,
+        min_depth=int(options.get('min_depth', 8)),
+        subsample_after=options.subsample_after,
+    )
+
+
+def _register(name: str) -> None:
+    registry.add(
         registry.Network(
             name=name,
-            build=functools.partial(resnet_v2, name=name),
-            style=resnet_blocks.resnet_style,
             scope=name,
-            logits_scopes=(f'{name}/logits',),
-            image_size=224,
-            preprocessing='vgg',
+            features=functools.partial(_features, name=name),
+            style=resnet_blocks.resnet_style,
+            feature_maps=resnet_blocks.feature_maps(name),
+            normalization=registry.IMAGENET_MEANS,
             honours=resnet_blocks.HONOURS,
-        ),
+            build=functools.partial(resnet_v2, name=name),
+            logits_scopes=(f'{name}/logits',),
+            preprocessing='vgg',
+        )
     )
 
 

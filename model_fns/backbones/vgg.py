@@ -25,11 +25,11 @@ _DEPTHS = (64, 128, 256, 512, 512)
 
 
 def vgg_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
-    """The style as published: Xavier initialisation, biases without a penalty."""
+    """The style as published: Xavier initialisation, biases without a regularizer."""
     return layers.LayerStyle(
         is_training=is_training,
         initializer=layers.XAVIER,
-        penalty=layers.l2(options.get('weight_decay', 5e-4)),
+        regularizer=layers.l2(options.get('weight_decay', 5e-4)),
     )
 
 
@@ -96,20 +96,30 @@ def vgg(
     return end_points
 
 
+def _features(
+    images: tf.Tensor, style: layers.LayerStyle, options: registry.Options, name: str
+) -> registry.EndPoints:
+    del options  # It has none that change feature maps.
+    return vgg_features(images, name, style)
+
+
 def _register(name: str) -> None:
-    registry.NETWORKS.add(
-        name,
+    lasts = enumerate(ARCHITECTURES[name], start=1)
+    maps = {2 ** (index - 1): f'{name}/conv{index}/conv{index}_{last}' for index, last in lasts}
+    registry.add(
         registry.Network(
             name=name,
-            build=functools.partial(vgg, name=name),
-            style=vgg_style,
             scope=name,
-            logits_scopes=(f'{name}/fc8',),
-            image_size=224,
-            preprocessing='vgg',
+            features=functools.partial(_features, name=name),
+            style=vgg_style,
+            feature_maps={**maps, 32: f'{name}/pool5'},
+            normalization=registry.IMAGENET_MEANS,
             honours=('dropout_keep_prob', 'weight_decay'),
             min_size=224,
-        ),
+            build=functools.partial(vgg, name=name),
+            logits_scopes=(f'{name}/fc8',),
+            preprocessing='vgg',
+        )
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Callable, Dict, Optional, Sequence, Tuple
+from typing import Dict, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -86,11 +86,11 @@ ARCHITECTURES: Dict[str, Tuple[Block, ...]] = {
 
 
 def xception_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
-    """The style as published: no penalty on depthwise weights."""
+    """The style as published: depthwise weights are not regularized."""
     return layers.LayerStyle(
         is_training=is_training,
         initializer=layers.truncated_normal(0.09),
-        penalty=layers.l2(options.get('weight_decay', 4e-5)),
+        regularizer=layers.l2(options.get('weight_decay', 4e-5)),
         batch_norm=layers.BatchNorm(
             decay=options.get('batch_norm_decay', 0.9997),
             epsilon=options.get('batch_norm_epsilon', 1e-3),
@@ -171,12 +171,10 @@ def xception(
         The feature maps, `global_pool`, `<name>/logits` [batch, 1, 1, num_classes],
         `registry.LOGITS` [batch, num_classes] and `predictions` by name.
     """
-    end_points = xception_features(
-        images, name, style, output_stride=options.output_stride, multi_grid=options.multi_grid
-    )
+    end_points = _features(images, style, options, name)
     features = end_points[last_end_point(name)]
     with tf1.variable_scope(name):
-        pooled = tf.reduce_mean(features, [1, 2], keepdims=True)
+        pooled = layers.global_mean(features)
         keep_prob = options.get('dropout_keep_prob', 0.5)
         dropped = layers.dropout(pooled, keep_prob, style.is_training, 'prelogits_dropout')
         unsqueezed = layers.conv2d(dropped, num_classes, 1, style.linear(), 'logits')
@@ -255,29 +253,62 @@ def _module(
         linear = style.but(activation=None)
         added = layers.conv2d(inputs, depth, 1, linear, 'shortcut', stride=step.stride)
         parts['shortcut'] = added
-    total = limit(outputs) + limit(added)
-    return (tf.nn.relu6(total) if bounded else total), parts
+    activation = tf.nn.relu6 if bounded else None
+    return layers.add(limit(outputs), limit(added), style, activation), parts
 
 
 def _limit(values: tf.Tensor, bounded: bool) -> tf.Tensor:
     return tf.clip_by_value(values, -_BOUND, _BOUND) if bounded else values
 
 
-def _register(name: str) -> None:
-    build: Callable[..., registry.EndPoints] = functools.partial(xception, name=name)
-    registry.NETWORKS.add(
+def _features(
+    images: tf.Tensor, style: layers.LayerStyle, options: registry.Options, name: str
+) -> registry.EndPoints:
+    return xception_features(
+        images,
         name,
-        registry.Network(
-            name=name,
-            build=build,
-            style=xception_style,
-            scope=name,
-            logits_scopes=(f'{name}/logits',),
-            image_size=299,
-            honours=HONOURS,
-        ),
+        style,
+        output_stride=options.output_stride,
+        multi_grid=options.multi_grid,
+        bounded=options.bounded,
+    )
+
+
+def _feature_maps(name: str) -> Mapping[int, str]:
+    maps, stride = {_ROOT_STRIDE: f'{name}/entry_flow/conv1_2'}, _ROOT_STRIDE
+    for block in ARCHITECTURES[name]:
+        stride *= block.stride
+        maps[stride] = f'{name}/{block.scope}'
+    return maps
+
+
+def _segmentation(name: str) -> registry.Segmentation:
+    taps, stride = {}, _ROOT_STRIDE
+    for block in ARCHITECTURES[name]:
+        if block.stride > 1:
+            # Before the third separable convolution, which strides.
+            module = f'{name}/{block.scope}/unit_1/xception_module'
+            taps[stride] = f'{module}/separable_conv2_pointwise'
+        stride *= block.stride
+    return registry.Segmentation(
+        last_end_point=last_end_point(name),
+        decoder_taps={stride: tap for stride, tap in taps.items() if stride > _ROOT_STRIDE},
+        honours=tuple(option for option in HONOURS if option != 'dropout_keep_prob'),
     )
 
 
 for _name in ARCHITECTURES:
-    _register(_name)
+    registry.add(
+        registry.Network(
+            name=_name,
+            scope=_name,
+            features=functools.partial(_features, name=_name),
+            style=xception_style,
+            feature_maps=_feature_maps(_name),
+            honours=HONOURS,
+            segmentation=_segmentation(_name),
+            build=functools.partial(xception, name=_name),
+            logits_scopes=(f'{_name}/logits',),
+            image_size=299,
+        )
+    )

@@ -20,7 +20,7 @@ from estimator_lib.task import (
     Task,
     Tensors,
 )
-from model_fns import checkpoint_scopes
+from model_fns import checkpoint_scopes, layers
 from model_fns import label_map as label_maps
 from model_fns.backbones import registry
 from model_fns.classification import config_rules, inputs, losses, metrics, preprocessing
@@ -144,10 +144,12 @@ class ClassificationTask(Task):
         """`LOGITS`, float32 [batch, num_classes], and `AUXILIARY_LOGITS` in training."""
         del labels
         style = self._network.style(mode == ModeKeys.TRAIN, self._options)
+        style = style.but(compute_dtype=self._options.compute_dtype)
         end_points = self._network.build(features[IMAGE], self._num_classes, style, self._options)
-        predictions = {LOGITS: end_points[registry.LOGITS]}
+        predictions = {LOGITS: layers.to_float32(end_points[registry.LOGITS])}
         if mode == ModeKeys.TRAIN and registry.AUXILIARY_LOGITS in end_points:
-            predictions[AUXILIARY_LOGITS] = end_points[registry.AUXILIARY_LOGITS]
+            auxiliary = end_points[registry.AUXILIARY_LOGITS]
+            predictions[AUXILIARY_LOGITS] = layers.to_float32(auxiliary)
         return predictions
 
     def losses(self, predictions: Tensors, features: Features, labels: Labels) -> Tensors:

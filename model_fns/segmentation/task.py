@@ -11,7 +11,7 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.config.rules import ConfigRules
 from estimator_lib.task import Arrays, Example, Features, Labels, Metric, Task, Tensors
-from model_fns import checkpoint_scopes, label_map
+from model_fns import checkpoint_scopes, forward_pass, label_map
 from model_fns.segmentation import config_rules, fields, instances, losses, pictures, serving
 from model_fns.segmentation.data import (
     class_weights,
@@ -180,7 +180,7 @@ class SegmentationTask(Task):
             self._dataset.ignore_label,
             self._weights_of_classes(),
             model.loss,
-            tf1.train.get_global_step(),
+            forward_pass.global_step() if model.loss.hard_example_mining_step else None,
         )
         if self._has('instance_center'):
             logits = _by_scale(predictions, fields.INSTANCE_CENTER_HEAD)

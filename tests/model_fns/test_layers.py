@@ -32,7 +32,7 @@ class TestVariables:
     def test_depthwise_weights_are_penalised_only_when_asked(self):
         for asked in (False, True):
             with tf.Graph().as_default() as graph:
-                style = PLAIN.but(penalty=layers.l2(1.0), penalize_depthwise=asked)
+                style = PLAIN.but(regularizer=layers.l2(1.0), regularize_depthwise=asked)
                 layers.separable_conv2d(tf.zeros([1, 4, 4, 2]), 3, 3, style, 'x')
                 penalties = graph.get_collection(tf1.GraphKeys.REGULARIZATION_LOSSES)
                 assert len(penalties) == 1 + asked
@@ -321,7 +321,7 @@ def test_divisible_channels_loses_at_most_a_tenth(channels, divisor):
 
 def test_linear_style_is_that_of_logits():
     style = layers.LayerStyle(
-        is_training=True, batch_norm=layers.BatchNorm(), penalty=layers.l2(0.1)
+        is_training=True, batch_norm=layers.BatchNorm(), regularizer=layers.l2(0.1)
     )
     values = _random(2, 3)
     outputs, variables = _evaluate(

@@ -75,7 +75,7 @@ def test_penalties_by_hand_and_once_when_reused():
                 twos = Initializer('constant', 2.0, fan=None)
                 weights.variable('a', [3, 2], twos, weights.l2(0.5))
                 minus = Initializer('constant', -3.0, fan=None)
-                weights.variable('b', [2], minus, weights.Penalty('l1', 0.1))
+                weights.variable('b', [2], minus, weights.Regularizer('l1', 0.1))
         session.run(tf1.global_variables_initializer())
         penalties = session.run(tf1.get_collection(tf1.GraphKeys.REGULARIZATION_LOSSES))
     # Six weights of 2: 0.5 * 24 / 2; two of -3: 0.1 * 6.

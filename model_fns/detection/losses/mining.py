@@ -13,13 +13,11 @@ from typing import Callable, Optional, Tuple
 
 import tensorflow as tf
 
-from model_fns import layers
+from model_fns import forward_pass
 from model_fns.detection import config_rules_checks
 from model_fns.detection.boxes import matchers, targets
 from model_fns.detection.losses import near_duplicates
 from protos import losses_pb2
-
-tf1 = tf.compat.v1
 
 # Gives the predicted boxes, float32 [B, A, 4]; called by what needs them alone.
 DecodeBoxes = Callable[[], tf.Tensor]
@@ -191,8 +189,8 @@ class SampledExamples(Reduction):
         negative = counts & (assigned.matches < 0)
         num_positive = tf.reduce_sum(tf.cast(positive, tf.float32), axis=1, keepdims=True)
         most = tf.cast(self._negatives_per_positive * num_positive, tf.int32)
-        with tf1.name_scope('sampled_examples') as name:
-            uniform = tf.random.stateless_uniform(tf.shape(negative), _seed_of_step(name))
+        seed = forward_pass.step_seed('sampled_examples')
+        uniform = tf.random.stateless_uniform(tf.shape(negative), seed)
         order = tf.argsort(tf.where(negative, uniform, 2.0), axis=1, stable=True)
         # The place in an order is the order of the order.
         places = tf.argsort(order, axis=1)
@@ -318,11 +316,3 @@ def _suppressed(
 def _count_up_to_here(marks: tf.Tensor) -> tf.Tensor:
     """int32 [B, A]: how many of [B, A] are true up to and with each."""
     return tf.cumsum(tf.cast(marks, tf.int32), axis=1)
-
-
-def _seed_of_step(name: str) -> tf.Tensor:
-    """int64 [2]: what is drawn under a name at the current global step."""
-    graph_seed, name_hash = layers.seed_of(name)
-    step = tf1.train.get_global_step()
-    step = tf.constant(0, tf.int64) if step is None else tf.cast(step, tf.int64)
-    return tf.stack([tf.constant(graph_seed ^ (name_hash << 20), tf.int64), step])

@@ -217,27 +217,16 @@ class WeightSharedBoxPredictor(BoxPredictor):
         )
 
     def _tower(self, features: tf.Tensor, scope: str, level: int) -> tf.Tensor:
-        style = self._style
-        bare = style.but(batch_norm=None, activation=None)
         with tf1.variable_scope(scope):
             for index in range(self._num_layers):
                 features = self._conv(
                     features,
                     self._depth,
                     self._kernel_size,
-                    bare,
+                    self._style,
                     f'conv2d_{index}',
-                    use_bias=style.force_bias or style.batch_norm is None,
+                    norm_scope=f'BatchNorm/feature_{level}',
                 )
-                if style.batch_norm is not None:
-                    features = layers.batch_norm(
-                        features,
-                        style.batch_norm,
-                        style.is_training,
-                        f'conv2d_{index}/BatchNorm/feature_{level}',
-                    )
-                if style.activation is not None:
-                    features = style.activation(features)
         return features
 
     def _head(self, features: tf.Tensor, head: Head, count: int) -> tf.Tensor:
@@ -263,6 +252,7 @@ def build_box_predictor(
     is_training: bool,
     inplace_batch_norm_update: bool = False,
     freeze_batch_norm: bool = False,
+    compute_dtype: tf.DType = tf.float32,
 ) -> BoxPredictor:
     """The head that a config describes, for single-shot detection.
 
@@ -274,6 +264,7 @@ def build_box_predictor(
         is_training: whether dropout drops and batch norm uses the batch's statistics.
         inplace_batch_norm_update: see `layers.BatchNorm.inplace_update`.
         freeze_batch_norm: batch norm uses its moving statistics in training too.
+        compute_dtype: see `layers.LayerStyle.compute_dtype`; predictions are float32 all the same.
 
     Raises:
         errors.ConfigError: it describes none, or one of another meta-architecture.
@@ -296,9 +287,8 @@ def build_box_predictor(
         is_training,
         f'{where}.conv_hyperparams',
         inplace_batch_norm_update,
-    )
-    if freeze_batch_norm and style.batch_norm is not None:
-        style = style.but(batch_norm=dataclasses.replace(style.batch_norm, train=False))
+    ).but(compute_dtype=compute_dtype)
+    style = style.frozen() if freeze_batch_norm else style
     return builders[kind](message, where, style, code_size, class_columns)
 
 
@@ -362,7 +352,8 @@ def _constant(value: float) -> layers.Initializer:
 
 
 def _by_anchor(predictions: tf.Tensor, head: Head, count: int) -> tf.Tensor:
-    """[B, height, width, count * outputs] as [B, height * width * count, outputs]."""
+    """[B, height, width, count * outputs] as [B, height * width * count, outputs], float32."""
+    predictions = layers.to_float32(predictions)
     if head.clip is not None:
         predictions = tf.clip_by_value(predictions, *head.clip)
     shape: List[Optional[int]] = predictions.shape.as_list()

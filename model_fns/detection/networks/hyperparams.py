@@ -49,10 +49,10 @@ def build_layer_style(
     return layers.LayerStyle(
         is_training=is_training,
         initializer=_initializer(config, where),
-        penalty=_penalty(config, where),
+        regularizer=_regularizer(config, where),
         # The published networks penalise depthwise weights whatever `regularize_depthwise` says:
         # their lists of penalties have them, and the field is false in each config.
-        penalize_depthwise=True,
+        regularize_depthwise=True,
         activation=activation(config),
         batch_norm=_batch_norm(config, inplace_batch_norm_update),
         force_bias=config.force_use_bias,
@@ -66,11 +66,11 @@ def activation(
     return _ACTIVATIONS[config.activation]
 
 
-def _penalty(config: hyperparams_pb2.Hyperparams, where: str) -> Optional[layers.Penalty]:
+def _regularizer(config: hyperparams_pb2.Hyperparams, where: str) -> Optional[layers.Regularizer]:
     kind = config.regularizer.WhichOneof('regularizer_oneof')
     if kind == 'l1_regularizer':
         weight = config.regularizer.l1_regularizer.weight
-        return layers.Penalty('l1', weight) if weight else None
+        return layers.Regularizer('l1', weight) if weight else None
     if kind == 'l2_regularizer':
         return layers.l2(config.regularizer.l2_regularizer.weight)
     if not config.HasField('regularizer'):

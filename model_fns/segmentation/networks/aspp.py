@@ -13,7 +13,6 @@ from typing import Optional, Tuple
 import tensorflow as tf
 
 from model_fns import layers
-from model_fns.backbones import mobilenet_parts
 from model_fns.segmentation.networks import head_layers, sizes
 from protos import segmentation_pb2
 
@@ -96,13 +95,13 @@ def pyramid(
                 rate=rate,
             )
         )
-    outputs = tf.concat(branches, 3) if len(branches) > 1 else branches[0]
+    outputs = layers.concat(branches, style)
     if aspp.concat_projection:
         outputs = layers.conv2d(outputs, aspp.num_filters, 1, style, 'concat_projection')
         outputs = layers.dropout(
             outputs, aspp.dropout_keep_prob, style.is_training, 'concat_projection_dropout'
         )
-    return outputs if gate is None else outputs * gate
+    return outputs if gate is None else layers.multiply(outputs, gate, style)
 
 
 def _image_level(
@@ -110,12 +109,12 @@ def _image_level(
 ) -> tf.Tensor:
     """The branch that sees the image through large pools, at the size of the features."""
     if aspp.pooling_crop is None:
-        pooled = tf.reduce_mean(features, [1, 2], keepdims=True)
+        pooled = layers.global_mean(features)
     else:
         window = sizes.strided(aspp.pooling_crop, output_stride)
         pooled = _average_pool(features, window, aspp.pooling_stride)
     if aspp.squeeze_and_excitation:
-        gate = mobilenet_parts.hard_sigmoid if aspp.quantized_gate else tf.sigmoid
+        gate = layers.hard_sigmoid if aspp.quantized_gate else tf.sigmoid
         style = style.but(activation=gate)
     image = layers.conv2d(pooled, aspp.num_filters, 1, style, 'image_pooling')
     if aspp.squeeze_and_excitation and aspp.pooling_crop is None:
@@ -145,4 +144,4 @@ def _average_pool(
     padded.set_shape([None, None, None, features.shape[-1]])
     means = tf.nn.avg_pool2d(padded, window, stride, 'VALID')
     covered = tf.reduce_prod(tf.stack(window) - missing)
-    return means * (math.prod(window) / tf.cast(covered, tf.float32))
+    return means * (math.prod(window) / tf.cast(covered, means.dtype))

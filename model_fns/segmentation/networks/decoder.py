@@ -103,7 +103,7 @@ def _concatenate(
 ) -> tf.Tensor:
     """Both put together, then two 3x3 convolutions."""
     early = layers.conv2d(early, _PROJECTION_FILTERS, 1, style, f'feature_projection0{suffix}')
-    outputs = tf.concat([sizes.resize(features, size), sizes.resize(early, size)], 3)
+    outputs = layers.concat([sizes.resize(features, size), sizes.resize(early, size)], style)
     if decoder.separable:
         scopes = [f'decoder_conv{index}{suffix}' for index in (0, 1)]
     else:
@@ -138,4 +138,4 @@ def _sum(
             scope,
             separable=decoder.separable,
         )
-    return features + sizes.resize(early, size)
+    return layers.add(features, sizes.resize(early, size), style)

@@ -155,9 +155,7 @@ def apply_cell(features: tf.Tensor, cell: Cell, style: layers.LayerStyle) -> tf.
     Returns:
         float32 [batch, height, width, cell.num_filters].
     """
-    if style.batch_norm is not None:
-        own = dataclasses.replace(style.batch_norm, decay=cell.batch_norm_decay)
-        style = style.but(batch_norm=own)
+    style = style.with_batch_norm(decay=cell.batch_norm_decay)
     outputs: List[tf.Tensor] = []
     with tf1.variable_scope(SCOPE):
         for index, branch in enumerate(cell.branches):
@@ -167,7 +165,7 @@ def apply_cell(features: tf.Tensor, cell: Cell, style: layers.LayerStyle) -> tf.
                 outputs.append(_convolve(source, branch, cell, style, scope))
             else:
                 outputs.append(_pool(source, branch.grid, cell, style, scope))
-        joined = tf.concat(outputs, 3) if len(outputs) > 1 else outputs[0]
+        joined = layers.concat(outputs, style)
         dropped = layers.dropout(
             joined, cell.dropout_keep_prob, style.is_training, 'concat_dropout'
         )
@@ -217,7 +215,7 @@ def _window_means(features: tf.Tensor, window: sizes.Size) -> tf.Tensor:
         sums = tf.pad(tf.cumsum(features, axis), before)
         first, last = [slice(None)] * 4, [slice(None)] * 4
         first[axis], last[axis] = slice(tf.shape(sums)[axis] - side), slice(side, None)
-        features = (sums[tuple(last)] - sums[tuple(first)]) / tf.cast(side, tf.float32)
+        features = (sums[tuple(last)] - sums[tuple(first)]) / tf.cast(side, features.dtype)
     return features
 
 

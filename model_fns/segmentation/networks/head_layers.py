@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Callable
-
 import tensorflow as tf
 
 from model_fns import layers
@@ -28,24 +26,24 @@ def head_style(
     Args:
         is_training: whether dropout drops.
         fine_tune_batch_norm: whether batch norm then uses and updates the batch's statistics.
-        weight_decay: factor of the L2 penalty on all weights but the depthwise ones.
+        weight_decay: factor of the L2 regularizer of all weights but the depthwise ones.
         batch_norm_decay: share of the moving statistics that an update keeps.
         bounded_activation: ReLU6 instead of ReLU.
     """
-    activation: Callable[[tf.Tensor], tf.Tensor] = tf.nn.relu6 if bounded_activation else tf.nn.relu
-    return layers.LayerStyle(
+    activation: layers.Activation = tf.nn.relu6 if bounded_activation else tf.nn.relu
+    style = layers.LayerStyle(
         is_training=is_training,
         initializer=layers.XAVIER,
         depthwise_initializer=_DEPTHWISE,
-        penalty=layers.l2(weight_decay),
+        regularizer=layers.l2(weight_decay),
         activation=activation,
         batch_norm=layers.BatchNorm(
             decay=batch_norm_decay,
             epsilon=BATCH_NORM_EPSILON,
             scale=True,
-            train=fine_tune_batch_norm,
         ),
     )
+    return style if fine_tune_batch_norm else style.frozen()
 
 
 def split_separable_conv2d(

@@ -58,7 +58,7 @@ class SegmentationNetwork:
         upsample_before_predicting: whether classes are those of the resized logits.
         last_layers_are_logits: whether the last layers are those of the logits alone.
         bounded_activation: ReLU6 instead of ReLU.
-        weight_decay: factor of the L2 penalty behind the backbone.
+        weight_decay: factor of the L2 regularizer behind the backbone.
         batch_norm_decay: behind the backbone.
     """
 
@@ -208,7 +208,8 @@ class SegmentationNetwork:
             for scale in scales:
                 seen = sizes.resize(normalised, sizes.scaled(image_size, scale))
                 for head, value in self._one_scale(seen, is_training).items():
-                    value = image_pyramid.unscaled(head, sizes.resize(value, grid), scale)
+                    value = sizes.resize(layers.to_float32(value), grid)
+                    value = image_pyramid.unscaled(head, value, scale)
                     by_scale[head.name][scale] = value
         return {
             head.name: image_pyramid.merge(head, by_scale[head.name], self.merge_average)
@@ -287,9 +288,10 @@ class SegmentationNetwork:
         """The logits of normalised images, at their own size over the stride."""
         features, end_points = self.backbone.build(
             images,
-            is_training and self.fine_tune_batch_norm,
+            is_training,
             self.options,
             self.bounded_activation,
+            self.fine_tune_batch_norm,
         )
         style = head_layers.head_style(
             is_training=is_training,
@@ -297,7 +299,7 @@ class SegmentationNetwork:
             weight_decay=self.weight_decay,
             batch_norm_decay=self.batch_norm_decay,
             bounded_activation=self.bounded_activation,
-        )
+        ).but(compute_dtype=self.options.compute_dtype)
         size = sizes.size_of(images)
         features = self._with_context(features, style)
         if self.refinement is not None:

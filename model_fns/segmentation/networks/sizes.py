@@ -11,7 +11,7 @@ from typing import Tuple, Union
 
 import tensorflow as tf
 
-from model_fns import images as image_ops
+from model_fns import layers
 
 Side = Union[int, tf.Tensor]  # in pixels or features; a tensor is an int32 scalar
 Size = Tuple[Side, Side]  # height, width
@@ -45,12 +45,12 @@ def resize(features: tf.Tensor, size: Size, method: str = 'bilinear') -> tf.Tens
         method: `bilinear` or `nearest`.
 
     Returns:
-        [batch, *size, channels]: float32, or for `nearest` the type of the features. No op is built
-        where the size is known to be right.
+        [batch, *size, channels] in the type of the features, but float32 where integers are resized
+        bilinearly. No op is built where the size is known to be right.
     """
     if same(size_of(features), size):
         return features
-    return image_ops.resize(features, size[0], size[1], method, align_corners=True)
+    return layers.resize(features, size[0], size[1], method)
 
 
 def same(one: Size, other: Size) -> bool:

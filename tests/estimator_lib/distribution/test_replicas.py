@@ -10,7 +10,7 @@ from model_fns import layers
 tf1 = tf.compat.v1
 
 STYLE = layers.LayerStyle(
-    is_training=True, penalty=layers.l2(0.5), batch_norm=layers.BatchNorm(decay=0.5)
+    is_training=True, regularizer=layers.l2(0.5), batch_norm=layers.BatchNorm(decay=0.5)
 )
 FEATURES = np.arange(8, dtype=np.float32).reshape([4, 2])
 LABELS = np.array([1.0, 0.0, 2.0, 5.0], np.float32)

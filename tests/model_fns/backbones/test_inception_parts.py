@@ -116,10 +116,10 @@ def test_initial_weights_of_the_published_style():
 def test_options_change_the_published_style():
     options = registry.Options(weight_decay=0.1, batch_norm_decay=0.5, batch_norm_epsilon=0.25)
     style = parts.inception_style(True, options)
-    assert style.penalty == layers.l2(0.1)
+    assert style.regularizer == layers.l2(0.1)
     assert style.batch_norm == layers.BatchNorm(decay=0.5, epsilon=0.25, center=True, scale=False)
     published = parts.inception_style(False, registry.Options())
-    assert published.penalty == layers.l2(4e-5)
+    assert published.regularizer == layers.l2(4e-5)
     assert published.batch_norm == layers.BatchNorm(decay=0.9997, epsilon=0.001)
 
 

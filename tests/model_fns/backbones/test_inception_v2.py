@@ -11,8 +11,8 @@ tf1 = tf.compat.v1
 
 DETECTOR_STYLE = layers.LayerStyle(
     is_training=True,
-    penalty=layers.l2(4e-5),
-    penalize_depthwise=True,
+    regularizer=layers.l2(4e-5),
+    regularize_depthwise=True,
     batch_norm=layers.BatchNorm(scale=True),
 )
 

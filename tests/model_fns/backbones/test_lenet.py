@@ -34,5 +34,5 @@ def test_dropout_keeps_half_in_training():
 
 def test_weight_decay_is_an_option():
     style = lenet.lenet_style(True, registry.Options(weight_decay=0.1))
-    assert style.penalty == layers.Penalty('l2', 0.1)
+    assert style.regularizer == layers.Regularizer('l2', 0.1)
     assert style.initializer == layers.truncated_normal(0.1)

@@ -221,5 +221,5 @@ def test_style_listens_to_options():
     style = mobiledet.mobiledet_style(
         True, registry.Options(weight_decay=0.5, batch_norm_decay=0.25, batch_norm_epsilon=0.125)
     )
-    assert style.penalty == layers.l2(0.5)
+    assert style.regularizer == layers.l2(0.5)
     assert (style.batch_norm.decay, style.batch_norm.epsilon) == (0.25, 0.125)

@@ -104,7 +104,7 @@ def test_subsample_takes_every_nth_value():
 def test_style_as_published():
     style = resnet_blocks.resnet_style(True, registry.Options())
     assert style.batch_norm == layers.BatchNorm(decay=0.997, epsilon=1e-5, scale=True)
-    assert style.penalty == layers.Penalty('l2', 1e-4)
+    assert style.regularizer == layers.Regularizer('l2', 1e-4)
     with tf.Graph().as_default(), tf1.Session() as session:
         drawn = session.run(style.initializer([3, 3, 64, 32], (1, 2)))
     # He et al. 2015: variance 2 / fan in. 1.3 makes up for the tails cut at two deviations, which
@@ -112,5 +112,5 @@ def test_style_as_published():
     assert drawn.std() == pytest.approx(np.sqrt(1.3 * 0.774 * 2.0 / 576), rel=0.02)
     changed = registry.Options(weight_decay=0.0, batch_norm_decay=0.9, batch_norm_epsilon=0.1)
     style = resnet_blocks.resnet_style(True, changed)
-    assert style.penalty is None
+    assert style.regularizer is None
     assert (style.batch_norm.decay, style.batch_norm.epsilon) == (0.9, 0.1)

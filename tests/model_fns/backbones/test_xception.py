@@ -201,7 +201,7 @@ def test_classifier(tiny):
         with tf1.Session() as session:
             session.run(tf1.global_variables_initializer())
             values = session.run(gradients)
-    assert style.penalty.weight == 0.25 and style.batch_norm.decay == 0.5
+    assert style.regularizer.weight == 0.25 and style.batch_norm.decay == 0.5
     assert end_points[registry.LOGITS].shape == [4, 7]
     assert end_points['tiny/exit_flow/block2'].shape == [4, 9, 9, 6]
     assert {v.op.name for v in variables} >= {'tiny/logits/weights', 'tiny/logits/biases'}

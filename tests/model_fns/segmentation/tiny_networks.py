@@ -36,7 +36,7 @@ def _style(is_training, options):
     del options
     return layers.LayerStyle(
         is_training=is_training,
-        penalty=layers.l2(1e-3),
+        regularizer=layers.l2(1e-3),
         batch_norm=layers.BatchNorm(decay=0.9, scale=True),
     )
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import abc
 import dataclasses
 import importlib
-from typing import Callable, List, Optional, Tuple
+import types
+from typing import Callable, List, Mapping, Optional, Tuple
 
 import tensorflow as tf
 
@@ -48,8 +49,8 @@ class Settings:
         style: of the layers that are added to the backbone; of the backbone too where
             `override_base` is set.
         override_base: whether the backbone has `style` instead of its published one.
-        train_batch_norm: whether the backbone's batch norm, in its published style, uses and
-            updates batch statistics in training.
+        frozen: whether the backbone's batch norm, in its published style, uses its moving
+            statistics in training too.
         inplace_update: see `layers.BatchNorm.inplace_update`; for the same batch norm.
         depth_multiplier: factor on channel counts.
         min_depth: least channel count that the factor leaves.
@@ -62,7 +63,7 @@ class Settings:
 
     style: layers.LayerStyle
     override_base: bool = False
-    train_batch_norm: bool = True
+    frozen: bool = False
     inplace_update: bool = False
     depth_multiplier: float = 1.0
     min_depth: int = 16
@@ -76,32 +77,36 @@ class Settings:
         """Channels after the factor."""
         return max(int(channels * self.depth_multiplier), self.min_depth)
 
-    def base_style(
-        self,
-        published: Callable[[bool, backbones.Options], layers.LayerStyle],
-        options: Optional[backbones.Options] = None,
-        **changes: object,
-    ) -> layers.LayerStyle:
+    def options(self, **changes: object) -> backbones.Options:
+        """How the backbone is varied.
+
+        Args:
+            **changes: what a type of extractor asks for, beyond the config.
+        """
+        return backbones.Options(
+            depth_multiplier=self.depth_multiplier,
+            min_depth=self.min_depth,
+            padding=self.padding,
+            **changes,
+        )
+
+    def base_style(self, published: backbones.Style, **changes: object) -> layers.LayerStyle:
         """The backbone's style.
 
         Args:
-            published: its style in its paper's implementation.
-            options: of that style; None: the published ones.
-            **changes: how detection differs from that.
+            published: its style in the published detectors.
+            **changes: how a type of extractor differs from that.
         """
         if self.override_base:
             return self.style
-        style = published(self.style.is_training, options or backbones.Options())
+        style = published(self.style.is_training, backbones.Options())
         return self.with_statistics(style.but(**changes))
 
     def with_statistics(self, style: layers.LayerStyle) -> layers.LayerStyle:
-        """A style of the network's own, with batch norm following the batch as the model says."""
-        norm = dataclasses.replace(
-            style.batch_norm,
-            train=self.train_batch_norm,
-            inplace_update=self.inplace_update,
-        )
-        return style.but(batch_norm=norm)
+        """A network's own style, with batch norm and compute type as the model says."""
+        style = style.but(compute_dtype=self.style.compute_dtype)
+        style = style.with_batch_norm(inplace_update=self.inplace_update)
+        return style.frozen() if self.frozen else style
 
 
 # The config's fields that have another name than the settings they become.
@@ -119,8 +124,8 @@ class FeatureExtractor(abc.ABC):
         settings: from the config.
 
     Attributes:
-        backbone_scope: the scope of the backbone in the extractor's: what classification
-            checkpoints have at the top.
+        backbone: name of its network in the registry.
+        style_changes: how the published detector's style differs from the network's.
         min_size: smallest input height and width, in pixels.
         unsupported: settings that the network has no place for, and why; they must be left out.
 
@@ -128,7 +133,8 @@ class FeatureExtractor(abc.ABC):
         errors.ConfigError: a setting that is not supported.
     """
 
-    backbone_scope: str
+    backbone: str
+    style_changes: Mapping[str, object] = types.MappingProxyType({})
     min_size = 1
     unsupported: Tuple[Tuple[str, str], ...] = ()
 
@@ -142,13 +148,37 @@ class FeatureExtractor(abc.ABC):
                 )
         self.settings = settings
 
+    @property
+    def network(self) -> backbones.Network:
+        """The description of the backbone."""
+        return backbones.get_network(self.backbone, task='detection')
+
+    @property
+    def backbone_scope(self) -> str:
+        """The backbone's scope in the extractor's: the top of classification checkpoints."""
+        return self.network.scope
+
     def preprocess(self, images: tf.Tensor) -> tf.Tensor:
-        """Images as the backbone was trained on: to [-1, 1] unless a family differs.
+        """Images as the backbone was trained on.
 
         Args:
             images: float32 [batch, height, width, 3] in [0, 255].
         """
-        return images * (2.0 / 255.0) - 1.0
+        return self.network.normalization(images)
+
+    def base_style(self) -> layers.LayerStyle:
+        """The backbone's style."""
+        published = self.network.detection_style or self.network.style
+        return self.settings.base_style(published, **self.style_changes)
+
+    def end_points(self, images: tf.Tensor, **options: object) -> backbones.EndPoints:
+        """The backbone's feature maps by name, in the current scope.
+
+        Args:
+            images: preprocessed.
+            **options: see `Settings.options`.
+        """
+        return self.network.features(images, self.base_style(), self.settings.options(**options))
 
     def extract(self, images: tf.Tensor) -> List[tf.Tensor]:
         """The feature maps, from fine to coarse.
@@ -205,6 +235,7 @@ def build_feature_extractor(
     is_training: bool,
     freeze_batch_norm: bool = False,
     inplace_batch_norm_update: bool = False,
+    compute_dtype: tf.DType = tf.float32,
 ) -> FeatureExtractor:
     """The feature extractor that a config describes.
 
@@ -213,6 +244,7 @@ def build_feature_extractor(
         is_training: whether batch norm uses the batch's statistics.
         freeze_batch_norm: not even then.
         inplace_batch_norm_update: see `layers.BatchNorm.inplace_update`.
+        compute_dtype: see `layers.LayerStyle.compute_dtype`.
 
     Raises:
         errors.ConfigError: an unknown type, or a field that is not honoured.
@@ -220,9 +252,8 @@ def build_feature_extractor(
     config_rules_fields.refuse(config, WHERE)
     style = hyperparams.build_layer_style(
         config.conv_hyperparams, is_training, f'{WHERE}.conv_hyperparams', inplace_batch_norm_update
-    )
-    if freeze_batch_norm and style.batch_norm is not None:
-        style = style.but(batch_norm=dataclasses.replace(style.batch_norm, train=False))
+    ).but(compute_dtype=compute_dtype)
+    style = style.frozen() if freeze_batch_norm else style
     pyramid = None
     if config.HasField('fpn'):
         fpn = config.fpn
@@ -230,7 +261,7 @@ def build_feature_extractor(
     settings = Settings(
         style=style,
         override_base=config.override_base_feature_extractor_hyperparams,
-        train_batch_norm=not freeze_batch_norm,
+        frozen=freeze_batch_norm,
         inplace_update=inplace_batch_norm_update,
         depth_multiplier=config.depth_multiplier,
         min_depth=config.min_depth,

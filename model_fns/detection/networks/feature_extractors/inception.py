@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict
-
-import tensorflow as tf
-
 from estimator_lib import errors
-from model_fns.backbones import inception_v2, inception_v3
 from model_fns.detection.networks.feature_extractors.extractor import EXTRACTORS, WHERE, Settings
 from model_fns.detection.networks.feature_extractors.stacks import StackedExtractor, layout_of
 
@@ -32,33 +27,15 @@ class _InceptionExtractor(StackedExtractor):
 class SsdInceptionV2(_InceptionExtractor):
     """Two taps, and four maps stacked on them (Huang et al. 2017)."""
 
-    backbone_scope = inception_v2.SCOPE
+    backbone = 'inception_v2'
     layout = layout_of(['Mixed_4c', 'Mixed_5c'])
-
-    def end_points(self, images: tf.Tensor) -> Dict[str, tf.Tensor]:
-        """See `StackedExtractor`."""
-        return inception_v2.inception_v2_features(
-            images,
-            self.settings.style,
-            depth_multiplier=self.settings.depth_multiplier,
-            min_depth=self.settings.min_depth,
-        )
 
 
 @EXTRACTORS.register('ssd_inception_v3')
 class SsdInceptionV3(_InceptionExtractor):
     """Three taps, and three maps stacked on them (Huang et al. 2017)."""
 
-    backbone_scope = inception_v3.SCOPE
+    backbone = 'inception_v3'
     # Convolutions without padding leave nothing of smaller images.
     min_size = 75
     layout = layout_of(['Mixed_5d', 'Mixed_6e', 'Mixed_7c'], depths=(512, 256, 128))
-
-    def end_points(self, images: tf.Tensor) -> Dict[str, tf.Tensor]:
-        """See `StackedExtractor`."""
-        return inception_v3.inception_v3_features(
-            images,
-            self.settings.style,
-            depth_multiplier=self.settings.depth_multiplier,
-            min_depth=self.settings.min_depth,
-        )

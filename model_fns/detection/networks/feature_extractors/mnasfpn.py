@@ -17,7 +17,6 @@ from estimator_lib import errors
 from model_fns import layers
 from model_fns.backbones.mobilenet_parts import Channels
 from model_fns.detection.networks.feature_extractors.extractor import WHERE, Pyramid
-from model_fns.detection.networks.feature_extractors.pyramids import enlarged
 
 tf1 = tf.compat.v1
 
@@ -65,8 +64,8 @@ def mnasfpn_style(is_training: bool, weight_decay: float = 1e-4) -> layers.Layer
         is_training=is_training,
         initializer=layers.HE_NORMAL,
         depthwise_initializer=layers.truncated_normal(_SEPARABLE_WIDTH),
-        penalty=layers.l2(weight_decay),
-        penalize_depthwise=True,
+        regularizer=layers.l2(weight_decay),
+        regularize_depthwise=True,
         activation=None,
         batch_norm=layers.BatchNorm(decay=0.99, epsilon=0.01, scale=True),
     )
@@ -119,7 +118,7 @@ def mnasfpn(
             _reduced(maps[-1], 2, padding),
             channels(depth),
             1,
-            style.but(penalty=None),
+            style.but(regularizer=None),
             'C6_Conv1x1',
         )
         features = [*maps, coarsest]
@@ -146,7 +145,8 @@ def _cell(
     outputs = features[-len(inputs) :]
     # In the first cell only the coarsest map has the outputs' channels.
     return [
-        new + old if new.shape[-1] == old.shape[-1] else new for new, old in zip(outputs, inputs)
+        layers.add(new, old, style) if new.shape[-1] == old.shape[-1] else new
+        for new, old in zip(outputs, inputs)
     ]
 
 
@@ -166,10 +166,10 @@ def _node(
                 features = _reduced(features, 2 ** (node.level - level), padding)
             features = layers.conv2d(features, channels(node.width), 1, style, 'Conv1x1')
             if level > node.level:
-                features = enlarged(features, 2 ** (level - node.level))
+                features = layers.enlarge(features, 2 ** (level - node.level))
             widened.append(features)
     return layers.separable_conv2d(
-        tf.nn.relu6(widened[0] + widened[1]),
+        layers.add(*widened, style, tf.nn.relu6),
         channels(depth),
         node.kernel_size,
         style.but(initializer=style.depthwise_initializer),

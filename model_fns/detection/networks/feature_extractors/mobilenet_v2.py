@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import logging
-from typing import Dict, List
+from typing import List
 
 import tensorflow as tf
 
-from model_fns.backbones import mobilenet_parts, mobilenet_v2, registry
+from model_fns import layers
+from model_fns.backbones import mobilenet_parts
 from model_fns.detection.networks.feature_extractors import mnasfpn, pyramids
 from model_fns.detection.networks.feature_extractors.extractor import (
     EXTRACTORS,
@@ -17,61 +18,36 @@ from model_fns.detection.networks.feature_extractors.extractor import (
 )
 from model_fns.detection.networks.feature_extractors.stacks import StackedExtractor, layout_of
 
-tf1 = tf.compat.v1
-
-# For detection the moving statistics are published with a slower decay.
-_OPTIONS = registry.Options(batch_norm_decay=0.9997)
-
-# Of `layer_19` in the pyramid with separable convolutions.
-_LITE_LAST_CHANNELS = 256
-
-# The backbone's end point at each level of a pyramid.
-_PYRAMID_TAPS = {2: 'layer_4', 3: 'layer_7', 4: 'layer_14', 5: 'layer_19'}
-
-
-def _end_points(
-    images: tf.Tensor, settings: Settings, last_channels: int = mobilenet_v2.LAST_CHANNELS
-) -> Dict[str, tf.Tensor]:
-    """The backbone's feature maps by name, in the current scope."""
-    return mobilenet_v2.mobilenet_v2_features(
-        images,
-        settings.base_style(mobilenet_parts.mobilenet_style, _OPTIONS),
-        depth_multiplier=settings.depth_multiplier,
-        min_depth=settings.min_depth,
-        last_channels=last_channels,
-        padding=settings.padding,
-    )
+# Of the last layer, for the pyramid with separable convolutions.
+_LITE_LAST_CHANNELS = (256,)
 
 
 @EXTRACTORS.register('ssd_mobilenet_v2')
 class SsdMobileNetV2(StackedExtractor):
     """Two taps, the first within a block, and four maps stacked on them (Sandler et al. 2018)."""
 
-    backbone_scope = mobilenet_v2.SCOPE
+    backbone = 'mobilenet_v2'
     layout = layout_of(['layer_15/expansion_output', 'layer_19'])
-
-    def end_points(self, images: tf.Tensor) -> Dict[str, tf.Tensor]:
-        """See `StackedExtractor`."""
-        return _end_points(images, self.settings)
 
 
 @EXTRACTORS.register('ssd_mobilenet_v2_fpn')
 class SsdMobileNetV2Fpn(FeatureExtractor):
     """Levels 3 to 7, unless told otherwise, of a feature pyramid."""
 
-    backbone_scope = mobilenet_v2.SCOPE
+    backbone = 'mobilenet_v2'
     min_size = 33
     unsupported = (('num_layers', pyramids.LEVELS_ARE_THOSE_OF_FPN),)
 
     def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
         """See `FeatureExtractor`."""
-        lite = self.settings.use_depthwise
-        last_channels = _LITE_LAST_CHANNELS if lite else mobilenet_v2.LAST_CHANNELS
-        end_points = _end_points(images, self.settings, last_channels)
-        with tf1.variable_scope(self.backbone_scope):
-            return pyramids.tapped_pyramid(
-                end_points, _PYRAMID_TAPS, self.settings, 'bottom_up_Conv2d_{}', first_coarse=20
-            )
+        last_channels = _LITE_LAST_CHANNELS if self.settings.use_depthwise else ()
+        return pyramids.tapped_pyramid(
+            self.end_points(images, last_channels=last_channels),
+            self.network,
+            self.settings,
+            'bottom_up_Conv2d_{}',
+            first_coarse=20,
+        )
 
 
 @EXTRACTORS.register('ssd_mobilenet_v2_mnasfpn')
@@ -83,7 +59,7 @@ class SsdMobileNetV2MnasFpn(FeatureExtractor):
     with the other style.
     """
 
-    backbone_scope = mobilenet_v2.SCOPE
+    backbone = 'mobilenet_v2'
     min_size = 33
     unsupported = (('num_layers', pyramids.LEVELS_ARE_THOSE_OF_FPN),)
 
@@ -92,19 +68,18 @@ class SsdMobileNetV2MnasFpn(FeatureExtractor):
         self._pyramid = mnasfpn.levels_of(settings.pyramid)
         _warn_of_own_style()
 
+    def base_style(self) -> layers.LayerStyle:
+        """See `FeatureExtractor`."""
+        style = mnasfpn.mnasfpn_style(
+            self.settings.style.is_training, mnasfpn.BACKBONE_WEIGHT_DECAY
+        )
+        return self.settings.with_statistics(style)
+
     def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
         """See `FeatureExtractor`."""
         settings = self.settings
+        end_points = self.end_points(images, final_endpoint='layer_18')
         is_training = settings.style.is_training
-        base_style = mnasfpn.mnasfpn_style(is_training, mnasfpn.BACKBONE_WEIGHT_DECAY)
-        end_points = mobilenet_v2.mobilenet_v2_features(
-            images,
-            settings.with_statistics(base_style),
-            depth_multiplier=settings.depth_multiplier,
-            min_depth=settings.min_depth,
-            final_endpoint='layer_18',
-            padding=settings.padding,
-        )
         return mnasfpn.mnasfpn(
             [end_points[name] for name in ('layer_7', 'layer_14', 'layer_18')],
             settings.with_statistics(mnasfpn.mnasfpn_style(is_training)),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Mapping, Sequence
+from typing import List, Sequence
 
 import tensorflow as tf
 
 from estimator_lib import errors
 from model_fns import layers
+from model_fns.backbones import registry
 from model_fns.detection.networks.feature_extractors.extractor import WHERE, Pyramid, Settings
 
 tf1 = tf.compat.v1
@@ -15,10 +16,13 @@ tf1 = tf.compat.v1
 # Why an extractor with a pyramid refuses `num_layers`.
 LEVELS_ARE_THOSE_OF_FPN = 'its feature maps are the levels that `fpn` names'
 
+# A map of level L has a stride of 2^L; those above the last of these are added.
+_TAPPED_LEVELS = (2, 3, 4, 5)
+
 
 def tapped_pyramid(
-    end_points: Dict[str, tf.Tensor],
-    taps: Mapping[int, str],
+    end_points: registry.EndPoints,
+    network: registry.Network,
     settings: Settings,
     coarse_scope: str,
     first_coarse: int,
@@ -27,7 +31,7 @@ def tapped_pyramid(
 
     Args:
         end_points: of the backbone.
-        taps: which of them is at each level.
+        network: the backbone: its maps of strides 4 to 32 are levels 2 to 5.
         settings: levels, channels, style, padding, and whether convolutions are separable.
         coarse_scope: name of the layers of the levels above the last tap; `{}` is their number.
         first_coarse: the first such number.
@@ -36,6 +40,7 @@ def tapped_pyramid(
         errors.ConfigError: the backbone does not have the finest level, or there are no levels.
     """
     pyramid = settings.pyramid or Pyramid()
+    taps = {level: network.feature_maps[2**level] for level in _TAPPED_LEVELS}
     if pyramid.min_level not in taps:
         levels = ', '.join(map(str, taps))
         raise errors.ConfigError(
@@ -49,12 +54,13 @@ def tapped_pyramid(
     last_tapped = min(pyramid.max_level, max(taps))
     tapped = range(pyramid.min_level, last_tapped + 1)
     coarse = range(first_coarse, first_coarse + pyramid.max_level - last_tapped)
-    return feature_pyramid(
-        [end_points[taps[level]] for level in tapped],
-        settings,
-        settings.depth(pyramid.depth),
-        [coarse_scope.format(number) for number in coarse],
-    )
+    with tf1.variable_scope(network.scope):
+        return feature_pyramid(
+            [end_points[taps[level]] for level in tapped],
+            settings,
+            settings.depth(pyramid.depth),
+            [coarse_scope.format(number) for number in coarse],
+        )
 
 
 def feature_pyramid(
@@ -86,22 +92,13 @@ def feature_pyramid(
         levels = [top]
         for index in range(number - 1, 0, -1):
             across = layers.conv2d(maps[index - 1], depth, 1, style.linear(), f'projection_{index}')
-            top = _cut(enlarged(top), across) + across
+            top = layers.add(_cut(layers.enlarge(top), across), across, style)
             levels.insert(0, conv(top, depth, 3, style, f'smoothing_{index}'))
         for scope in coarse_scopes:
             levels.append(
                 conv(levels[-1], depth, 3, style, scope, stride=2, padding=settings.padding)
             )
     return levels
-
-
-def enlarged(features: tf.Tensor, factor: int = 2) -> tf.Tensor:
-    """A map with each value repeated in both directions."""
-    size = tf.shape(features)[1:3] * factor
-    if features.shape[1:3].is_fully_defined():
-        size = [factor * features.shape[1], factor * features.shape[2]]
-    # One kernel for both directions; repeats by nearest neighbour without half-pixel centres.
-    return tf.raw_ops.ResizeNearestNeighbor(images=features, size=size)
 
 
 def _cut(features: tf.Tensor, like: tf.Tensor) -> tf.Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 from typing import Dict, List, Optional, Sequence, Tuple
 
@@ -57,10 +56,6 @@ class StackedExtractor(FeatureExtractor):
     min_size = 33
     unsupported: Tuple[Tuple[str, str], ...] = (('pyramid', 'it has no feature pyramid'),)
     layout: Tuple[MapLayout, ...]
-
-    @abc.abstractmethod
-    def end_points(self, images: tf.Tensor) -> Dict[str, tf.Tensor]:
-        """The backbone's feature maps by name, in the current scope."""
 
     def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
         """See `FeatureExtractor`."""

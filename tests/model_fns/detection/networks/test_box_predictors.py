@@ -24,8 +24,8 @@ tf1 = tf.compat.v1
 STYLE = layers.LayerStyle(
     activation=tf.nn.relu6,
     batch_norm=layers.BatchNorm(scale=True),
-    penalty=layers.l2(0.1),
-    penalize_depthwise=True,
+    regularizer=layers.l2(0.1),
+    regularize_depthwise=True,
 )
 BOX = Head(4, 'BoxEncodingPredictor')
 CLASS = Head(3, 'ClassPredictor')

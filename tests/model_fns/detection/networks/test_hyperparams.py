@@ -98,8 +98,8 @@ def test_no_initializer(text):
 )
 def test_penalties(text, expected):
     style = build(f'{INITIALIZER} {text}')
-    assert style.penalty == expected
-    assert style.penalize_depthwise
+    assert style.regularizer == expected
+    assert style.regularize_depthwise
 
 
 def test_an_empty_regularizer():

@@ -37,7 +37,7 @@ def test_every_field_becomes_a_setting():
         num_layers=6,
         pyramid=extractor.Pyramid(4, 6, 64),
     )
-    assert settings.style.penalty == layers.l2(0.25)
+    assert settings.style.regularizer == layers.l2(0.25)
     assert settings.style.batch_norm == layers.BatchNorm(
         decay=pytest.approx(0.9), epsilon=pytest.approx(0.01), scale=True, inplace_update=True
     )
@@ -52,9 +52,9 @@ def test_channels_are_scaled_rounded_down_and_not_below_the_least():
 
 def test_the_backbone_keeps_its_published_style_unless_overridden():
     settings = build("type: 'ssd_mobilenet_v1'").settings
-    published = settings.base_style(mobilenet_v1.mobilenet_v1_style, penalize_depthwise=True)
-    assert published.penalty == layers.l2(4e-5)
-    assert published.penalize_depthwise
+    published = settings.base_style(mobilenet_v1.mobilenet_v1_style, regularize_depthwise=True)
+    assert published.regularizer == layers.l2(4e-5)
+    assert published.regularize_depthwise
     assert published.batch_norm.decay == 0.9997
     overridden = dataclasses.replace(settings, override_base=True)
     assert overridden.base_style(mobilenet_v1.mobilenet_v1_style) is settings.style

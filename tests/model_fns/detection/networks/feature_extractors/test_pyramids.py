@@ -15,7 +15,7 @@ from tests.model_fns.detection.slow_networks import enlarged, layer, relu6
 tf1 = tf.compat.v1
 
 STYLE = layers.LayerStyle(
-    activation=tf.nn.relu6, batch_norm=layers.BatchNorm(scale=True), penalty=layers.l2(0.1)
+    activation=tf.nn.relu6, batch_norm=layers.BatchNorm(scale=True), regularizer=layers.l2(0.1)
 )
 SETTINGS = extractor.Settings(style=STYLE, min_depth=4, padding='FIXED')
 TAPS = {2: 'a', 3: 'b', 4: 'c'}

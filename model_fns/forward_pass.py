@@ -1,0 +1,216 @@
+"""What a forward pass uses and leaves behind, in a TF1 graph, eagerly, or in a `tf.function`.
+
+In a TF1 graph that is the graph's: its variables, seed, global step, and the collections
+`UPDATE_OPS` and `REGULARIZATION_LOSSES`. Elsewhere these would never be emptied, or start anew in
+each trace, and a `VariableStore` with a `ForwardPass` takes their place:
+
+    store = VariableStore(seed=3)
+    with store.forward_pass(step) as one_pass:
+        predictions = task.predict(features, mode)
+        losses = task.losses(predictions, features, labels)
+    penalty = tf.add_n(list(one_pass.regularization_losses.values()))
+    one_pass.apply_updates()
+
+Both modes share one rule for what is drawn at random: by the seed, the name of the draw, and the
+step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import zlib
+from typing import Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+
+import tensorflow as tf
+
+from estimator_lib.distribution import strategies
+
+tf1 = tf.compat.v1
+
+Step = Union[int, tf.Tensor, tf.Variable]
+
+# How a statistic lives in the replicas of a distribution strategy: one each, of which the first is
+# saved. A mean would be a collective op in each save, and only the chief saves.
+STATISTIC = {
+    'synchronization': tf.VariableSynchronization.ON_READ,
+    'aggregation': tf.VariableAggregation.ONLY_FIRST_REPLICA,
+}
+
+_DRAWS = 'names_of_draws'
+_passes = threading.local()
+
+
+class VariableStore:
+    """The variables of a model outside of a TF1 graph, by their names.
+
+    Args:
+        seed: of first values and of what passes draw.
+    """
+
+    def __init__(self, seed: int = 0):
+        self.seed = seed
+        self._variables: Dict[str, tf.Variable] = {}
+
+    @property
+    def variables(self) -> Mapping[str, tf.Variable]:
+        """All variables that passes have created, by name, in the order of their creation."""
+        return dict(self._variables)
+
+    @contextlib.contextmanager
+    def forward_pass(self, step: Step) -> Iterator[ForwardPass]:
+        """Makes layers use this store's variables, in this thread.
+
+        Args:
+            step: the global step, an integer scalar; a tensor or a variable in a `tf.function`,
+                where a Python number would be a constant.
+        """
+        outer = current()
+        _passes.current = ForwardPass(self, step)
+        try:
+            yield _passes.current
+        finally:
+            _passes.current = outer
+
+    def variable(
+        self, name: str, shape: Sequence[int], first_value: Callable[[], tf.Tensor], trainable: bool
+    ) -> tf.Variable:
+        """The variable of that name; it is created when it is asked for first.
+
+        Raises:
+            ValueError: it exists with another shape.
+        """
+        if name not in self._variables:
+            # Out of the function that is being traced, and of all name scopes.
+            with tf.init_scope(), tf1.name_scope(None):
+                self._variables[name] = tf.Variable(
+                    first_value,
+                    trainable=trainable,
+                    name=name,
+                    dtype=tf.float32,
+                    shape=list(shape),
+                    **({} if trainable else STATISTIC),
+                )
+        found = self._variables[name]
+        if found.shape != tf.TensorShape(shape):
+            raise ValueError(f'{name} has the shape {found.shape}; expected {list(shape)}.')
+        return found
+
+
+class ForwardPass:
+    """One forward pass on the variables of a store.
+
+    Attributes:
+        store: the variables.
+        step: the global step.
+        updates: (moving statistic, its new value), as layers compute them.
+        regularization_losses: scalars by the name of the weights, each once.
+    """
+
+    def __init__(self, store: VariableStore, step: Step):
+        self.store = store
+        self.step = step
+        self.updates: List[Tuple[tf.Variable, tf.Tensor]] = []
+        self.regularization_losses: Dict[str, tf.Tensor] = {}
+        self.draws: List[str] = []
+
+    def apply_updates(self) -> None:
+        """Assigns the moving statistics.
+
+        A statistic that layers have moved several times moves by the sum of the changes.
+        """
+        by_variable: Dict[int, Tuple[tf.Variable, List[tf.Tensor]]] = {}
+        for variable, value in self.updates:
+            by_variable.setdefault(id(variable), (variable, []))[1].append(value)
+        for variable, values in by_variable.values():
+            new = values[0]
+            if values[1:]:
+                new = tf.add_n(values) - (len(values) - 1.0) * variable
+            variable.assign(new)
+
+
+def current() -> Optional[ForwardPass]:
+    """The pass that this thread is in; None in a TF1 graph."""
+    return getattr(_passes, 'current', None)
+
+
+def require_graph() -> None:
+    """Refuses what would be lost, or kept for ever: eager layers outside of a pass.
+
+    Raises:
+        ValueError: this is no TF1 graph.
+    """
+    if tf.executing_eagerly() or tf.inside_function():
+        raise ValueError(
+            'Layers were called eagerly or in a tf.function, outside of a forward pass; expected '
+            '`with VariableStore().forward_pass(step):`, or a tf.Graph.'
+        )
+
+
+def global_step() -> tf.Tensor:
+    """The step of this pass, an int64 scalar: the graph's global step in a TF1 graph.
+
+    There it is created where it is missing, so that it is the one that a training op will advance.
+    """
+    one_pass = current()
+    if one_pass is not None:
+        return tf.cast(one_pass.step, tf.int64)
+    require_graph()
+    step = tf1.train.get_global_step()
+    if step is None:
+        outermost = tf1.VariableScope(reuse=False, name='')
+        with tf1.variable_scope(outermost, auxiliary_name_scope=False):
+            step = tf1.train.create_global_step()
+    return tf.cast(step, tf.int64)
+
+
+def seed_of(name: str) -> Tuple[int, int]:
+    """The seed of what is drawn once under that name: (seed of graph or store, name hash)."""
+    one_pass = current()
+    seed = tf1.get_default_graph().seed or 0 if one_pass is None else one_pass.store.seed
+    return int(seed), zlib.crc32(name.encode()) & 0x7FFFFFFF
+
+
+def step_seed(name: str) -> tf.Tensor:
+    """The seed of what is drawn anew at each step, int64 [2].
+
+    Args:
+        name: of the draw, in the current variable scope. Further draws of one name in a pass
+            differ from the first, in the order in which they are built.
+    """
+    scope = tf1.get_variable_scope().name
+    seed, name_hash = seed_of(_numbered(f'{scope}/{name}' if scope else name))
+    return tf.stack([tf.constant(seed ^ (name_hash << 20), tf.int64), global_step()])
+
+
+def add_regularization_loss(name: str, loss: Callable[[], tf.Tensor]) -> None:
+    """Adds the regularization loss of the weights of that name, once a pass or graph."""
+    one_pass = current()
+    if one_pass is not None:
+        if name not in one_pass.regularization_losses:
+            one_pass.regularization_losses[name] = loss()
+        return
+    collection = strategies.regularization_collection()
+    names = f'{collection}_names'
+    if name not in tf1.get_collection(names):
+        tf1.add_to_collection(names, name)
+        tf1.add_to_collection(collection, loss())
+
+
+def add_update(variable: tf.Variable, value: tf.Tensor) -> None:
+    """Adds the assignment of a moving statistic: to the pass, or to the graph's `UPDATE_OPS`."""
+    one_pass = current()
+    if one_pass is not None:
+        one_pass.updates.append((variable, value))
+        return
+    update = variable.assign(value, read_value=False)
+    tf1.add_to_collection(tf1.GraphKeys.UPDATE_OPS, update)
+
+
+def _numbered(name: str) -> str:
+    """The name as ops are numbered: `a/`, then `a_1/`, `a_2/`."""
+    one_pass = current()
+    draws = tf1.get_collection_ref(_DRAWS) if one_pass is None else one_pass.draws
+    count = draws.count(name)
+    draws.append(name)
+    return f'{name}_{count}/' if count else f'{name}/'

@@ -1,0 +1,85 @@
+"""The layers that all networks are made of: thin, and named as published checkpoints name them.
+
+A layer is a function of a tensor, explicit sizes, and a `LayerStyle`, which says how weights are
+drawn and regularized, what follows a convolution, and in which type all that is computed. Variables
+of a layer with scope `x`, all float32:
+
+    x/weights, x/depthwise_weights, x/pointwise_weights, x/biases
+    x/BatchNorm/{gamma,beta,moving_mean,moving_variance}
+
+Initial values and dropout depend on the seed of the graph or store, the layer's name and the global
+step, by stateless ops, so that a network draws the same numbers whatever was built before it, and a
+resumed run draws what the uninterrupted one would have.
+
+What has weights is in `weighted`, batch norm in `normalization`, sums and all else between two
+layers in `combining`. Networks use these instead of bare operators: what a layer's style says of
+types and ranges holds for them too.
+"""
+
+from model_fns.layers.combining import (
+    add,
+    concat,
+    divisible_channels,
+    dropout,
+    enlarge,
+    global_mean,
+    hard_sigmoid,
+    hard_swish,
+    multiply,
+    resize,
+    to_float32,
+)
+from model_fns.layers.normalization import batch_norm
+from model_fns.layers.style import Activation, BatchNorm, LayerStyle, Padding, Size
+from model_fns.layers.weighted import (
+    conv2d,
+    depthwise_conv2d,
+    fully_connected,
+    separable_conv2d,
+)
+from model_fns.weights import (
+    HE_NORMAL,
+    ONES,
+    TRUNCATED_STDDEV,
+    XAVIER,
+    ZEROS,
+    Initializer,
+    Regularizer,
+    l2,
+    truncated_normal,
+    variable,
+)
+
+__all__ = [
+    'HE_NORMAL',
+    'ONES',
+    'TRUNCATED_STDDEV',
+    'XAVIER',
+    'ZEROS',
+    'Activation',
+    'BatchNorm',
+    'Initializer',
+    'LayerStyle',
+    'Padding',
+    'Regularizer',
+    'Size',
+    'add',
+    'batch_norm',
+    'concat',
+    'conv2d',
+    'depthwise_conv2d',
+    'divisible_channels',
+    'dropout',
+    'enlarge',
+    'fully_connected',
+    'global_mean',
+    'hard_sigmoid',
+    'hard_swish',
+    'l2',
+    'multiply',
+    'resize',
+    'separable_conv2d',
+    'to_float32',
+    'truncated_normal',
+    'variable',
+]

@@ -1,0 +1,111 @@
+"""What lies between layers with weights: sums, products, gates, resizing, dropout.
+
+Networks call these instead of bare operators, so that the style of the layers holds here too.
+"""
+
+from __future__ import annotations
+
+from typing import Optional, Sequence, Union
+
+import tensorflow as tf
+
+from model_fns import forward_pass
+from model_fns import images as image_ops
+from model_fns.layers.style import Activation, LayerStyle
+
+tf1 = tf.compat.v1
+
+Side = Union[int, tf.Tensor]
+
+
+def add(
+    first: tf.Tensor, second: tf.Tensor, style: LayerStyle, activation: Optional[Activation] = None
+) -> tf.Tensor:
+    """The sum of two branches, in the current scope: of a residual unit, of a pyramid's levels.
+
+    Args:
+        first: [batch, height, width, channels], or what broadcasts to it.
+        second: the same.
+        style: of the layers around it; its own activation does not hold for sums.
+        activation: of the sum; None: none.
+    """
+    total = style.cast(first) + style.cast(second)
+    return total if activation is None else activation(total)
+
+
+def multiply(values: tf.Tensor, factor: Union[tf.Tensor, float], style: LayerStyle) -> tf.Tensor:
+    """Features times a gate that broadcasts to them, or times a number."""
+    return style.cast(values) * (style.cast(factor) if tf.is_tensor(factor) else factor)
+
+
+def concat(values: Sequence[tf.Tensor], style: LayerStyle) -> tf.Tensor:
+    """Branches [batch, height, width, channels] side by side along the channels."""
+    values = [style.cast(value) for value in values]
+    return tf.concat(values, 3) if len(values) > 1 else values[0]
+
+
+def hard_swish(inputs: tf.Tensor) -> tf.Tensor:
+    """Swish with a piecewise linear gate, x * relu6(x + 3) / 6 (Howard et al. 2019, 5.2)."""
+    return inputs * tf.nn.relu6(inputs + 3.0) * (1.0 / 6.0)
+
+
+def hard_sigmoid(inputs: tf.Tensor) -> tf.Tensor:
+    """The gate relu6(x + 3) / 6, with the rounded sixth that published weights are made for."""
+    return tf.nn.relu6(inputs + 3.0) * 0.16667
+
+
+def global_mean(features: tf.Tensor) -> tf.Tensor:
+    """The mean over the image of [batch, height, width, channels]: [batch, 1, 1, channels]."""
+    return tf.reduce_mean(features, [1, 2], keepdims=True)
+
+
+def resize(features: tf.Tensor, height: Side, width: Side, method: str = 'bilinear') -> tf.Tensor:
+    """Features [batch, height, width, channels] at another size, corners on corners.
+
+    Args:
+        features: of any type of the layers.
+        height: of the result, an int or an int32 scalar.
+        width: of the result.
+        method: `bilinear` or `nearest`.
+
+    Returns:
+        The type of the features, but float32 where integers are resized bilinearly.
+    """
+    resized = image_ops.resize(features, height, width, method, align_corners=True)
+    return tf.cast(resized, features.dtype) if features.dtype.is_floating else resized
+
+
+def enlarge(features: tf.Tensor, factor: int = 2) -> tf.Tensor:
+    """A map with each value repeated `factor` times in both directions."""
+    size = tf.shape(features)[1:3] * factor
+    if features.shape[1:3].is_fully_defined():
+        size = [factor * features.shape[1], factor * features.shape[2]]
+    # One kernel for both directions; repeats by nearest neighbour without half-pixel centres.
+    return tf.raw_ops.ResizeNearestNeighbor(images=features, size=size)
+
+
+def dropout(inputs: tf.Tensor, keep_prob: float, is_training: bool, scope: str) -> tf.Tensor:
+    """Keeps each value with that probability, divided by it; in training only.
+
+    What is dropped depends on the seed, the layer's name and the global step.
+    """
+    if not is_training or keep_prob >= 1.0:
+        return inputs
+    with tf1.name_scope(scope):
+        uniform = tf.random.stateless_uniform(tf.shape(inputs), forward_pass.step_seed(scope))
+        return tf.where(uniform < keep_prob, inputs * (1.0 / keep_prob), tf.zeros_like(inputs))
+
+
+def to_float32(outputs: tf.Tensor) -> tf.Tensor:
+    """What a network hands to losses and post-processing; no op where it is float32 already."""
+    return outputs if outputs.dtype == tf.float32 else tf.cast(outputs, tf.float32)
+
+
+def divisible_channels(channels: float, divisor: int = 8, at_least: Optional[int] = None) -> int:
+    """Channels rounded to a multiple of the divisor, never down by more than a tenth.
+
+    The rounding rule of the MobileNets (V2 and later).
+    """
+    at_least = divisor if at_least is None else at_least
+    rounded = max(at_least, int(channels + divisor / 2) // divisor * divisor)
+    return rounded + divisor if rounded < 0.9 * channels else rounded

@@ -1,0 +1,79 @@
+"""Batch norm (Ioffe and Szegedy 2015), its statistics in float32 whatever it is applied to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from model_fns import forward_pass
+from model_fns.layers.style import BatchNorm
+from model_fns.weights import ONES, ZEROS, variable
+
+tf1 = tf.compat.v1
+
+
+def batch_norm(
+    inputs: tf.Tensor, settings: BatchNorm, is_training: bool, scope: str = 'BatchNorm'
+) -> tf.Tensor:
+    """Batch norm over all axes but the last.
+
+    In training the moving statistics follow as moving <- decay * moving + (1 - decay) * batch,
+    with the unbiased variance (N / (N - 1)), through the graph's `UPDATE_OPS` or the updates of the
+    forward pass.
+
+    Args:
+        inputs: [batch, height, width, channels] or [batch, channels]; float32, bfloat16 or float16.
+        settings: decay, epsilon, and which variables there are.
+        is_training: whether the batch's statistics are used, where `settings.train` agrees.
+        scope: name of the layer.
+
+    Returns:
+        The same shape and type.
+    """
+    channels = [inputs.shape[-1]]
+    with tf1.variable_scope(scope):
+        gamma = variable('gamma', channels, ONES) if settings.scale else tf.ones(channels)
+        beta = variable('beta', channels, ZEROS) if settings.center else tf.zeros(channels)
+        mean = variable('moving_mean', channels, ZEROS, trainable=False)
+        variance = variable('moving_variance', channels, ONES, trainable=False)
+        image = inputs if inputs.shape.rank == 4 else inputs[:, tf.newaxis, tf.newaxis, :]
+        if not (is_training and settings.train):
+            outputs = _fused(image, gamma, beta, mean, variance, settings, False).y
+        else:
+            fused = _fused(image, gamma, beta, mean, variance, settings, True)
+            outputs = fused.y
+            moved = ((mean, fused.batch_mean), (variance, fused.batch_variance))
+            if settings.inplace_update:
+                updates = [moving.assign(value, read_value=False) for moving, value in moved]
+                with tf.control_dependencies(updates):
+                    outputs = tf.identity(outputs)
+            else:
+                for moving, value in moved:
+                    forward_pass.add_update(moving, value)
+        return outputs if inputs.shape.rank == 4 else tf.squeeze(outputs, [1, 2])
+
+
+def _fused(
+    image: tf.Tensor,
+    gamma: tf.Tensor,
+    beta: tf.Tensor,
+    mean: tf.Variable,
+    variance: tf.Variable,
+    settings: BatchNorm,
+    is_training: bool,
+) -> Any:
+    # The kernel computes the new moving statistics itself when it is given the old ones and the
+    # weight of the new (a weight of 1 would mean: forget the old ones, and is refused with them).
+    factor = 1.0 - settings.decay if is_training else 1.0
+    forget = is_training and factor == 1.0
+    return tf.raw_ops.FusedBatchNormV3(
+        x=image,
+        scale=gamma,
+        offset=beta,
+        mean=tf.zeros([0]) if forget else mean,
+        variance=tf.zeros([0]) if forget else variance,
+        epsilon=settings.epsilon,
+        exponential_avg_factor=factor,
+        is_training=is_training,
+    )

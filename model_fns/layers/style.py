@@ -1,0 +1,94 @@
+"""What the layers of one network have in common."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Callable, Optional, Tuple, Union
+
+import tensorflow as tf
+
+from model_fns.weights import XAVIER, Initializer, Regularizer
+
+Activation = Callable[[tf.Tensor], tf.Tensor]
+Size = Union[int, Tuple[int, int]]
+# 'FIXED' pads (kernel - 1) / 2 on each side whatever the stride, as the ResNets do; 'SAME' pads
+# what TensorFlow's rule for the input's size asks for.
+Padding = str
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchNorm:
+    """Normalisation over a batch (Ioffe and Szegedy 2015).
+
+    Attributes:
+        decay: what an update keeps of the old moving statistics, [0, 1].
+        epsilon: added to the variance.
+        center: whether there is a beta.
+        scale: whether there is a gamma.
+        train: whether training uses and updates batch statistics; else the moving ones are used.
+        inplace_update: update the moving statistics whenever the layer is computed, instead of
+            through `UPDATE_OPS`.
+    """
+
+    decay: float = 0.999
+    epsilon: float = 0.001
+    center: bool = True
+    scale: bool = False
+    train: bool = True
+    inplace_update: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class LayerStyle:
+    """What the layers of one network have in common.
+
+    Attributes:
+        is_training: whether dropout drops and batch norm uses the batch's statistics.
+        initializer: of convolution and fully connected weights.
+        depthwise_initializer: of depthwise weights; None: as `initializer`.
+        regularizer: of convolution and fully connected weights.
+        regularize_depthwise: whether it holds for depthwise weights too.
+        bias_regularizer: of biases.
+        activation: after normalisation; None for none.
+        batch_norm: None: no normalisation, and biases instead.
+        force_bias: biases even before batch norm.
+        compute_dtype: in which layers multiply, add and activate: `tf.float32`, `tf.bfloat16` or
+            `tf.float16`. Variables, the statistics of batch norm and losses stay float32.
+    """
+
+    is_training: bool = False
+    initializer: Initializer = XAVIER
+    depthwise_initializer: Optional[Initializer] = None
+    regularizer: Optional[Regularizer] = None
+    regularize_depthwise: bool = False
+    bias_regularizer: Optional[Regularizer] = None
+    activation: Optional[Activation] = tf.nn.relu
+    batch_norm: Optional[BatchNorm] = None
+    force_bias: bool = False
+    compute_dtype: tf.DType = tf.float32
+
+    def but(self, **changes: object) -> LayerStyle:
+        """The same style with some attributes changed."""
+        return dataclasses.replace(self, **changes)
+
+    def linear(self) -> LayerStyle:
+        """The style of logits: no normalisation, no activation, hence biases."""
+        return self.but(batch_norm=None, activation=None)
+
+    def frozen(self) -> LayerStyle:
+        """The same style with batch norm by its moving statistics, which then stay, in training.
+
+        Gamma and beta are trained as before, as in the published detectors: what else is frozen,
+        the optimizer decides by names of variables.
+        """
+        return self.with_batch_norm(train=False)
+
+    def with_batch_norm(self, **changes: object) -> LayerStyle:
+        """The same style with some attributes of its batch norm, where it has one, changed."""
+        if self.batch_norm is None:
+            return self
+        return self.but(batch_norm=dataclasses.replace(self.batch_norm, **changes))
+
+    def cast(self, values: tf.Tensor) -> tf.Tensor:
+        """Values, or a variable's, in the type that layers compute in; no op where they are."""
+        return values if values.dtype == self.compute_dtype else tf.cast(values, self.compute_dtype)

@@ -1,0 +1,273 @@
+"""Convolutions and fully connected layers, all made by one function.
+
+`_layer` owns what a layer does with its weights: it reads them, hands them to the layer's product,
+and normalises and activates what that gives. So it is the place for what changes weights before the
+product, or folds batch norm into them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Callable, Optional, Sequence, Tuple, Union
+
+import tensorflow as tf
+
+from model_fns.layers.normalization import batch_norm
+from model_fns.layers.style import LayerStyle, Padding, Size
+from model_fns.weights import ZEROS, Initializer, Regularizer, variable
+
+tf1 = tf.compat.v1
+
+
+@dataclasses.dataclass(frozen=True)
+class _Product:
+    """What is linear in a layer: its input times one tensor of weights.
+
+    Attributes:
+        name: of the variable.
+        shape: of the weights.
+        initializer: of the weights.
+        regularizer: of the weights.
+        compute: (inputs, weights) -> outputs, all of the layer's compute type.
+    """
+
+    name: str
+    shape: Sequence[int]
+    initializer: Initializer
+    regularizer: Optional[Regularizer]
+    compute: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+
+
+def conv2d(
+    inputs: tf.Tensor,
+    num_outputs: int,
+    kernel_size: Size,
+    style: LayerStyle,
+    scope: str,
+    *,
+    stride: Size = 1,
+    rate: Size = 1,
+    padding: Padding = 'SAME',
+    use_bias: Optional[bool] = None,
+    bias_initializer: Initializer = ZEROS,
+    norm_scope: str = 'BatchNorm',
+) -> tf.Tensor:
+    """Convolution, then batch norm or bias, then activation.
+
+    Args:
+        inputs: [batch, height, width, channels]; channels static.
+        num_outputs: output channels.
+        kernel_size: height and width, or one number for both.
+        style: initial values, regularization, normalisation, activation, compute type.
+        scope: name of the layer.
+        stride: one number, or (vertical, horizontal).
+        rate: atrous rate: distance between the kernel's taps, one number or (vertical, horizontal).
+            Above 1 the stride is 1.
+        padding: `SAME`, `VALID` or `FIXED`.
+        use_bias: None: exactly when there is no batch norm.
+        bias_initializer: first value of the biases.
+        norm_scope: name of batch norm in the layer's scope: uses of shared weights may each have
+            their own.
+
+    Returns:
+        [batch, height', width', num_outputs] in the style's compute type.
+    """
+    kernel = _pair(kernel_size)
+    how = (_pair(stride), _pair(rate), padding)
+    product = _Product(
+        'weights',
+        [*kernel, inputs.shape[-1], num_outputs],
+        style.initializer,
+        style.regularizer,
+        lambda values, weights: _convolve(values, weights, kernel, *how),
+    )
+    with tf1.variable_scope(scope):
+        return _layer(inputs, product, style, use_bias, bias_initializer, norm_scope)
+
+
+def depthwise_conv2d(
+    inputs: tf.Tensor,
+    kernel_size: Size,
+    style: LayerStyle,
+    scope: str,
+    *,
+    stride: int = 1,
+    rate: Size = 1,
+    padding: Padding = 'SAME',
+    depth_multiplier: int = 1,
+    use_bias: Optional[bool] = None,
+) -> tf.Tensor:
+    """One convolution for each channel, then as in `conv2d`.
+
+    Returns:
+        [batch, height', width', channels * depth_multiplier] in the style's compute type.
+    """
+    product = _depthwise(inputs, kernel_size, style, stride, rate, padding, depth_multiplier)
+    with tf1.variable_scope(scope):
+        return _layer(inputs, product, style, use_bias)
+
+
+def separable_conv2d(
+    inputs: tf.Tensor,
+    num_outputs: int,
+    kernel_size: Size,
+    style: LayerStyle,
+    scope: str,
+    *,
+    stride: int = 1,
+    rate: Size = 1,
+    padding: Padding = 'SAME',
+    depth_multiplier: int = 1,
+    use_bias: Optional[bool] = None,
+    bias_initializer: Initializer = ZEROS,
+    norm_scope: str = 'BatchNorm',
+) -> tf.Tensor:
+    """Depthwise then pointwise convolution in one layer, with nothing between the two.
+
+    Its variables are `depthwise_weights`, `pointwise_weights` and what `conv2d` adds.
+
+    Returns:
+        [batch, height', width', num_outputs] in the style's compute type.
+    """
+    depthwise = _depthwise(inputs, kernel_size, style, stride, rate, padding, depth_multiplier)
+    pointwise = _Product(
+        'pointwise_weights',
+        [1, 1, inputs.shape[-1] * depth_multiplier, num_outputs],
+        style.initializer,
+        style.regularizer,
+        lambda values, weights: tf.nn.conv2d(values, weights, strides=1, padding='SAME'),
+    )
+    with tf1.variable_scope(scope):
+        filtered = _layer(inputs, depthwise, style.linear(), use_bias=False)
+        return _layer(filtered, pointwise, style, use_bias, bias_initializer, norm_scope)
+
+
+def fully_connected(
+    inputs: tf.Tensor,
+    num_outputs: int,
+    style: LayerStyle,
+    scope: str,
+    *,
+    bias_initializer: Initializer = ZEROS,
+) -> tf.Tensor:
+    """Matrix product on the last axis of [batch, channels], then as in `conv2d`."""
+    product = _Product(
+        'weights',
+        [inputs.shape[-1], num_outputs],
+        style.initializer,
+        style.regularizer,
+        tf.matmul,
+    )
+    with tf1.variable_scope(scope):
+        return _layer(inputs, product, style, bias_initializer=bias_initializer)
+
+
+def _layer(
+    inputs: tf.Tensor,
+    product: _Product,
+    style: LayerStyle,
+    use_bias: Optional[bool] = None,
+    bias_initializer: Initializer = ZEROS,
+    norm_scope: str = 'BatchNorm',
+) -> tf.Tensor:
+    """A layer in the current variable scope: weights, product, bias, batch norm, activation."""
+    weights = variable(product.name, product.shape, product.initializer, product.regularizer)
+    outputs = product.compute(style.cast(inputs), style.cast(weights))
+    if use_bias is None:
+        use_bias = style.force_bias or style.batch_norm is None
+    if use_bias:
+        channels = [outputs.shape[-1]]
+        biases = variable('biases', channels, bias_initializer, style.bias_regularizer)
+        outputs = tf.nn.bias_add(outputs, style.cast(biases))
+    if style.batch_norm is not None:
+        outputs = batch_norm(outputs, style.batch_norm, style.is_training, norm_scope)
+    return outputs if style.activation is None else style.activation(outputs)
+
+
+def _depthwise(
+    inputs: tf.Tensor,
+    kernel_size: Size,
+    style: LayerStyle,
+    stride: int,
+    rate: Size,
+    padding: Padding,
+    depth_multiplier: int,
+) -> _Product:
+    kernel = _pair(kernel_size)
+
+    def compute(values: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        pads = _padding(padding, kernel, (stride, stride), _pair(rate))
+        if not isinstance(pads, str):
+            # Graph rewriting on CPUs fuses this op with what follows and loses its own padding.
+            values, pads = tf.pad(values, pads), 'VALID'
+        return tf.nn.depthwise_conv2d(
+            values,
+            weights,
+            strides=[1, stride, stride, 1],
+            padding=pads,
+            dilations=_pair(rate),
+        )
+
+    return _Product(
+        'depthwise_weights',
+        [*kernel, inputs.shape[-1], depth_multiplier],
+        style.depthwise_initializer or style.initializer,
+        style.regularizer if style.regularize_depthwise else None,
+        compute,
+    )
+
+
+def _convolve(
+    inputs: tf.Tensor,
+    weights: tf.Tensor,
+    kernel: Tuple[int, int],
+    stride: Tuple[int, int],
+    rate: Tuple[int, int],
+    padding: Padding,
+) -> tf.Tensor:
+    padding = _padding(padding, kernel, stride, rate)
+    if rate == (1, 1) or kernel == (1, 1):
+        return tf.nn.conv2d(inputs, weights, stride, padding)
+    return _atrous_convolve(inputs, tf.convert_to_tensor(weights), rate, padding)
+
+
+def _atrous_convolve(
+    inputs: tf.Tensor, weights: tf.Tensor, rate: Tuple[int, int], padding: Padding
+) -> tf.Tensor:
+    """Convolution of stride 1 with gaps between the taps, differentiable on every device.
+
+    The kernel is the faster way forwards, but its gradient is missing on a CPU without oneDNN: the
+    gradient is that of the same convolution written as space-to-batch.
+    """
+
+    @tf.custom_gradient
+    def convolve(image: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
+        def gradient(upstream: tf.Tensor) -> Sequence[tf.Tensor]:
+            with tf.GradientTape(watch_accessed_variables=False) as tape:
+                tape.watch([image, kernel])
+                same = tf1.nn.with_space_to_batch(
+                    image,
+                    rate,
+                    padding,
+                    lambda batch, _, inner: tf.nn.conv2d(batch, kernel, 1, inner),
+                    filter_shape=kernel.shape,
+                )
+            return tape.gradient(same, [image, kernel], upstream)
+
+        return tf.nn.conv2d(image, kernel, 1, padding, dilations=rate), gradient
+
+    return convolve(inputs, weights)
+
+
+def _padding(
+    padding: Padding, kernel: Sequence[int], stride: Tuple[int, int], rate: Tuple[int, int]
+) -> Union[str, Sequence[Sequence[int]]]:
+    if rate != (1, 1) and stride != (1, 1):
+        raise ValueError(f'An atrous convolution has stride 1; got stride {stride}, rate {rate}.')
+    if padding != 'FIXED' or stride == (1, 1):
+        return 'SAME' if padding == 'FIXED' else padding  # At stride 1 these two are the same.
+    return [[0, 0]] + [[(size - 1) // 2, size // 2] for size in kernel] + [[0, 0]]
+
+
+def _pair(value: Size) -> Tuple[int, int]:
+    return (value, value) if isinstance(value, int) else (value[0], value[1])
