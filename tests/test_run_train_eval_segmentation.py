@@ -1,6 +1,5 @@
 """Segmentation through the front door: trained, evaluated, exported, served, fine-tuned."""
 
-import dataclasses
 import json
 
 import numpy as np
@@ -50,9 +49,7 @@ def trained(data, tmp_path_factory):
 @pytest.fixture
 def two_layers(monkeypatch):
     """Any backbone is one of two layers: what is tested is around it."""
-    backbone = dataclasses.replace(
-        tiny_networks.BACKBONE, honours=backbones.get_backbone('mobilenet_v2').honours
-    )
+    backbone = tiny_networks.backbone(backbones.get_backbone('mobilenet_v2').honours)
     monkeypatch.setattr(backbones, 'get_backbone', lambda *_: backbone)
 
 

@@ -66,9 +66,9 @@ BLOCKS = {
     'no_expansion': InvertedResidual(1, 16),
     'relu': InvertedResidual(6, 8, activation=tf.nn.relu),
     'not_residual': InvertedResidual(6, 8, residual=False),
-    'stride_2': InvertedResidual(2.5, 24, 5, stride=2, activation=mobilenet_parts.hard_swish),
+    'stride_2': InvertedResidual(2.5, 24, 5, stride=2, activation=layers.hard_swish),
     'squeeze_excite': InvertedResidual(
-        4, 8, 5, activation=mobilenet_parts.hard_swish, squeeze_excite=True
+        4, 8, 5, activation=layers.hard_swish, squeeze_excite=True
     ),
     'fused_stride_2': InvertedResidual(4, 16, 3, stride=2, fused=True),
     'fused': InvertedResidual(8, 8, 3, fused=True),
@@ -102,8 +102,8 @@ def test_activations_by_hand():
     with tf.Graph().as_default(), tf1.Session() as session:
         swish, sigmoid = session.run(
             [
-                mobilenet_parts.hard_swish(tf.constant(inputs)),
-                mobilenet_parts.hard_sigmoid(tf.constant(inputs)),
+                layers.hard_swish(tf.constant(inputs)),
+                layers.hard_sigmoid(tf.constant(inputs)),
             ]
         )
     np.testing.assert_allclose(swish, [0, 0, -0.375, 0, 1.125, 3, 5], rtol=1e-6)

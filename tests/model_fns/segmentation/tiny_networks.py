@@ -18,9 +18,8 @@ tf1 = tf.compat.v1
 NUM_CLASSES = 4
 
 
-def _features(images, style, options, bounded):
+def _features(images, style, options):
     """Taps at 4 and 8 of 5 channels, features of 6 channels at the output stride."""
-    del bounded
     size = sizes.size_of(images)
     with tf1.variable_scope('tiny'):
         first = layers.conv2d(images, 5, 3, style, 'conv1')
@@ -41,16 +40,26 @@ def _style(is_training, options):
     )
 
 
-BACKBONE = backbones.SegmentationBackbone(
-    name='tiny',
-    scope='tiny',
-    last_end_point='last',
-    decoder_taps={4: 'early', 8: 'middle'},
-    features=_features,
-    style=_style,
-    defaults=registry.Options(output_stride=16, weight_decay=1e-3),
-    honours=('output_stride', 'weight_decay'),
-)
+def backbone(honours=('output_stride', 'weight_decay')) -> backbones.SegmentationBackbone:
+    """The backbone of two layers, which listens to those options of a config."""
+    return backbones.SegmentationBackbone(
+        registry.Network(
+            name='tiny',
+            scope='tiny',
+            features=_features,
+            style=_style,
+            feature_maps={},
+            segmentation=registry.Segmentation(
+                last_end_point='last',
+                decoder_taps={4: 'early', 8: 'middle'},
+                honours=tuple(honours),
+                options=registry.Options(output_stride=16, weight_decay=1e-3),
+            ),
+        )
+    )
+
+
+BACKBONE = backbone()
 
 
 def tiny_network(**changes: Any) -> network.SegmentationNetwork:

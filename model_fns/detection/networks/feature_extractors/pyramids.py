@@ -40,7 +40,8 @@ def tapped_pyramid(
         errors.ConfigError: the backbone does not have the finest level, or there are no levels.
     """
     pyramid = settings.pyramid or Pyramid()
-    taps = {level: network.feature_maps[2**level] for level in _TAPPED_LEVELS}
+    known = network.feature_maps
+    taps = {level: known[2**level] for level in _TAPPED_LEVELS if 2**level in known}
     if pyramid.min_level not in taps:
         levels = ', '.join(map(str, taps))
         raise errors.ConfigError(

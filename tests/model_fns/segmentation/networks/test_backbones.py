@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns import layers
 from model_fns.backbones import registry
+from model_fns.layers import weighted
 from model_fns.segmentation.networks import backbones
 from tests.model_fns.backbones import recorded_backbones
 
@@ -227,13 +227,13 @@ def test_padding_is_the_middle_of_the_normalised_range(name):
 )
 def test_published_batch_norm_unless_the_config_says(monkeypatch, name, decay, epsilon):
     seen = []
-    original = layers.batch_norm
+    original = weighted.batch_norm
 
     def spy(inputs, settings, is_training, scope='BatchNorm'):
         seen.append((settings.decay, settings.epsilon, settings.scale))
         return original(inputs, settings, is_training, scope)
 
-    monkeypatch.setattr(layers, 'batch_norm', spy)
+    monkeypatch.setattr(weighted, 'batch_norm', spy)
     _build(name, shape=(1, 33, 33, 3))
     assert set(seen) == {(decay, epsilon, True)}
     seen.clear()

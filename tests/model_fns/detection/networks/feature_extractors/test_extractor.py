@@ -27,7 +27,6 @@ def test_every_field_becomes_a_setting():
     assert settings == extractor.Settings(
         style=settings.style,
         override_base=True,
-        train_batch_norm=True,
         inplace_update=True,
         depth_multiplier=0.5,
         min_depth=8,

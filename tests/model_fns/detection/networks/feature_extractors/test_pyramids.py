@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from model_fns import layers
+from model_fns.backbones import registry
 from model_fns.detection.networks.feature_extractors import extractor, pyramids
 from tests.model_fns.detection import slow_networks
 from tests.model_fns.detection.slow_networks import enlarged, layer, relu6
@@ -18,7 +19,9 @@ STYLE = layers.LayerStyle(
     activation=tf.nn.relu6, batch_norm=layers.BatchNorm(scale=True), regularizer=layers.l2(0.1)
 )
 SETTINGS = extractor.Settings(style=STYLE, min_depth=4, padding='FIXED')
-TAPS = {2: 'a', 3: 'b', 4: 'c'}
+NETWORK = registry.Network(
+    name='net', scope='net', features=None, style=None, feature_maps={4: 'a', 8: 'b', 16: 'c'}
+)
 
 
 def _end_points():
@@ -74,8 +77,8 @@ def test_a_pyramid_equals_its_definition(use_depthwise):
 def test_levels_are_those_that_are_asked_for(pyramid, names, sizes):
     settings = dataclasses.replace(SETTINGS, pyramid=pyramid, depth_multiplier=0.5)
     with tf.Graph().as_default():
-        maps = pyramids.tapped_pyramid(_end_points(), TAPS, settings, 'bottom_up_{}', 21)
-        scopes = {v.op.name.split('/')[1] for v in tf1.global_variables()}
+        maps = pyramids.tapped_pyramid(_end_points(), NETWORK, settings, 'bottom_up_{}', 21)
+        scopes = {v.op.name.split('/')[2] for v in tf1.global_variables()}
     assert [one.shape[1] for one in maps] == sizes
     assert {one.shape[-1] for one in maps} == {4 if pyramid else 128}
     assert sorted(scope for scope in scopes if scope.startswith('bottom')) == names
@@ -95,7 +98,7 @@ def test_levels_are_those_that_are_asked_for(pyramid, names, sizes):
 def test_impossible_levels(pyramid, message):
     settings = dataclasses.replace(SETTINGS, pyramid=pyramid)
     with tf.Graph().as_default(), pytest.raises(errors.ConfigError, match=message):
-        pyramids.tapped_pyramid(_end_points(), TAPS, settings, 'x_{}', 1)
+        pyramids.tapped_pyramid(_end_points(), NETWORK, settings, 'x_{}', 1)
 
 
 def test_projections_have_biases_and_the_rest_batch_norm():
@@ -121,7 +124,7 @@ def test_enlarging_repeats_values(shape, factor):
     image = np.arange(24, dtype=np.float32).reshape(2, 3, 4, 1)
     with tf.Graph().as_default(), tf1.Session() as session:
         holder = tf1.placeholder(tf.float32, shape)
-        value = session.run(pyramids.enlarged(holder, factor), {holder: image})
+        value = session.run(layers.enlarge(holder, factor), {holder: image})
     np.testing.assert_array_equal(value, enlarged(image, factor))
 
 

@@ -195,137 +195,54 @@ def test_same_and_fixed_padding_keep_size_over_stride(size, kernel, stride, data
         assert outputs.shape.as_list() == [1, -(-size // stride), -(-size // stride), 1]
 
 
-class TestBatchNorm:
-    @pytest.mark.parametrize('shape', [(2, 3, 3, 4), (5, 4), (3, 1, 1, 4)], ids=str)
-    def test_training_normalises_by_the_batch_and_moves_by_the_unbiased_variance(self, shape):
-        values = 3.0 * _random(*shape) + 1.0
-        settings = layers.BatchNorm(decay=0.9, epsilon=0.01)
-        outputs, variables = _evaluate(
-            lambda: layers.batch_norm(tf.constant(values), settings, True)
-        )
-        axes = tuple(range(len(shape) - 1))
-        mean, variance = values.mean(axes), values.var(axes)
-        expected = (values - mean) / np.sqrt(variance + 0.01)
-        np.testing.assert_allclose(outputs, expected, rtol=1e-4, atol=1e-5)
-        assert set(variables) == {
-            'BatchNorm/beta',
-            'BatchNorm/moving_mean',
-            'BatchNorm/moving_variance',
-        }
-        np.testing.assert_allclose(variables['BatchNorm/moving_mean'], 0.1 * mean, rtol=1e-4)
-        np.testing.assert_allclose(
-            variables['BatchNorm/moving_variance'],
-            0.9 + 0.1 * values.var(axes, ddof=1),
-            rtol=1e-4,
-        )
-
-    @pytest.mark.parametrize('is_training, train', [(False, True), (True, False)])
-    def test_otherwise_the_moving_statistics_are_used_and_stay(self, is_training, train):
-        values = _random(2, 3, 3, 4)
-        settings = layers.BatchNorm(scale=True, epsilon=0.5, train=train)
-
-        outputs, variables = _evaluate(
-            lambda: layers.batch_norm(tf.constant(values), settings, is_training, 'x')
-        )
-        np.testing.assert_allclose(outputs, values / np.sqrt(1.5), rtol=1e-5, atol=1e-6)
-        np.testing.assert_array_equal(variables['x/moving_variance'], np.ones(4))
-
-    def test_updates_in_place_need_no_update_op(self):
-        values = _random(2, 3, 3, 4)
-        settings = layers.BatchNorm(decay=0.0, inplace_update=True)
-        with tf.Graph().as_default(), tf1.Session() as session:
-            outputs = layers.batch_norm(tf.constant(values), settings, True)
-            assert not tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)
-            session.run(tf1.global_variables_initializer())
-            session.run(outputs)
-            moving = {v.op.name: session.run(v) for v in tf1.global_variables()}
-        np.testing.assert_allclose(
-            moving['BatchNorm/moving_mean'], values.mean((0, 1, 2)), rtol=1e-4, atol=1e-6
-        )
-        np.testing.assert_allclose(
-            moving['BatchNorm/moving_variance'], values.var((0, 1, 2), ddof=1), rtol=1e-4
-        )
-
-    def test_gradient_of_rank_two_equals_that_of_rank_four(self):
-        values, upstream = _random(6, 4), _random(6, 4, seed=1)
-
-        def build():
-            settings = layers.BatchNorm(scale=True)
-            gradients = []
-            for shape in ([6, 4], [6, 1, 1, 4]):
-                inputs = tf.constant(values.reshape(shape))
-                with tf1.variable_scope('x', reuse=tf1.AUTO_REUSE):
-                    outputs = layers.batch_norm(inputs, settings, True)
-                gradients += tf.gradients(outputs, [inputs], upstream.reshape(shape))
-            return gradients
-
-        (flat, image), _ = _evaluate(build)
-        np.testing.assert_allclose(flat, image.reshape(6, 4), rtol=1e-5)
-
-
-class TestDropout:
-    def test_keeps_the_asked_share_and_scales_it(self):
-        values = np.ones([100, 100], np.float32)
-        outputs, _ = _evaluate(lambda: layers.dropout(values, 0.8, True, 'drop'))
-        assert set(np.unique(outputs)) == {0.0, np.float32(1.25)}
-        assert (outputs > 0).mean() == pytest.approx(0.8, abs=0.02)
-
-    def test_evaluation_and_certainty_leave_the_input(self):
-        with tf.Graph().as_default():
-            values = tf.ones([2, 2])
-            assert layers.dropout(values, 0.5, False, 'a') is values
-            assert layers.dropout(values, 1.0, True, 'a') is values
-
-    def test_depends_on_seed_name_and_step(self):
-        def masks(graph_seed, name):
-            with tf.Graph().as_default(), tf1.Session() as session:
-                tf1.set_random_seed(graph_seed)
-                step = tf1.train.create_global_step()
-                dropped = layers.dropout(tf.ones([200]), 0.5, True, name)
-                session.run(tf1.global_variables_initializer())
-                first, again = session.run(dropped), session.run(dropped)
-                session.run(step.assign_add(1))
-                return first, again, session.run(dropped)
-
-        first, again, next_step = masks(1, 'a')
-        np.testing.assert_array_equal(first, again)
-        np.testing.assert_array_equal(first, masks(1, 'a')[0])
-        for other in (next_step, masks(2, 'a')[0], masks(1, 'b')[0]):
-            assert not np.array_equal(first, other)
-
-
+@pytest.mark.parametrize('static', [True, False])
 @pytest.mark.parametrize(
-    'channels, divisor, at_least, expected',
-    [
-        (33, 8, None, 32),
-        (36, 8, None, 40),
-        (11.2, 8, None, 16),  # 8 would lose more than a tenth.
-        (3, 8, None, 8),
-        (3, 8, 16, 16),
-        (18, 8, None, 24),
-        (44.8, 8, None, 48),
-        (11.2, 1, 1, 11),
-    ],
+    'rate, padding', [(2, 'SAME'), (3, 'FIXED'), (2, 'VALID'), ((1, 3), 'SAME')]
 )
-def test_divisible_channels_by_hand(channels, divisor, at_least, expected):
-    assert layers.divisible_channels(channels, divisor, at_least) == expected
+def test_atrous_convolution_is_that_of_a_kernel_with_holes(rate, padding, static):
+    images = np.random.RandomState(0).normal(size=[2, 9, 8, 3]).astype(np.float32)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        style = layers.LayerStyle(activation=None)
+        inputs = tf1.placeholder(tf.float32, images.shape if static else [None, None, None, 3])
+        actual = layers.conv2d(inputs, 4, 3, style, 'layer', rate=rate, padding=padding)
+        weights = tf1.trainable_variables()[0]
+        expected = tf.nn.conv2d(
+            inputs, _with_holes(weights, rate), 1, 'VALID' if padding == 'VALID' else 'SAME'
+        )
+        upstream = tf.cos(tf.cumsum(tf.ones_like(expected), 2))
+        gradients = [tf.gradients(y, [inputs, weights], upstream) for y in (actual, expected)]
+        session.run(tf1.global_variables_initializer())
+        values, (ours, theirs) = session.run([(actual, expected), gradients], {inputs: images})
+    np.testing.assert_allclose(*values, rtol=1e-4, atol=1e-5)
+    for mine, other in zip(ours, theirs):
+        np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-4)
 
 
-@settings(deadline=None)
-@given(channels=st.floats(1.0, 5000.0), divisor=st.integers(1, 32))
-def test_divisible_channels_loses_at_most_a_tenth(channels, divisor):
-    rounded = layers.divisible_channels(channels, divisor)
-    assert rounded % divisor == 0
-    assert 0.9 * channels <= rounded <= channels + divisor
+@pytest.mark.parametrize('rate', [(1, 3), (4, 2)])
+def test_depthwise_rates_may_differ(rate):
+    images = np.random.RandomState(0).normal(size=[2, 11, 9, 3]).astype(np.float32)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        style = layers.LayerStyle(activation=None)
+        actual = layers.depthwise_conv2d(tf.constant(images), 3, style, 'layer', rate=rate)
+        weights = tf1.trainable_variables()[0]
+        expected = tf.nn.depthwise_conv2d(images, _with_holes(weights, rate), [1, 1, 1, 1], 'SAME')
+        gradients = [tf.gradients(tf.square(y), weights)[0] for y in (actual, expected)]
+        session.run(tf1.global_variables_initializer())
+        values = session.run([actual, expected, *gradients])
+    np.testing.assert_allclose(*values[:2], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(*values[2:], rtol=1e-4, atol=1e-4)
 
 
-def test_linear_style_is_that_of_logits():
-    style = layers.LayerStyle(
-        is_training=True, batch_norm=layers.BatchNorm(), regularizer=layers.l2(0.1)
-    )
-    values = _random(2, 3)
-    outputs, variables = _evaluate(
-        lambda: layers.fully_connected(values, 4, style.linear(), 'logits')
-    )
-    assert set(variables) == {'logits/weights', 'logits/biases'}
-    np.testing.assert_allclose(outputs, values @ variables['logits/weights'], rtol=1e-5)
+def _with_holes(weights, rate):
+    """[3, 3, in, out] with rate - 1 zeros between the taps."""
+    places = []
+    for step in (rate, rate) if isinstance(rate, int) else rate:
+        place = np.zeros([2 * step + 1, 3], np.float32)
+        place[[0, step, 2 * step], [0, 1, 2]] = 1.0
+        places.append(place)
+    return tf.einsum('ya,xb,abio->yxio', *places, weights)
+
+
+def test_a_stride_and_a_rate_are_refused():
+    with tf.Graph().as_default(), pytest.raises(ValueError, match='stride .2, 2., rate .2, 2.'):
+        layers.conv2d(tf.zeros([1, 8, 8, 1]), 1, 3, layers.LayerStyle(), 'x', stride=2, rate=2)

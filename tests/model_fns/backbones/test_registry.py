@@ -1,0 +1,159 @@
+"""The one description of each network: which tasks have it, and where its feature maps are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_lib import errors
+from model_fns.backbones import registry
+
+tf1 = tf.compat.v1
+
+# Networks whose convolutions without padding make maps smaller than the image over the stride:
+# sizes at 299 pixels, from the tables of their papers.
+UNPADDED = {
+    'inception_v3': {8: 35, 16: 17, 32: 8},
+    'inception_v4': {8: 35, 16: 17, 32: 8},
+    'inception_resnet_v2': {8: 35, 16: 17, 32: 8},
+}
+# One of each family; the others differ in width and depth.
+PADDED = (
+    'mobilenet_v1_025',
+    'mobilenet_v2_035',
+    'mobilenet_v3_large_det',
+    'mobilenet_v3_small_minimalistic',
+    'mobilenet_edgetpu',
+    'mobiledet_cpu',
+    'resnet_v1_18',
+    'resnet_v2_50',
+    'inception_v1',
+    'inception_v2',
+    'xception_71',
+    'vgg_a',
+    'lenet',
+    'cifarnet',
+)
+
+
+def _maps(name, size, options=None):
+    """The heights of the maps that a network's description names, by stride, and their depths."""
+    network = registry.get_network(name, task='detection')
+    options = options or registry.Options()
+    with tf.Graph().as_default():
+        images = tf1.placeholder(tf.float32, [1, size, size, network.image_channels])
+        end_points = network.features(images, network.style(False, options), options)
+        variables = tf1.global_variables()
+    assert {variable.op.name.split('/')[0] for variable in variables} == {network.scope}
+    return {stride: end_points[point].shape[1] for stride, point in network.feature_maps.items()}
+
+
+@pytest.mark.parametrize('name', PADDED)
+def test_feature_maps_have_their_stride(name):
+    options = registry.Options(subsample_after='resnet' in name)
+    maps = _maps(name, 64, options)
+    assert maps == {stride: 64 // stride for stride in maps}
+    strides = {'lenet': 4, 'cifarnet': 4}.get(name, 32)
+    assert max(maps) == strides
+
+
+@pytest.mark.parametrize('name', UNPADDED)
+def test_feature_maps_without_padding(name):
+    maps = _maps(name, 299)
+    assert {stride: maps[stride] for stride in UNPADDED[name]} == UNPADDED[name]
+
+
+@pytest.mark.parametrize(
+    'name, feature_maps',
+    [
+        ('mobilenet_v1', {4: 'Conv2d_3_pointwise', 16: 'Conv2d_11_pointwise'}),
+        ('mobilenet_v2', {2: 'layer_2', 4: 'layer_4', 8: 'layer_7', 16: 'layer_14'}),
+        ('mobilenet_v3_large', {4: 'layer_4', 8: 'layer_7', 16: 'layer_13', 32: 'layer_17'}),
+        ('mobilenet_v3_small', {4: 'layer_2', 8: 'layer_4', 16: 'layer_9', 32: 'layer_13'}),
+        ('resnet_v1_50', {4: 'resnet_v1_50/block1', 32: 'resnet_v1_50/block4'}),
+        ('xception_65', {16: 'xception_65/middle_flow/block1'}),
+    ],
+)
+def test_feature_maps_are_the_last_of_their_stride(name, feature_maps):
+    found = registry.get_network(name).feature_maps
+    assert feature_maps.items() <= found.items()
+
+
+def test_each_task_has_its_own_networks():
+    classifiers = set(registry.network_names())
+    segmenters = set(registry.network_names('segmentation'))
+    everything = set(registry.network_names('detection'))
+    assert classifiers | segmenters < everything
+    assert segmenters - classifiers == {
+        'mobilenet_v3_large_seg',
+        'mobilenet_v3_small_seg',
+        'resnet_v1_18',
+        'resnet_v1_18_beta',
+        'resnet_v1_50_beta',
+        'resnet_v1_101_beta',
+    }
+    assert {name for name in everything if name.startswith('mobiledet')}.isdisjoint(classifiers)
+
+
+@pytest.mark.parametrize(
+    'name, task, message',
+    [
+        ('resnet_v1_18', 'classification', r"x: unknown backbone 'resnet_v1_18'; did you mean"),
+        ('vgg_16', 'segmentation', r"x: unknown segmentation backbone 'vgg_16'"),
+        ('mobilnet_v2', 'classification', r"did you mean 'mobilenet_v2'\?"),
+    ],
+)
+def test_a_network_of_another_task_is_refused(name, task, message):
+    with pytest.raises(errors.ConfigError, match=message):
+        registry.get_network(name, 'x', task)
+
+
+@pytest.mark.parametrize(
+    'name, expected',
+    [
+        ('mobilenet_v1', [-1.0, 0.0, 1.0]),
+        ('resnet_v1_50', [-123.68, 127.5 - 116.779, 255.0 - 103.939]),
+        ('vgg_16', [-123.68, 127.5 - 116.779, 255.0 - 103.939]),
+    ],
+)
+def test_normalization_by_hand(name, expected):
+    normalized = registry.get_network(name).normalization(tf.constant([0.0, 127.5, 255.0]))
+    np.testing.assert_allclose(normalized.numpy(), expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    'name, channels, outputs, part',
+    [
+        ('resnet_v1_50', 1024, [2, 7, 7, 2048], 'block4'),
+        ('inception_v2', 576, [2, 4, 4, 1024], 'Mixed_5'),
+        ('inception_resnet_v2', 1088, [2, 4, 4, 1536], ''),
+    ],
+)
+def test_second_stages(name, channels, outputs, part):
+    network = registry.get_network(name)
+    with tf.Graph().as_default():
+        crops = tf1.placeholder(tf.float32, [2, 7, 7, channels])
+        style = network.style(False, registry.Options())
+        assert network.second_stage(crops, style).shape == outputs
+        names = [variable.op.name for variable in tf1.global_variables()]
+    assert names and all(name.startswith(f'{network.scope}/{part}') for name in names)
+
+
+@pytest.mark.parametrize('name', ['mobilenet_v1', 'mobilenet_v2', 'mobilenet_v3_large_det'])
+def test_detection_has_its_own_style(name):
+    network = registry.get_network(name, task='detection')
+    style = network.detection_style(True, registry.Options())
+    assert style.batch_norm.decay == 0.9997
+    assert style.regularize_depthwise == (name == 'mobilenet_v1')
+
+
+def test_options_that_changed():
+    options = registry.Options(min_depth=8).but(multi_grid=(1, 2))
+    assert options.changed() == ('min_depth', 'multi_grid')
+    assert options.get('min_depth', 16) == 8 and options.get('weight_decay', 0.1) == 0.1
+
+
+def test_a_name_is_registered_once():
+    with pytest.raises(ValueError, match="backbone 'mobilenet_v2' is registered twice"):
+        registry.add(registry.get_network('mobilenet_v2'))
