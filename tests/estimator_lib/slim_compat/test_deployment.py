@@ -20,7 +20,10 @@ def graph():
 def classifier(inputs, labels):
     """A layer with batch norm: 5 variables with the step, 2 updates a clone."""
     style = layers.LayerStyle(
-        is_training=True, activation=tf.sigmoid, batch_norm=layers.BatchNorm(), regularizer=layers.l2(1)
+        is_training=True,
+        activation=tf.sigmoid,
+        batch_norm=layers.BatchNorm(),
+        regularizer=layers.l2(1),
     )
     with tf1.variable_scope('BatchNormClassifier'):
         outputs = layers.fully_connected(inputs, 1, style, 'fully_connected')
