@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors
+from model_fns import forward_pass
 from model_fns.backbones import registry
 
 tf1 = tf.compat.v1
@@ -157,3 +158,24 @@ def test_options_that_changed():
 def test_a_name_is_registered_once():
     with pytest.raises(ValueError, match="backbone 'mobilenet_v2' is registered twice"):
         registry.add(registry.get_network('mobilenet_v2'))
+
+
+@pytest.mark.parametrize('name', ['mobilenet_v3_small', 'resnet_v1_18', 'cifarnet'])
+@pytest.mark.parametrize('dtype, bound', [('bfloat16', 0.1), ('float16', 0.02)])
+def test_features_in_low_precision_follow_float32(name, dtype, bound):
+    network = registry.get_network(name, task='detection')
+    images = tf.constant(np.random.RandomState(0).uniform(-1.0, 1.0, [1, 33, 33, 3]), tf.float32)
+    store = forward_pass.VariableStore()
+    found = []
+    for compute_dtype in (tf.float32, tf.as_dtype(dtype)):
+        options = registry.Options(compute_dtype=compute_dtype)
+        style = network.style(False, options).but(compute_dtype=compute_dtype)
+        with store.forward_pass(0):
+            end_points = network.features(images, style, options)
+        last = end_points[max(network.feature_maps.items())[1]]
+        assert {value.dtype for value in end_points.values()} == {compute_dtype}
+        found.append(tf.cast(last, tf.float32).numpy())
+    exact, rounded = found
+    assert np.abs(exact).max() > 0.0
+    np.testing.assert_allclose(rounded, exact, rtol=0, atol=bound * np.abs(exact).max())
+    assert not np.array_equal(rounded, exact)

@@ -6,7 +6,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model_fns import layers
+from model_fns import forward_pass, layers
 
 tf1 = tf.compat.v1
 
@@ -246,3 +246,43 @@ def _with_holes(weights, rate):
 def test_a_stride_and_a_rate_are_refused():
     with tf.Graph().as_default(), pytest.raises(ValueError, match='stride .2, 2., rate .2, 2.'):
         layers.conv2d(tf.zeros([1, 8, 8, 1]), 1, 3, layers.LayerStyle(), 'x', stride=2, rate=2)
+
+
+LAYERS = {
+    'conv': lambda values, style: layers.conv2d(values, 6, 3, style, 'x', stride=2),
+    'atrous': lambda values, style: layers.conv2d(values, 6, 3, style, 'x', rate=2),
+    'depthwise': lambda values, style: layers.depthwise_conv2d(values, 3, style, 'x'),
+    'separable': lambda values, style: layers.separable_conv2d(values, 6, 3, style, 'x'),
+    'dense': lambda values, style: layers.fully_connected(values[:, 0, 0], 6, style, 'x'),
+}
+
+
+@pytest.mark.parametrize('dtype, bound', [('bfloat16', 3e-2), ('float16', 4e-3)])
+@pytest.mark.parametrize('kind', LAYERS)
+@pytest.mark.parametrize('batch_norm', [None, layers.BatchNorm(scale=True)], ids=['bias', 'norm'])
+def test_low_precision_follows_float32(kind, dtype, bound, batch_norm):
+    """The outputs, and the gradients of the same float32 variables."""
+    images = tf.constant(_random(4, 7, 7, 4))
+    store = forward_pass.VariableStore(1)
+    found = []
+    for compute_dtype in (tf.float32, tf.as_dtype(dtype)):
+        style = layers.LayerStyle(
+            is_training=True, activation=None, batch_norm=batch_norm, compute_dtype=compute_dtype
+        )
+        with tf.GradientTape() as tape, store.forward_pass(0) as one_pass:
+            outputs = LAYERS[kind](images, style)
+            assert outputs.dtype == compute_dtype
+            exact_outputs = layers.to_float32(outputs)
+            loss = tf.reduce_sum(tf.sin(exact_outputs))
+        trainable = [one for one in store.variables.values() if one.trainable]
+        gradients = tape.gradient(loss, trainable)
+        updates = [value for _, value in one_pass.updates]
+        float32 = [*store.variables.values(), *gradients, *updates]
+        assert {one.dtype for one in float32} == {tf.float32}
+        found.append([exact_outputs, *gradients, *updates])
+    for index, (exact, rounded) in enumerate(zip(*found)):
+        scale = max(np.abs(exact).max(), 1.0)
+        # Gradients are sums over all places, rounded at each.
+        within = bound if index == 0 else 5 * bound
+        np.testing.assert_allclose(rounded, exact, atol=within * scale, rtol=0)
+    assert not np.array_equal(found[0][0], found[1][0])
