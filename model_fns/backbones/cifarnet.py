@@ -80,7 +80,8 @@ def _normalize(inputs: tf.Tensor, name: str) -> tf.Tensor:
     """Local response normalisation over nine channels (Krizhevsky et al. 2012, section 3.3)."""
     # There is no kernel for bfloat16.
     values = layers.to_float32(inputs)
-    return tf.nn.lrn(values, 4, bias=1.0, alpha=0.001 / 9.0, beta=0.75, name=name)
+    outputs = tf.nn.lrn(values, 4, bias=1.0, alpha=0.001 / 9.0, beta=0.75, name=name)
+    return outputs if outputs.dtype == inputs.dtype else tf.cast(outputs, inputs.dtype)
 
 
 def _features(

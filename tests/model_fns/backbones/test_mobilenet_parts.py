@@ -67,9 +67,7 @@ BLOCKS = {
     'relu': InvertedResidual(6, 8, activation=tf.nn.relu),
     'not_residual': InvertedResidual(6, 8, residual=False),
     'stride_2': InvertedResidual(2.5, 24, 5, stride=2, activation=layers.hard_swish),
-    'squeeze_excite': InvertedResidual(
-        4, 8, 5, activation=layers.hard_swish, squeeze_excite=True
-    ),
+    'squeeze_excite': InvertedResidual(4, 8, 5, activation=layers.hard_swish, squeeze_excite=True),
     'fused_stride_2': InvertedResidual(4, 16, 3, stride=2, fused=True),
     'fused': InvertedResidual(8, 8, 3, fused=True),
 }

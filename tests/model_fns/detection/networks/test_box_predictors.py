@@ -391,3 +391,17 @@ def test_a_code_of_another_size_than_the_coder_has(make):
         make('box_code_size: 5')
     # Where it is left out it is the coder's.
     assert make(code_size=8) is not None
+
+
+@pytest.mark.parametrize('kind', [ConvolutionalBoxPredictor, WeightSharedBoxPredictor])
+def test_low_precision_follows_float32_and_gives_float32(kind):
+    found = []
+    for dtype in (tf.float32, tf.bfloat16):
+        style = STYLE.but(compute_dtype=dtype)
+        more = {'depth': 6, 'num_layers': 1} if kind is WeightSharedBoxPredictor else {}
+        codes, logits, _ = run(kind(SHARED_BOX, CLASS, style, **more), images(), [2, 2])
+        assert codes.dtype == logits.dtype == np.float32
+        found.append((codes, logits))
+    for exact, rounded in zip(*found):
+        np.testing.assert_allclose(rounded, exact, rtol=0, atol=0.05 * np.abs(exact).max())
+        assert not np.array_equal(rounded, exact)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from model_fns.backbones import registry
 from model_fns.segmentation import fields
 from model_fns.segmentation.networks import aspp, decoder, heads, image_pyramid, inference
 from model_fns.segmentation.networks.network import SegmentationNetwork
@@ -452,3 +453,22 @@ def test_a_mirrored_view_adds_no_layers():
             return kinds.count('Conv2D')
 
     assert count(True) == count(False)
+
+
+# Compute type.
+
+
+@pytest.mark.parametrize('refinement', [None, decoder.Decoder(num_filters=4)], ids=['aspp', 'both'])
+def test_low_precision_follows_float32_and_gives_float32(refinement):
+    def build(images, dtype):
+        options = registry.Options(output_stride=16, compute_dtype=dtype)
+        network = _network(options=options, refinement=refinement)
+        logits = network.logits(images, True)['semantic'][MERGED]
+        assert logits.dtype == tf.float32
+        return logits
+
+    exact, names = _evaluate(lambda images: build(images, tf.float32))
+    rounded, same = _evaluate(lambda images: build(images, tf.bfloat16))
+    assert names == same
+    np.testing.assert_allclose(rounded, exact, rtol=0, atol=0.1 * np.abs(exact).max())
+    assert not np.array_equal(rounded, exact)
