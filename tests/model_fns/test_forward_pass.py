@@ -290,8 +290,9 @@ class TestDraws:
             session.run(tf1.global_variables_initializer())
             assert [seed.tolist() for seed in session.run(seeds)] == eager
 
-    def test_a_missing_global_step_is_created_where_training_looks_for_it(self):
-        with tf.Graph().as_default(), tf1.variable_scope('net'):
-            forward_pass.step_seed('drop')
-            step = tf1.train.get_global_step()
-            assert step.op.name == 'global_step' and step.dtype == tf.int64
+    def test_the_step_of_a_graph_is_its_global_step(self):
+        with tf.Graph().as_default(), tf1.Session() as session:
+            assert session.run(forward_pass.global_step()) == 0
+            step = tf1.train.create_global_step()
+            session.run(step.initializer, {step.initializer.inputs[1]: 7})
+            assert session.run(forward_pass.step_seed('drop'))[1] == 7
