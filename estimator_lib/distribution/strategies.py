@@ -63,9 +63,6 @@ def regularization_collection() -> str:
     return f'{name}_{replica}' if replica else name
 
 
-penalties_collection = regularization_collection  # its former name
-
-
 def mean_over_replicas(losses: Tensors) -> Tensors:
     """The losses of the whole batch, for reports: means over the replicas.
 
