@@ -14,6 +14,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.data import corrupt_records
 
 log = logging.getLogger('estimator_lib')
 
@@ -29,6 +30,8 @@ _LEFTOVERS = re.compile(
     r'|checkpoint\.tmp[0-9a-f]{32})$'
 )
 
+# Of what is not there, or is there with a wrong checksum; a reader also raises a bare `OpError`.
+_OF_CORRUPT_DATA = (tf.errors.DataLossError, tf.errors.OutOfRangeError, IndexError)
 # What a session also raises that has lost a parameter server.
 _NOT_OF_FILES = (
     tf.errors.AbortedError,
@@ -71,8 +74,8 @@ def latest_checkpoint(folder: str) -> Optional[str]:
     Raises:
         errors.CheckpointError: the latest one that is listed is not there.
     """
-    state = tf.train.get_checkpoint_state(folder)
-    if state is None or not state.model_checkpoint_path:
+    state = _read_list(folder)
+    if state is None:
         return None
     prefix = state.model_checkpoint_path
     if not _exists(prefix):
@@ -141,6 +144,31 @@ def ensure_writable(model_dir: str) -> None:
 
 
 @contextlib.contextmanager
+def explained_read(prefix: str) -> Iterator[None]:
+    """Turns the error of a checkpoint whose values cannot be read into one plain sentence.
+
+    Raises:
+        errors.CheckpointError: the message names the newest other one, and how to go on from it.
+    """
+    try:
+        yield
+    except (tf.errors.OpError, IndexError) as error:
+        if not isinstance(error, _OF_CORRUPT_DATA) and type(error) is not tf.errors.OpError:
+            raise
+        others = [path for path in _prefixes_in(os.path.dirname(prefix)) if path != prefix]
+        others = [path for path in others if _is_whole(path)]
+        advice = 'there is no other checkpoint beside it.'
+        if others:
+            advice = (
+                f'the newest other one is {others[-1]}; to go on from it, delete '
+                f'{os.path.basename(prefix)}.* and the file named checkpoint.'
+            )
+        is_op_error = isinstance(error, tf.errors.OpError)
+        reason = (corrupt_records.plain_message if is_op_error else errors.first_line)(error)
+        raise errors.CheckpointError(f'{prefix} is corrupt: {reason}; {advice}') from error
+
+
+@contextlib.contextmanager
 def explained_write(model_dir: str) -> Iterator[None]:
     """Turns the error of a checkpoint that cannot be written into one plain sentence.
 
@@ -204,8 +232,8 @@ def _last_good(model_dir: str) -> str:
 def clean_temporary(model_dir: str) -> List[str]:
     """Removes what saves left behind whose process was killed.
 
-    A checkpoint that was whole by then, but not listed yet, is listed. Only for the process that
-    saves, before it does.
+    A checkpoint that was whole by then, but not listed yet, is listed; so are all whole ones where
+    the list is missing or cannot be read. Only for the process that saves, before it does.
 
     Returns:
         The names of what was removed.
@@ -227,28 +255,56 @@ def clean_temporary(model_dir: str) -> List[str]:
 
 
 def _list_newest(model_dir: str) -> None:
-    """Makes the newest checkpoint the latest one, when its save was killed before it was listed.
+    """Makes the newest whole checkpoint the latest one, when it is not but should be.
 
-    Its index is then newer than the list; not so where somebody has changed the list by hand, to
-    go back to an earlier checkpoint.
+    Either its save was killed before it was listed: its index is then newer than the list; not so
+    where somebody has changed the list by hand, to go back to an earlier checkpoint. Or there is no
+    list that can be read: a run would silently begin anew.
     """
-    listed, newest = latest_checkpoint(model_dir), _newest_unlisted(model_dir)
-    if listed is None or newest is None or step_of(newest) <= step_of(listed):
+    whole = [path for path in _prefixes_in(model_dir) if _STEP.search(path) and _is_whole(path)]
+    if not whole:
         return
     list_file = os.path.join(model_dir, 'checkpoint')
+    state = _read_list(model_dir)
+    if state is None:
+        _write_list(model_dir, whole)
+        log.warning(
+            '%s is missing or cannot be read; %s is the newest whole checkpoint, and is gone on '
+            'from',
+            list_file,
+            whole[-1],
+        )
+        return
+    newest = whole[-1]
+    if step_of(newest) <= step_of(latest_checkpoint(model_dir)):
+        return
     if tf.io.gfile.stat(newest + '.index').mtime_nsec < tf.io.gfile.stat(list_file).mtime_nsec:
         return
+    _write_list(model_dir, [*state.all_model_checkpoint_paths, newest])
+    log.info('%s is whole, and is listed now: its save was killed before', newest)
+
+
+def _read_list(folder: str) -> Optional[Any]:
+    """The `CheckpointState` in `folder/checkpoint`; None where it is missing or says nothing."""
     try:
-        _check_shards(newest, '')
-    except errors.CheckpointError:
-        return
-    state = tf.train.get_checkpoint_state(model_dir)
-    paths = [*state.all_model_checkpoint_paths, newest]
-    names = [os.path.relpath(path, model_dir) for path in paths]
+        return tf.train.get_checkpoint_state(folder)
+    except ValueError:  # an empty or a binary file; of other nonsense TensorFlow itself warns
+        return None
+
+
+def _write_list(folder: str, prefixes: Sequence[str]) -> None:
+    names = [os.path.relpath(prefix, folder) for prefix in prefixes]
     lines = [f'model_checkpoint_path: "{names[-1]}"']
     lines += [f'all_model_checkpoint_paths: "{name}"' for name in names]
-    write_atomically(list_file, '\n'.join(lines) + '\n')
-    log.info('%s is whole, and is listed now: its save was killed before', newest)
+    write_atomically(os.path.join(folder, 'checkpoint'), '\n'.join(lines) + '\n')
+
+
+def _is_whole(prefix: str) -> bool:
+    try:
+        _check_shards(prefix, '')
+    except errors.CheckpointError:
+        return False
+    return True
 
 
 def refuse_own_checkpoint(model_dir: str, fine_tune_checkpoint: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib.checkpoints.checkpoint_files import open_checkpoint
+from estimator_lib.checkpoints.checkpoint_files import explained_read, open_checkpoint
 from estimator_lib.optimization import partitioned
 from estimator_lib.optimization.partitioned import MOVING_AVERAGE, variable_name
 
@@ -87,7 +87,8 @@ def _settings(
     averages = {} if graph is None else _moving_averages(graph)
     reader = open_checkpoint(prefix)
     for name, variable in restore_map.items():
-        value = reader.get_tensor(name)
+        with explained_read(prefix):
+            value = reader.get_tensor(name)
         is_whole = isinstance(variable, partitioned.WholeVariable)
         for part in variable.parts if is_whole else (variable,):
             variables = [part]

@@ -12,6 +12,7 @@ from estimator_lib import errors
 from estimator_lib.checkpoints import restore_report
 from estimator_lib.checkpoints.checkpoint_files import (
     checkpoint_shapes,
+    explained_read,
     explained_write,
     latest_checkpoint,
     resolve_checkpoint,
@@ -286,7 +287,8 @@ class _ResumingSaver(tf1.train.Saver):
         report = restore_report.match(checkpoint_shapes(save_path), by_name)
         anew = [entry.name for entry in report.missing + report.mismatched]
         if not anew or not all(map(_is_reader_position, anew)):
-            super().restore(sess, save_path)
+            with explained_read(resolve_checkpoint(save_path)):
+                super().restore(sess, save_path)
             return
         log.warning('other inputs or workers than in %s: %s start anew', save_path, anew)
         sess.run([by_name[name].initializer for name in anew])

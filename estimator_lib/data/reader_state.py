@@ -130,7 +130,10 @@ def read_position(model_dir: Optional[str], reader_name: str, num_sources: int) 
     reader, name = tf.train.load_checkpoint(checkpoint), variable_name(reader_name)
     if reader.get_variable_to_shape_map().get(name) != list(zeros.shape):
         return zeros
-    return reader.get_tensor(name)
+    try:
+        return reader.get_tensor(name)
+    except tf.errors.OpError:  # restoring this same variable says what is wrong
+        return zeros
 
 
 def valid_start(position: tf.Tensor, fingerprints: np.ndarray) -> tf.Tensor:

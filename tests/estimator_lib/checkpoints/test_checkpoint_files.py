@@ -356,3 +356,22 @@ def test_a_whole_checkpoint_whose_save_was_killed_before_it_was_listed_is_listed
 def test_who_changes_the_list_by_hand_goes_back(save, tmp_path):
     state = unlisted(save, tmp_path, later=False)
     assert state.model_checkpoint_path == str(tmp_path / 'model.ckpt-1')
+
+
+@pytest.mark.parametrize('content', [None, b'', b'no list', b'\xff\xfe\x00'])
+def test_without_a_list_that_can_be_read_the_newest_whole_checkpoint_is_the_latest(
+    save, tmp_path, content, caplog
+):
+    for step in (9, 10, 11):
+        save(tmp_path, 'model.ckpt', step)
+    (tmp_path / 'model.ckpt-11.data-00000-of-00001').unlink()
+    (tmp_path / 'checkpoint').unlink()
+    if content is not None:
+        (tmp_path / 'checkpoint').write_bytes(content)
+    assert checkpoint_files.latest_checkpoint(str(tmp_path)) is None
+    checkpoint_files.clean_temporary(str(tmp_path))
+    latest = str(tmp_path / 'model.ckpt-10')
+    assert checkpoint_files.latest_checkpoint(str(tmp_path)) == latest
+    state = tf.train.get_checkpoint_state(str(tmp_path))
+    assert list(state.all_model_checkpoint_paths) == [str(tmp_path / 'model.ckpt-9'), latest]
+    assert f'missing or cannot be read; {latest} is the newest whole checkpoint' in caplog.text

@@ -496,3 +496,53 @@ def test_inference_refuses_another_model(graph, tmp_path):
     variable('conv/weights', [3], collections=collections)
     with tf1.Session() as session, pytest.raises(errors.CheckpointError, match='not a checkpoint'):
         restoring.create_inference_saver().restore(session, prefix)
+
+
+def flip(data):
+    data.write_bytes(bytes(byte ^ 0xFF for byte in data.read_bytes()))
+
+
+DAMAGE = {
+    'truncated': lambda data: data.write_bytes(data.read_bytes()[:9]),
+    'flipped': flip,
+    'empty': lambda data: data.write_bytes(b''),
+    'missing': lambda data: data.unlink(),
+}
+
+
+def resume(session, prefix):
+    saver = restoring.create_saver(5, 10000.0)
+    saver.build()
+    saver.restore(session, prefix)
+
+
+def evaluate(session, prefix):
+    restoring.create_inference_saver().restore(session, prefix)
+
+
+def fine_tune(session, prefix):
+    del session
+    restoring.fine_tune_start(train_config(prefix), plain(tf1.global_variables()))
+
+
+@pytest.mark.parametrize('damage', DAMAGE.values(), ids=DAMAGE)
+@pytest.mark.parametrize('read', [resume, evaluate, fine_tune])
+def test_a_checkpoint_whose_data_is_corrupt_is_named_with_the_one_before(
+    graph, tmp_path, damage, read
+):
+    tf1.add_to_collection(tf1.GraphKeys.MODEL_VARIABLES, variable('a', [5]))
+    tf1.train.create_global_step()
+    saver = tf1.train.Saver()
+    with tf1.Session() as session:
+        session.run(tf1.global_variables_initializer())
+        earlier, last = (saver.save(session, str(tmp_path / 'model.ckpt'), i) for i in (1, 2))
+        damage(tmp_path / 'model.ckpt-2.data-00000-of-00001')
+        with pytest.raises(errors.CheckpointError) as caught:
+            read(session, last)
+    message = str(caught.value)
+    assert last in message and '\n' not in message
+    if damage is not DAMAGE['missing']:
+        assert f'{last} is corrupt: ' in message
+        assert (
+            f'the newest other one is {earlier}; to go on from it, delete model.ckpt-2.*' in message
+        )
