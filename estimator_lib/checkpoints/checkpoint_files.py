@@ -26,7 +26,8 @@ _LEFTOVERS = re.compile(
     r'(model\.ckpt-\d+_temp'
     r'|model\.ckpt-\d+\.(index|data-\d{5}-of-\d{5})\.tempstate\d+'
     r'|model\.ckpt-\d+\.meta\.tmp[0-9a-f]{32}'
-    r'|checkpoint\.tmp[0-9a-f]{32})$'
+    r'|checkpoint\.tmp[0-9a-f]{32}'
+    r'|run\.lock\.[0-9a-f]{32}(\.partial)?)$'
 )
 
 # What a session also raises that has lost a parameter server.
