@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from estimator_lib import config as config_lib
 from estimator_lib import distribution, model_fn
-from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.checkpoints import checkpoint_files, plain_paths
 from estimator_lib.cluster import run_lock, running
 from estimator_lib.data import inputs
 from estimator_lib.distribution import run_configs
@@ -135,6 +135,7 @@ def train_and_evaluate(
         errors.UserError: config, data, checkpoint or cluster are not usable as they are.
         preemption.Preempted: the process was told to end; the checkpoint is saved.
     """
+    model_dir = plain_paths.plain_path(model_dir, create=True)
     task_of_cluster = distribution.read_tf_config()
     plan = distribution.create_plan(config, task_of_cluster)
     for field in distribution.idle_fields(plan, config.train_config):

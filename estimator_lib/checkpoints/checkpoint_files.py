@@ -14,6 +14,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.checkpoints import plain_paths
 
 log = logging.getLogger('estimator_lib')
 
@@ -54,6 +55,7 @@ def resolve_checkpoint(path: str, where: str = '') -> str:
             names those that are near.
     """
     place = f'{where}: ' if where else ''
+    path = plain_paths.plain_path(path)
     if tf.io.gfile.isdir(path):
         prefix = latest_checkpoint(path) or _newest_unlisted(path)
         if prefix is None:
