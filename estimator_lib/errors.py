@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import re
 from typing import Iterable, List, Optional, Sequence
+
+_OUT_OF_MEMORY = re.compile(
+    r'[^\n]*(OOM when|out of memory|bad_alloc|MemoryError|failed to allocate|unable to allocate)'
+    r'((?!\[\[)[^\n])*',
+    re.IGNORECASE,
+)
 
 
 class UserError(Exception):
@@ -73,6 +80,20 @@ def _likeness(name: str, other: str) -> float:
 def first_line(error: Exception) -> str:
     """What an error says in its first line; its type where it says nothing."""
     return (str(error) or type(error).__name__).splitlines()[0]
+
+
+def out_of_memory(error: Exception, cause: str) -> Optional[UserError]:
+    """What to raise in place of an error which says that memory ran out; None for any other.
+
+    Args:
+        error: of TensorFlow (a full disk is a `ResourceExhaustedError` as well) or Python.
+        cause: what takes the memory, and can be less.
+    """
+    found = _OUT_OF_MEMORY.search(f'{type(error).__name__}: {error}')
+    if found is None:
+        return None
+    what = found.group().strip()[:200]
+    return UserError(f'out of memory ({what}); lower {cause}, or take a machine with more memory.')
 
 
 def shortened(names: Sequence[str], most: int = 8) -> str:

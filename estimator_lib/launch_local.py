@@ -12,6 +12,7 @@ import argparse
 import sys
 from typing import Optional, Sequence
 
+from estimator_lib.cluster import local_network
 from estimator_lib.cluster.local_console import run
 from estimator_lib.cluster.local_processes import build_addresses
 
@@ -40,6 +41,14 @@ def create_parser() -> argparse.ArgumentParser:
         help='start a task again up to N times that was killed or told to end, as a scheduler '
         'would (0)',
     )
+    parser.add_argument(
+        '--network',
+        choices=('isolated', 'host'),
+        default='isolated',
+        help='isolated: the tasks reach each other and nothing else, and nobody else reaches them '
+        '(Linux; a warning where the kernel does not allow it). host: that of this machine, which '
+        'paths like gs://... need; whoever reaches a port can run code in its task (isolated)',
+    )
     return parser
 
 
@@ -64,6 +73,11 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
         parser.error('no chief and no workers: nobody trains.')
     if not rest:
         parser.error('expected the command line of the tasks behind --, at least --model_dir=DIR.')
+    if values.network == 'isolated':
+        remote = local_network.remote_path(rest)
+        if remote:
+            parser.error(f'{remote} is not on this machine; expected --network=host to reach it.')
+        _isolate()
     addresses = build_addresses(
         num_workers=values.num_workers,
         num_ps=values.num_ps,
@@ -72,6 +86,17 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     )
     command = [sys.executable, '-m', 'run_train_eval', *rest]
     sys.exit(run(addresses, command, restart=values.restart))
+
+
+def _isolate() -> None:
+    try:
+        local_network.isolate()
+    except OSError as error:
+        print(
+            'warning: whoever reaches this machine can run code in the tasks (no network of their '
+            f'own: {error.strerror}); docs/clusters.md, "Who can reach your job", has more.',
+            file=sys.stderr,
+        )
 
 
 if __name__ == '__main__':

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
-from typing import Dict, Optional
+from typing import Dict, Iterator, Optional
 
 import tensorflow as tf
 
 from estimator_lib import config as config_lib
 from estimator_lib import distribution, model_fn
-from estimator_lib.checkpoints import checkpoint_files
-from estimator_lib.cluster import running
+from estimator_lib.checkpoints import checkpoint_files, plain_paths
+from estimator_lib.cluster import run_lock, running
 from estimator_lib.data import inputs
 from estimator_lib.distribution import run_configs
 from estimator_lib.evaluation import evaluating, evaluators, scheduling, watching
@@ -134,17 +135,18 @@ def train_and_evaluate(
         errors.UserError: config, data, checkpoint or cluster are not usable as they are.
         preemption.Preempted: the process was told to end; the checkpoint is saved.
     """
+    model_dir = plain_paths.plain_path(model_dir, create=True)
     task_of_cluster = distribution.read_tf_config()
     plan = distribution.create_plan(config, task_of_cluster)
     for field in distribution.idle_fields(plan, config.train_config):
         log.warning('%s has no effect: training uses %s', field, plan.mode.value)
-    prepare_model_dir(config, model_dir, writes=task_of_cluster is None or task_of_cluster.is_chief)
     evaluators.check_metric_names(task, config)
     evaluate = evaluate and config.eval_config.schedule.enabled and bool(config.eval_input_reader)
     if evaluate:
         task.check_evaluation()
     run = _Run(task, config, model_dir, plan, evaluate, eval_training_data, graph_hook_fn)
-    with checkpoint_files.explained_full_disk(model_dir):
+    writes = task_of_cluster is None or task_of_cluster.is_chief
+    with prepared_model_dir(config, model_dir, writes):
         if task_of_cluster is not None:
             return running.run_task(
                 task_of_cluster, config, model_dir, create_session_config(), run.cluster_parts()
@@ -236,20 +238,28 @@ def evaluate_checkpoints(
     return evaluator.last_metrics
 
 
-def prepare_model_dir(
+@contextlib.contextmanager
+def prepared_model_dir(
     config: pipeline_pb2.TrainEvalPipelineConfig, model_dir: str, writes: bool = True
-) -> None:
-    """Makes `model_dir` ready: there, writable, without leftovers of killed saves.
+) -> Iterator[None]:
+    """Inside, `model_dir` is there, writable, without leftovers of killed saves, and this run's.
 
     Args:
         config: its `fine_tune_checkpoint` must not be in the folder.
         model_dir: the folder.
         writes: whether this process is the one that writes to it.
+
+    Raises:
+        errors.UserError: the folder cannot be written to, or not any more, or another run is
+            training in it.
     """
     checkpoint_files.refuse_own_checkpoint(model_dir, config.train_config.fine_tune_checkpoint)
-    if writes:
-        checkpoint_files.ensure_writable(model_dir)
-        checkpoint_files.clean_temporary(model_dir)
+    with checkpoint_files.explained_full_disk(model_dir), contextlib.ExitStack() as stack:
+        if writes:
+            checkpoint_files.ensure_writable(model_dir)
+            stack.enter_context(run_lock.held(model_dir))
+            checkpoint_files.clean_temporary(model_dir)
+        yield
 
 
 def train_input_fn(

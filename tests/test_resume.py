@@ -17,14 +17,14 @@ STEPS = 18
 EVERY = 4  # steps from one checkpoint to the next
 
 
-def start(data, model_dir):
+def start(data, model_dir, mode='train'):
     return subprocess.Popen(
         [
             sys.executable,
             ROOT / 'run_train_eval.py',
             f'--model_dir={model_dir}',
             f'--pipeline_config_path={data / "pipeline.config"}',
-            '--mode=train',
+            f'--mode={mode}',
             f'--num_train_steps={STEPS}',
             '--set=train_config.progress.every_n_steps=1',
             f'--set=train_config.checkpoints.save_every_n_steps={EVERY}',
@@ -101,3 +101,27 @@ def test_terminated_and_then_killed(data, uninterrupted, tmp_path):
     whole_dir, whole = uninterrupted
     assert losses_of(terminated + killed + finished) == whole
     assert same_variables(tmp_path, whole_dir)
+
+
+def test_a_second_run_in_the_folder_is_refused_and_an_evaluation_is_not(data, tmp_path):
+    first = start(data, tmp_path)
+    try:
+        for line in first.stderr:
+            if 'step 5/' in line:
+                break
+        first.send_signal(signal.SIGSTOP)  # it has not ended while the others are tried
+        second = start(data, tmp_path)
+        *_, last = second.stderr
+        assert second.wait() == 2
+        assert f'another run trains there, process {first.pid} on host' in last
+        evaluation = start(data, tmp_path, mode='evaluate')
+        said = evaluation.stderr.read()
+        assert evaluation.wait() == 0, said
+        assert (tmp_path / 'run.lock').exists()
+    finally:
+        first.kill()
+        first.wait()
+    lines, status = run_until(data, tmp_path, STEPS + 1, signal.SIGKILL)
+    assert status == 0, ''.join(lines)
+    assert min(losses_of(lines)) == 5  # from the checkpoint of step 4
+    assert not (tmp_path / 'run.lock').exists()

@@ -369,3 +369,39 @@ def test_flags_are_read_from_a_file(tmp_path):
 
 def test_evaluations_may_be_tried_again_for_ever():
     assert run_train_eval.parse_flags(['run', '--max_eval_retries=-1']).max_eval_retries == -1
+
+
+def test_a_model_dir_may_have_the_characters_of_patterns_and_double_slashes(data, tmp_path, capsys):
+    neighbour = tmp_path / 'run1 of x'  # which the name of the folder matches as a pattern
+    neighbour.mkdir()
+    (neighbour / 'model.ckpt-0.index').write_text('theirs')
+    folder = tmp_path / 'run[1]*?'
+    (folder / 'data').mkdir(parents=True)
+    for name in ('train.tfrecord', 'val.tfrecord', 'label_map.pbtxt'):
+        (folder / 'data' / name).write_bytes((data / name).read_bytes())
+    config = (data / 'pipeline.config').read_text().replace(str(data), f'{folder}/data')
+    config = config.replace('*.tfrecord', '.tfrecord')
+    (folder / 'pipeline.config').write_text(config)
+    model_dir = f'--model_dir={tmp_path}//run[1]*?/model//'
+    settings = [
+        f'--pipeline_config_path={folder / "pipeline.config"}',
+        '--set=train_config.checkpoints.save_every_n_steps=2',
+        '--set=train_config.checkpoints.keep_max=1',
+        '--set=export_config.final.enabled=true',
+    ]
+    assert front_door(model_dir, *settings, '--num_train_steps=4') == 0
+    exported = f'{tmp_path}//run[1]*?/model//export/'
+    assert f'exported model: {exported}' in capsys.readouterr().out
+    assert front_door(model_dir, *settings, '--num_train_steps=6') == 0
+    kept = sorted(path.name for path in (folder / 'model').glob('model.ckpt-*.index'))
+    assert kept == ['model.ckpt-6.index']
+    assert (neighbour / 'model.ckpt-0.index').read_text() == 'theirs'
+    assert front_door('--mode=evaluate', model_dir) == 0
+    assert front_door('--run_once', f'--checkpoint_dir={folder}/model', model_dir) == 0
+    assert json.loads((folder / 'model' / 'metrics.json').read_text())['global_step'] == 6
+    assert front_door('--mode=export', model_dir, f'--export_dir={folder}/out') == 0
+    (folder / 'image.png').write_bytes(tiny_data.png(np.zeros([40, 40, 3], np.uint8)))
+    (tmp_path / 'image.png').write_bytes((folder / 'image.png').read_bytes())
+    predict = ['--mode=predict', f'--images={tmp_path}/*.png', f'--output_dir={folder}/shown']
+    assert front_door(*predict, f'--saved_model_dir={folder}/out') == 0
+    assert (folder / 'shown' / 'predictions.json').exists()

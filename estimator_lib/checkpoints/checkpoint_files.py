@@ -14,6 +14,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.checkpoints import plain_paths
 from estimator_lib.data import corrupt_records
 
 log = logging.getLogger('estimator_lib')
@@ -27,7 +28,8 @@ _LEFTOVERS = re.compile(
     r'(model\.ckpt-\d+_temp'
     r'|model\.ckpt-\d+\.(index|data-\d{5}-of-\d{5})\.tempstate\d+'
     r'|model\.ckpt-\d+\.meta\.tmp[0-9a-f]{32}'
-    r'|checkpoint\.tmp[0-9a-f]{32})$'
+    r'|checkpoint\.tmp[0-9a-f]{32}'
+    r'|run\.lock\.[0-9a-f]{32}(\.partial)?)$'
 )
 
 # Of what is not there, or is there with a wrong checksum; a reader also raises a bare `OpError`.
@@ -56,6 +58,7 @@ def resolve_checkpoint(path: str, where: str = '') -> str:
             names those that are near.
     """
     place = f'{where}: ' if where else ''
+    path = plain_paths.plain_path(path)
     if tf.io.gfile.isdir(path):
         prefix = latest_checkpoint(path) or _newest_unlisted(path)
         if prefix is None:

@@ -87,7 +87,7 @@ class JobState:
         failed = read_state(self._failed)
         if failed is None or failed == self._leftover:
             return None
-        return f'{failed["task"]}: {failed["message"]}'
+        return f'{failed.get("task")}: {failed.get("message")}'
 
     def write_failed(self, task: str, message: str, identity: str) -> None:
         """Any task: says that it has failed in a way that a restart does not mend.

@@ -246,6 +246,8 @@ class RecordTester:
             self._session = self._open()
         try:
             self._session.run(self._decoded, {self._record: record, self._position: position})
+        except tf.errors.ResourceExhaustedError:  # which is not the fault of the record
+            raise
         except SESSION_ERRORS as error:
             return self._complaint(record) or plain_message(as_op_error(error))
         return None

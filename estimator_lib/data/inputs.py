@@ -104,20 +104,27 @@ class RecordInput:
             start = reader_state.read_position(model_dir, names[own], reading.num_sources)
         return create_batches(reading, start, self._watch)
 
-    def failure(self, error: Exception) -> Optional[errors.DataError]:
-        """The record that an error of a session came from.
+    def failure(self, error: Exception) -> Optional[errors.UserError]:
+        """The record that an error of a session came from, or the memory that was not there.
 
         Args:
-            error: one of `corrupt_records.SESSION_ERRORS`, as `session.run` raised it.
+            error: one of `corrupt_records.SESSION_ERRORS`, as `session.run` raised it, or a
+                `MemoryError`.
 
         Returns:
-            An error that names the file and the record; None when the error is not about a record
-            of this input.
+            An error that names the file and the record, or says what to lower so that the memory
+            suffices; None when the error is about neither.
         """
+        reading = self._last_reading
+        section = 'train_config' if reading.mode == ModeKeys.TRAIN else 'eval_config'
+        cause = f'{section}.batch_size ({reading.batch_size} here) or the size of the images'
+        short = errors.out_of_memory(error, cause)
+        if short is not None:
+            return short
         with self._lock:
             recent = list(self._recent)
         error = corrupt_records.as_op_error(error)
-        problem = record_inspection.find_failure(self._last_reading, error, recent)
+        problem = record_inspection.find_failure(reading, error, recent)
         return None if problem is None else corrupt_records.data_error(problem)
 
     def _tensors(self, reading: Reading, names: Sequence[str], own: int) -> Tuple[Any, Any]:

@@ -219,7 +219,8 @@ def _match(pattern: str, field: str) -> List[str]:
             'of your TFRecord files there.'
         )
     try:
-        found = tf.io.gfile.glob(pattern)
+        # A file's own name may have the characters of patterns.
+        found = [pattern] if tf.io.gfile.exists(pattern) else tf.io.gfile.glob(pattern)
     except tf.errors.OpError:
         found = []
     found = [path for path in found if not tf.io.gfile.isdir(path)]

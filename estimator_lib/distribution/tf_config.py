@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import difflib
 import json
 import os
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
+import re
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
 from estimator_lib import errors
 
+_ADDRESS = re.compile(r'[^\s/]+:([0-9]{1,5})')  # of any host, an IPv6 one in brackets too
 CHIEF_ROLES = ('chief', 'master')
 ROLES = ('chief', 'master', 'worker', 'ps', 'evaluator')
 
@@ -120,16 +123,31 @@ def cluster_of(run_config: tf.estimator.RunConfig) -> Optional[Cluster]:
 def _parse(text: str) -> Dict[str, Any]:
     try:
         parsed = json.loads(text)
+        json.dumps(parsed)  # as messages do
     except json.JSONDecodeError as error:
         near = text[max(0, error.pos - 20) : error.pos + 20]
         raise errors.ClusterError(
             f'TF_CONFIG is not JSON: {error.msg} at character {error.pos}, near {near!r}.'
         ) from None
+    except (ValueError, RecursionError) as error:  # a number of 5,000 digits; deeper than any
+        raise errors.ClusterError(
+            f'TF_CONFIG, {text[:40]!r}..., cannot be read: {errors.first_line(error)}.'
+        ) from None
     if not isinstance(parsed, dict):
         raise errors.ClusterError(
             f'TF_CONFIG is {text[:80]!r}; expected a JSON object with "cluster" and "task".'
         )
+    _check_keys('TF_CONFIG', parsed, ('cluster', 'task'))
     return parsed
+
+
+def _check_keys(where: str, parsed: Mapping[str, Any], expected: Sequence[str]) -> None:
+    """Refuses a key that is nearly an expected one: there are others, which are not read here."""
+    missing = [key for key in expected if key not in parsed]
+    for key in parsed:
+        near = difflib.get_close_matches(key.lower(), missing, cutoff=0.8)
+        if near:
+            raise errors.ClusterError(f'{where} has the key {key!r}; did you mean {near[0]!r}?')
 
 
 def _addresses(cluster: Any) -> Dict[str, Tuple[str, ...]]:
@@ -170,10 +188,11 @@ def _dense(role: str, tasks: Mapping[str, Any]) -> List[Any]:
 
 
 def _check_address(role: str, address: Any) -> None:
-    port = address.rpartition(':')[2] if isinstance(address, str) else ''
-    if not (port.isdigit() and 0 < int(port) < 65536 and len(address) > len(port) + 1):
+    port = _ADDRESS.fullmatch(address) if isinstance(address, str) else None
+    if port is None or not 0 < int(port.group(1)) < 65536:
         raise errors.ClusterError(
-            f'TF_CONFIG: {json.dumps(address)}, an address of {role!r}, is not "host:port".'
+            f'TF_CONFIG: {json.dumps(address)}, an address of {role!r}, is not "host:port", with '
+            'neither a scheme nor a space.'
         )
 
 
@@ -183,12 +202,13 @@ def _task(task: Any) -> Tuple[str, int]:
             f'TF_CONFIG: "task" is {json.dumps(task)}; expected '
             '{"type": "worker", "index": 0}: which task of the cluster this process is.'
         )
+    _check_keys('TF_CONFIG: "task"', task, ('type', 'index'))
     role, index = task['type'], task.get('index', 0)
     if role not in ROLES:
         raise errors.ClusterError(
             f'TF_CONFIG: unknown role {role!r} in "task"{errors.did_you_mean(str(role), ROLES)}'
         )
-    if isinstance(index, str) and index.isdigit():
+    if isinstance(index, str) and re.fullmatch('[0-9]{1,9}', index):
         index = int(index)
     if not isinstance(index, int) or isinstance(index, bool) or index < 0:
         raise errors.ClusterError(

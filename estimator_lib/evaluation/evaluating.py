@@ -137,17 +137,17 @@ class Evaluator:
 
 @contextlib.contextmanager
 def explained(input_fn: inputs.RecordInput) -> Iterator[None]:
-    """Turns TensorFlow's error about some record into one that names the file and the record.
+    """Turns TensorFlow's error about some record, or about memory, into one plain sentence.
 
     Args:
         input_fn: where the records come from.
 
     Raises:
-        errors.DataError: in place of an error that is about one of them.
+        errors.UserError: in place of an error that is about one of them, or about memory.
     """
     try:
         yield
-    except corrupt_records.SESSION_ERRORS as error:
+    except (*corrupt_records.SESSION_ERRORS, MemoryError) as error:
         found = input_fn.failure(error)
         if found is None:
             raise

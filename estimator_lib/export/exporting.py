@@ -127,15 +127,24 @@ def copy_export(path: str, export_dir: str) -> str:
 
 def latest_export(folder: str) -> Optional[str]:
     """The newest SavedModel in a folder of exports, or in the folders in it; None for none."""
-    found = [path for each in (folder, os.path.join(folder, '*')) for path in exports_in(each)]
-    return max(found, key=_timestamp) if found else None
+    folders = [folder, *(os.path.join(folder, name) for name in _names_in(folder))]
+    return max(
+        (path for each in folders for path in exports_in(each)), key=_timestamp, default=None
+    )
 
 
 def exports_in(folder: str) -> List[str]:
-    """The SavedModels `folder/<timestamp>`, oldest first; `folder` may be a pattern."""
-    found = tf.io.gfile.glob(os.path.join(folder, '*', SAVED_MODEL_FILE))
-    paths = [os.path.dirname(path) for path in found]
-    return sorted((path for path in paths if os.path.basename(path).isdigit()), key=_timestamp)
+    """The SavedModels `folder/<timestamp>`, oldest first."""
+    paths = [os.path.join(folder, name) for name in _names_in(folder) if name.isdigit()]
+    found = [path for path in paths if tf.io.gfile.exists(os.path.join(path, SAVED_MODEL_FILE))]
+    return sorted(found, key=_timestamp)
+
+
+def _names_in(folder: str) -> List[str]:
+    """What is in a folder, whose name is no pattern; nothing where there is none."""
+    if not tf.io.gfile.isdir(folder):
+        return []
+    return [name.rstrip('/') for name in tf.io.gfile.listdir(folder)]
 
 
 def _build_outputs(task: Task, features: Features, graph_hook_fn: GraphHook) -> Tensors:

@@ -108,6 +108,45 @@ def test_all_workers_end_with_143_when_one_is_told_to_and_the_chief_has_saved(da
     assert tf.train.latest_checkpoint(str(tmp_path)).rpartition('-')[2] != '0'
 
 
+def children(pid):
+    """The environments of a process's children."""
+    with open(f'/proc/{pid}/task/{pid}/children') as file:
+        for child in file.read().split():
+            with open(f'/proc/{child}/environ', 'rb') as environ:
+                yield dict(one.split('=', 1) for one in environ.read().decode().split('\0') if one)
+
+
+@pytest.mark.skipif(
+    subprocess.run(
+        ['sh', '-c', 'unshare -n true || unshare -rn true'], capture_output=True
+    ).returncode
+    != 0,
+    reason='the kernel allows no network namespaces',
+)
+def test_the_ports_of_a_launched_cluster_are_open_to_its_tasks_alone(data, tmp_path):
+    command = [
+        *(sys.executable, '-m', 'estimator_lib.launch_local', '--num_workers=0', '--num_ps=1'),
+        *('--', f'--model_dir={tmp_path}', '--mode=train', '--num_train_steps=4'),
+        f'--pipeline_config_path={data / "pipeline.config"}',
+        '--set=train_config.progress.every_n_steps=1',
+    ]
+    lines, refused = [], []
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT) as launcher:
+        for line in launcher.stderr:
+            lines.append(line)
+            if 'step 1/' not in line:
+                continue
+            config = json.loads(next(children(launcher.pid))['TF_CONFIG'])
+            for tasks in config['cluster'].values():
+                host, port = tasks[0].split(':')
+                with pytest.raises(ConnectionRefusedError):
+                    socket.create_connection((host, int(port)), timeout=5)
+                refused.append(host)
+    # That it has trained with a parameter server shows that the tasks reach each other.
+    assert launcher.returncode == 0, ''.join(lines)
+    assert refused == ['127.0.0.1'] * 2
+
+
 def environment(addresses, role, index):
     return {**os.environ, 'TF_CONFIG': local_processes.tf_config(addresses, role, index)}
 

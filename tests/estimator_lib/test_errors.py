@@ -48,6 +48,29 @@ def test_first_line(error, line):
     assert errors.first_line(error) == line
 
 
+@pytest.mark.parametrize(
+    'error, what',
+    [
+        (
+            ValueError('a\nOOM when allocating tensor [[{{node x}}]]\nb'),
+            'OOM when allocating tensor',
+        ),
+        (MemoryError('Unable to allocate 5 TiB'), 'MemoryError: Unable to allocate 5 TiB'),
+        (RuntimeError('std::bad_alloc'), 'RuntimeError: std::bad_alloc'),
+    ],
+)
+def test_out_of_memory_says_what_was_wanted_and_what_to_lower(error, what):
+    message = str(errors.out_of_memory(error, 'batch_size'))
+    assert message == (
+        f'out of memory ({what}); lower batch_size, or take a machine with more memory.'
+    )
+
+
+@pytest.mark.parametrize('text', ['No space left on device', 'quota exceeded', ''])
+def test_other_resources_are_no_memory(text):
+    assert errors.out_of_memory(OSError(text), 'batch_size') is None
+
+
 def test_shortened():
     assert errors.shortened([]) == ''
     assert errors.shortened(['a', 'b'], most=2) == 'a, b'

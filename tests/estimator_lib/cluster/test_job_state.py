@@ -79,6 +79,20 @@ def test_half_a_mark_is_none(tmp_path):
     assert job_state.read_state(str(tmp_path / 'state.json')) is None
 
 
+@pytest.mark.parametrize('content', ['[1]', '"x"', '7', 'null', 1000 * '[', '\xff'])
+def test_a_state_file_that_is_json_but_no_object_says_nothing(tmp_path, content):
+    job = state(tmp_path)
+    for name in ('finished.json', 'failed.json'):
+        (tmp_path / 'cluster' / name).write_text(content, encoding='latin-1')
+    assert job.finished() is None and job.failure() is None
+
+
+def test_a_failure_without_a_message_is_one(tmp_path):
+    job = state(tmp_path)
+    (tmp_path / 'cluster' / 'failed.json').write_text('{}')
+    assert job.failure() == 'None: None'
+
+
 def test_a_lost_peer_has_a_status_that_schedulers_try_again():
     with pytest.raises(SystemExit) as caught:
         raise job_state.PeerLost('worker:1 is gone')

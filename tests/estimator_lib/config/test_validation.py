@@ -99,6 +99,10 @@ def test_a_good_config_has_no_problems_and_no_warnings(mode):
             'is a placeholder; expected a path of yours.',
         ),
         (
+            ['train_config.fine_tune_checkpoint=gs://${BUCKET}/model.ckpt'],
+            "fine_tune_checkpoint: 'gs://${BUCKET}/model.ckpt' is a placeholder; expected a path",
+        ),
+        (
             ['train_config.fine_tune_checkpoint_type=full'],
             "'full'; expected one of classification, detection, segmentation",
         ),

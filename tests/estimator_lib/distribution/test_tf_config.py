@@ -1,5 +1,6 @@
 import json
 import os
+import sys
 
 import pytest
 
@@ -119,11 +120,58 @@ REFUSED = {
         {'cluster': {'chief': ['a']}, 'task': {'type': 'chief', 'index': 0}},
         'is not "host:port"',
     ),
+    'keys in capitals': (
+        {'Cluster': CLUSTER, 'Task': {'type': 'worker', 'index': 0}},
+        "TF_CONFIG has the key 'Cluster'; did you mean 'cluster'?",
+    ),
+    'nearly a key': (
+        {'cluster': CLUSTER, 'tasks': {'type': 'worker', 'index': 0}},
+        "TF_CONFIG has the key 'tasks'; did you mean 'task'?",
+    ),
+    'keys of the task in capitals': (
+        {'cluster': CLUSTER, 'task': {'type': 'worker', 'Index': 1}},
+        "TF_CONFIG: \"task\" has the key 'Index'; did you mean 'index'?",
+    ),
+    'a digit that is no decimal one, as an index': (
+        {'cluster': CLUSTER, 'task': {'type': 'worker', 'index': '²'}},
+        'the index of "task" is "\\u00b2"; expected 0, 1, 2, ...',
+    ),
+    'a digit that is no decimal one, in a port': (
+        {'cluster': {'chief': ['a:2²']}, 'task': {'type': 'chief', 'index': 0}},
+        'an address of \'chief\', is not "host:port"',
+    ),
+    'an address with a scheme': (
+        {'cluster': {'chief': ['grpc://a:1']}, 'task': {'type': 'chief', 'index': 0}},
+        '"grpc://a:1", an address of \'chief\', is not "host:port", with neither a scheme',
+    ),
+    'an address with a space': (
+        {'cluster': {'chief': ['a :1']}, 'task': {'type': 'chief', 'index': 0}},
+        '"a :1", an address of \'chief\', is not "host:port", with neither a scheme nor a space.',
+    ),
+    'a port of 5000 digits': (
+        {'cluster': {'chief': ['a:' + 5000 * '1']}, 'task': {'type': 'chief', 'index': 0}},
+        'is not "host:port"',
+    ),
+    'a number of 5000 digits': (
+        '{"cluster": {}, "task": {"index": ' + 5000 * '1' + '}}',
+        'but no cluster' if sys.version_info < (3, 10, 7) else 'cannot be read: Exceeds the limit',
+    ),
+    'deeper than can be read': (100000 * '[', 'cannot be read: maximum recursion depth exceeded'),
+    'deeper than can be shown': (
+        '{"cluster": ' + 900 * '[' + 900 * ']' + '}',
+        '"cluster" is [[[[',
+    ),
     'addresses not a list': (
         {'cluster': {'chief': 'a:1'}, 'task': {'type': 'chief', 'index': 0}},
         'expected a list of "host:port"',
     ),
 }
+
+
+def test_keys_that_are_read_elsewhere_and_ipv6_are_accepted():
+    described = {'cluster': {'chief': ['[::1]:2222']}, 'task': {'type': 'chief', 'index': 0}}
+    task = read({**described, 'environment': 'cloud', 'rpc_layer': 'grpc', 'job': {}})
+    assert task.addresses == {'chief': ('[::1]:2222',)}
 
 
 @pytest.mark.parametrize('case', sorted(REFUSED))

@@ -74,10 +74,32 @@ def test_a_record_that_cannot_be_read_is_named(trained, tmp_path):
         training.evaluate(Line(), changed, str(tmp_path), str(run))
 
 
+class Huge(Line):
+    """A task each of whose examples takes 128 TiB."""
+
+    def prepare(self, example, mode):
+        example, labels = super().prepare(example, mode)
+        count = tf.cast(labels['y'] * 0.0, tf.int64) + 2**45
+        return example, {'y': labels['y'] + tf.reduce_sum(tf.random.uniform([count]))}
+
+
+def test_no_record_is_blamed_for_memory_that_runs_out(trained, tmp_path):
+    config, run = trained
+    with pytest.raises(errors.UserError) as caught:
+        training.evaluate(Huge(), config, str(tmp_path), str(run))
+    assert not isinstance(caught.value, errors.DataError)
+    message = str(caught.value)
+    assert message.startswith('out of memory (') and 'shape[35184372088832]' in message
+    size = config.eval_config.batch_size
+    assert f'lower eval_config.batch_size ({size} here) or the size of the images' in message
+    with pytest.raises(errors.UserError, match='lower train_config.batch_size'):
+        training.train_and_evaluate(Huge(), config, str(tmp_path / 'run'), evaluate=False)
+
+
 def test_an_error_that_is_about_no_record_stays_as_it_is(trained):
     config, _ = trained
     (one, _) = evaluators.evaluation_sets(Line(), config)
-    error = tf.errors.ResourceExhaustedError(None, None, 'no memory')
+    error = tf.errors.ResourceExhaustedError(None, None, 'No space left on device')
     with pytest.raises(tf.errors.ResourceExhaustedError), evaluating.explained(one.input_fn):
         raise error
 

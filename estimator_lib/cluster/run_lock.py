@@ -1,0 +1,209 @@
+"""One training run in a folder at a time: it holds a lock there, and others are refused.
+
+The lock is a file that says who holds it. One whose process runs no more is taken over at once by a
+run of the same machine; that of another machine, where it has not changed for some seconds: its
+owner replaces it all the time. This takes no more of a file system than that a file which is there
+is not created again, and that files can be renamed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import socket
+import threading
+import time
+import uuid
+from typing import Any, Dict, Iterator, Optional
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.cluster import heartbeats, job_state, waiting
+
+log = logging.getLogger('estimator_lib')
+
+LOCK_FILE = 'run.lock'  # in model_dir
+_USER_ERROR_STATUS = 2
+
+
+@contextlib.contextmanager
+def held(model_dir: str) -> Iterator[None]:
+    """Inside, this process holds the lock of a folder.
+
+    A process that loses it all the same, because it was stopped for so long that another machine
+    took it for dead, ends: two runs would overwrite each other's checkpoints.
+
+    Args:
+        model_dir: the folder; it is there, and can be written to.
+
+    Raises:
+        errors.UserError: another run holds it; the message has its process id and host.
+    """
+    lock = _Lock(model_dir)
+    lock.take()
+    stopped = threading.Event()
+    thread = threading.Thread(target=lock.keep, args=(stopped,), name='run lock', daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        thread.join()
+        lock.release()
+
+
+class _Lock:
+    """The lock of a folder, as this process sees it."""
+
+    def __init__(self, model_dir: str):
+        self._model_dir = model_dir
+        self._path = os.path.join(model_dir, LOCK_FILE)
+        self._content: Dict[str, Any] = {
+            'host': socket.gethostname(),
+            'pid': os.getpid(),
+            'started': _start_of(os.getpid()),
+            'machine': _machine(),
+            'since': time.strftime('%Y-%m-%d %H:%M:%S'),
+            'token': uuid.uuid4().hex,
+        }
+
+    def take(self) -> None:
+        """Takes the lock, also that of an owner that has died."""
+        while not self._create():
+            text = _read(self._path)
+            if text is None:  # released just now
+                continue
+            owner = _parsed(text)
+            if self._is_alive(owner, text):
+                raise errors.UserError(
+                    f'model_dir {self._model_dir}: another run trains there, process '
+                    f'{owner.get("pid")} on host {owner.get("host")}, since {owner.get("since")}; '
+                    'expected: it ends first, or another model_dir.'
+                )
+            log.info('%s: the run that held it has died; this one takes it over', self._path)
+            self._remove(text)
+
+    def keep(self, stopped: threading.Event) -> None:
+        """Replaces the lock every few seconds; ends the process when another run has it."""
+        while not stopped.wait(heartbeats.LEAST_SECONDS):
+            owner = _parsed(_read(self._path) or '')
+            if owner and not self._is_own(owner):
+                job_state.leave_now(
+                    _USER_ERROR_STATUS,
+                    f'model_dir {self._model_dir}: this run was silent for so long that process '
+                    f'{owner.get("pid")} on host {owner.get("host")} has taken its place.',
+                )
+            self._content['time'] = time.time()
+            job_state.write_state(self._path, self._content)
+
+    def release(self) -> None:
+        """Gives the lock up."""
+        if self._is_own(_parsed(_read(self._path) or '')):
+            with contextlib.suppress(tf.errors.OpError):
+                tf.io.gfile.remove(self._path)
+
+    def _is_own(self, owner: Dict[str, Any]) -> bool:
+        return owner.get('token') == self._content['token']
+
+    def _create(self) -> bool:
+        """Whether the lock was not there, and is this process's now."""
+        text = json.dumps(self._content)
+        if '://' in self._path:  # where no file is created exclusively
+            if tf.io.gfile.exists(self._path):
+                return False
+            job_state.write_state(self._path, self._content)
+            return _read(self._path) == text
+        try:
+            with open(self._path, 'x') as file:
+                file.write(text)
+        except FileExistsError:
+            return False
+        return True
+
+    def _is_alive(self, owner: Dict[str, Any], text: str) -> bool:
+        """Whether the owner of a lock runs; waits where only a change of the lock can show it."""
+        if owner.get('machine') == self._content['machine']:
+            return _runs(owner)
+        log.info(
+            '%s: the lock of process %s on host %s; waiting up to %g s for a sign of life',
+            self._path,
+            owner.get('pid'),
+            owner.get('host'),
+            heartbeats.LEAST_SILENT_SECONDS,
+        )
+        deadline = time.monotonic() + heartbeats.LEAST_SILENT_SECONDS
+        while time.monotonic() < deadline:
+            time.sleep(waiting.POLL_SECONDS)
+            now = _read(self._path)
+            if now != text:
+                return bool(owner) and _parsed(now or '').get('token') == owner.get('token')
+        return False
+
+    def _remove(self, text: str) -> None:
+        """Removes the lock, if it is still the one that was looked at."""
+        aside = f'{self._path}.{uuid.uuid4().hex}'
+        if _read(self._path) != text:
+            return
+        try:
+            # Of several runs that want to, one succeeds.
+            tf.io.gfile.rename(self._path, aside)
+        except tf.errors.NotFoundError:
+            return
+        if _read(aside) == text:
+            tf.io.gfile.remove(aside)
+        else:  # that of a run which was faster
+            tf.io.gfile.rename(aside, self._path, overwrite=True)
+
+
+def _read(path: str) -> Optional[str]:
+    """What is in a file, '' where it cannot be read; None when it is not there."""
+    try:
+        with tf.io.gfile.GFile(path, 'rb') as file:
+            return file.read().decode(errors='replace')
+    except tf.errors.NotFoundError:
+        return None
+    except tf.errors.OpError:
+        return ''
+
+
+def _parsed(text: str) -> Dict[str, Any]:
+    """Who a lock says that holds it; nothing where it is not whole."""
+    try:
+        owner = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return owner if isinstance(owner, dict) and isinstance(owner.get('pid'), int) else {}
+
+
+def _machine() -> str:
+    """The same in two processes that can see each other by their ids, and in no others."""
+    try:
+        with open('/proc/sys/kernel/random/boot_id') as file:
+            boot = file.read().strip()
+        return f'{socket.gethostname()} {boot} {os.readlink("/proc/self/ns/pid")}'
+    except OSError:
+        return uuid.uuid4().hex  # not Linux: nobody is known to be on this machine
+
+
+def _runs(owner: Dict[str, Any]) -> bool:
+    """Whether an owner's process runs, and is not another one that has got its id."""
+    try:
+        os.kill(owner['pid'], 0)
+    except PermissionError:  # another user's, which /proc may not show
+        return _start_of(owner['pid']) in (owner.get('started'), None)
+    except (ProcessLookupError, OverflowError):
+        return False
+    return _start_of(owner['pid']) == owner.get('started')
+
+
+def _start_of(pid: int) -> Optional[str]:
+    """When a process started, in clock ticks since the boot; None for one that runs no more."""
+    try:
+        with open(f'/proc/{pid}/stat') as file:
+            fields = file.read().rpartition(')')[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in ('Z', 'X') else fields[19]
