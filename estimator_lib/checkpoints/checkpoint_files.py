@@ -244,11 +244,43 @@ def _list_newest(model_dir: str) -> None:
         return
     state = tf.train.get_checkpoint_state(model_dir)
     paths = [*state.all_model_checkpoint_paths, newest]
-    names = [os.path.relpath(path, model_dir) for path in paths]
+    _write_list(model_dir, [os.path.relpath(path, model_dir) for path in paths])
+    log.info('%s is whole, and is listed now: its save was killed before', newest)
+
+
+def _write_list(folder: str, names: Sequence[str]) -> None:
+    """Lists checkpoints by their names in a folder, the latest one last."""
     lines = [f'model_checkpoint_path: "{names[-1]}"']
     lines += [f'all_model_checkpoint_paths: "{name}"' for name in names]
-    write_atomically(list_file, '\n'.join(lines) + '\n')
-    log.info('%s is whole, and is listed now: its save was killed before', newest)
+    write_atomically(os.path.join(folder, 'checkpoint'), '\n'.join(lines) + '\n')
+
+
+def keep_copy(prefix: str, folder: str) -> str:
+    """Makes a copy of a checkpoint the only one of a folder.
+
+    Whoever reads the folder meanwhile, or after a kill at any moment, finds the one that was there
+    before or this one, whole.
+
+    Args:
+        prefix: the checkpoint.
+        folder: made when it is not there.
+
+    Returns:
+        The prefix of the copy.
+    """
+    tf.io.gfile.makedirs(folder)
+    source, name = os.path.split(prefix)
+    files = [one for one in tf.io.gfile.listdir(source or '.') if one.startswith(f'{name}.')]
+    # The index last: who finds it finds the others.
+    for one in sorted(files, key=lambda file: file.endswith('.index')):
+        copy = os.path.join(folder, one)
+        tf.io.gfile.copy(os.path.join(source, one), f'{copy}.partial', overwrite=True)
+        tf.io.gfile.rename(f'{copy}.partial', copy, overwrite=True)
+    _write_list(folder, [name])
+    for other in tf.io.gfile.listdir(folder):
+        if other not in ('checkpoint', *files):
+            tf.io.gfile.remove(os.path.join(folder, other))
+    return os.path.join(folder, name)
 
 
 def refuse_own_checkpoint(model_dir: str, fine_tune_checkpoint: str) -> None:

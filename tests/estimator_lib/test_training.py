@@ -326,3 +326,29 @@ def test_replicas_of_a_strategy_do_not_apply_a_gradient_that_is_not_finite(confi
     slope = slope_after(1, [(1.0, 2.0)])
     slope -= 0.05 * 0.5 * 2 * (slope - 3.0) * 9.0  # the replica that has the example 3
     assert saved_slope(tmp_path / 'run') == pytest.approx(slope, rel=1e-5)
+
+
+def test_the_best_checkpoint_stays_and_can_be_started_from(config, tmp_path):
+    # The error falls all the time: where it is to rise, the first evaluation is the best one.
+    config.export_config.best.metric = 'error'
+    config.train_config.checkpoints.keep_max = 1
+    training.train_and_evaluate(Line(), config, str(tmp_path / 'run'))
+    assert not list((tmp_path / 'run').glob('model.ckpt-2.*'))
+    best = str(tmp_path / 'run' / 'best')
+    assert checkpoint_files.step_of(checkpoint_files.resolve_checkpoint(best)) == 2
+    assert saved_slope(best) == pytest.approx(slope_after(2), rel=1e-5)
+    config.train_config.num_steps = 8  # another start; no evaluation is better
+    training.train_and_evaluate(Line(), config, str(tmp_path / 'run'))
+    assert saved_slope(best) == pytest.approx(slope_after(2), rel=1e-5)
+    metrics = training.evaluate(Line(), config, str(tmp_path / 'other'), best)
+    assert metrics['0']['error'] == pytest.approx(error_after(2), rel=1e-4)
+    exporting.export_saved_model(
+        Line(), config, checkpoint_files.resolve_checkpoint(best), str(tmp_path / 'export')
+    )
+    config.train_config.fine_tune_checkpoint = best
+    config.train_config.num_steps = 1
+    training.train_and_evaluate(Line(), config, str(tmp_path / 'tuned'), evaluate=False)
+    # A step on the examples 1 and 2, whose gradient is 2 (slope - 3) 2.5.
+    slope = slope_after(2)
+    slope -= 0.05 * 2 * (slope - 3.0) * 2.5
+    assert saved_slope(tmp_path / 'tuned') == pytest.approx(slope, rel=1e-5)
