@@ -14,6 +14,7 @@ from estimator_lib.config.rules import (
     AT_LEAST_0,
     AT_LEAST_1,
     DECAY,
+    FRACTION,
     NOT_POSITIVE,
     POSITIVE,
     Condition,
@@ -177,6 +178,7 @@ _RANGES = {
         'RMSPropOptimizer.decay MomentumOptimizer.momentum_optimizer_value AdamOptimizer.beta1 '
         'AdamOptimizer.beta2 AdadeltaOptimizer.rho',
     ),
+    **ranges(FRACTION, 'TrainConfig.min_restored_fraction'),
     **ranges(NOT_POSITIVE, 'FtrlOptimizer.learning_rate_power'),
 }
 
