@@ -37,6 +37,7 @@ benchmark: $(INSTALLED)
 	$(BIN)/python -m benchmarks.detection
 	$(BIN)/python -m benchmarks.segmentation
 	$(BIN)/python -m benchmarks.inference
+	$(BIN)/python -m benchmarks.evaluations
 	$(BIN)/python -m benchmarks.clusters
 
 published: $(INSTALLED)

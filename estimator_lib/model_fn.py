@@ -31,8 +31,9 @@ from estimator_lib.optimization import (
     optimizers,
     partitioned,
 )
+from estimator_lib.optimization.finite_updates import FiniteUpdates
 from estimator_lib.task import SOURCE_ID, Features, Labels, Metric, Task, Tensors
-from protos import pipeline_pb2
+from protos import pipeline_pb2, train_pb2
 
 tf1 = tf.compat.v1
 ModeKeys = tf.estimator.ModeKeys
@@ -215,6 +216,8 @@ def _train_spec(training: _Training) -> tf.estimator.EstimatorSpec:
         global_step,
         train_config.num_steps,
     )
+    stops = train_config.non_finite_loss_policy == train_pb2.STOP_TRAINING
+    finite = None if stops else FiniteUpdates()
     train_op = optimize_loss.optimize_loss(
         loss,
         global_step=global_step,
@@ -228,6 +231,7 @@ def _train_spec(training: _Training) -> tf.estimator.EstimatorSpec:
         summarize_gradients=train_config.summarize_gradients,
         exchange=exchange,
         colocate_gradients=plan.mode is distribution.Mode.CLONES,
+        finite=finite,
     )
     if training.reader_state is not None:
         train_op = tf.group(train_op, inputs.advance_position(training.reader_state))
@@ -242,7 +246,7 @@ def _train_spec(training: _Training) -> tf.estimator.EstimatorSpec:
         scaffold=scaffold,
         training_hooks=[
             *startup.hooks(plan, exchange, train_config.num_steps),
-            *_training_hooks(training, losses, learning_rate),
+            *_training_hooks(training, losses, learning_rate, finite),
         ],
         training_chief_hooks=_chief_hooks(training, losses, learning_rate, scaffold),
     )
@@ -288,23 +292,35 @@ def _chief_hooks(
         **{f'training/{name}': value for name, value in training.metric_values.items()},
     }
     every_n_steps = training.config.train_config.progress.summary_every_n_steps
+    # Where updates that are not finite are left out, a step with such a loss has changed nothing.
+    stops = training.config.train_config.non_finite_loss_policy == train_pb2.STOP_TRAINING
     return [
-        non_finite.FiniteCheckpointSaverHook.from_run_config(run_config, losses, scaffold),
+        non_finite.FiniteCheckpointSaverHook.from_run_config(
+            run_config, losses if stops else {}, scaffold
+        ),
         *summaries.training_hooks(scalars, run_config.model_dir, every_n_steps),
     ]
 
 
 def _training_hooks(
-    training: _Training, losses: Tensors, learning_rate: tf.Tensor
+    training: _Training,
+    losses: Tensors,
+    learning_rate: tf.Tensor,
+    finite: Optional[FiniteUpdates],
 ) -> List[tf1.train.SessionRunHook]:
     """What watches the steps of this process."""
     train_config, reader_state = training.config.train_config, training.reader_state
+    plan = training.plan
+    is_waiting = plan.is_synchronous and plan.worker_index > 0
     hooks: List[tf1.train.SessionRunHook] = [
         non_finite.NonFiniteLossHook(
             losses,
             learning_rate,
             strategies.all_of_this_process(training.features[SOURCE_ID]),
             train_config.non_finite_loss_policy,
+            # Only the chief of synchronous workers knows the gradients that make a step.
+            is_finite=None if is_waiting else getattr(finite, 'is_finite', None),
+            max_skipped=train_config.max_skipped_steps,
         ),
         progress.ProgressHook(
             losses,

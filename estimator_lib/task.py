@@ -115,7 +115,9 @@ class Task(abc.ABC):
     def metrics(self, outputs: Tensors, features: Features, labels: Labels) -> Dict[str, Metric]:
         """How good it is: (value, update op) by name.
 
-        Values may be arrays (a confusion matrix) that `finish_metrics` makes scalars of.
+        Values may be arrays (a confusion matrix) that `finish_metrics` makes scalars of. One graph
+        makes many evaluations: what is not in local variables begins anew by an op in the
+        collection `TABLE_INITIALIZERS`.
         """
 
     def finish_metrics(self, values: Mapping[str, Any]) -> Dict[str, float]:

@@ -296,6 +296,7 @@ def _read_list(folder: str) -> Optional[Any]:
 
 
 def _write_list(folder: str, prefixes: Sequence[str]) -> None:
+    """Lists checkpoints in a folder, by their names in it, the latest one last."""
     names = [os.path.relpath(prefix, folder) for prefix in prefixes]
     lines = [f'model_checkpoint_path: "{names[-1]}"']
     lines += [f'all_model_checkpoint_paths: "{name}"' for name in names]
@@ -308,6 +309,34 @@ def _is_whole(prefix: str) -> bool:
     except errors.CheckpointError:
         return False
     return True
+
+
+def keep_copy(prefix: str, folder: str) -> str:
+    """Makes a copy of a checkpoint the only one of a folder.
+
+    Whoever reads the folder meanwhile, or after a kill at any moment, finds the one that was there
+    before or this one, whole.
+
+    Args:
+        prefix: the checkpoint.
+        folder: made when it is not there.
+
+    Returns:
+        The prefix of the copy.
+    """
+    tf.io.gfile.makedirs(folder)
+    source, name = os.path.split(prefix)
+    files = [one for one in tf.io.gfile.listdir(source or '.') if one.startswith(f'{name}.')]
+    # The index last: who finds it finds the others.
+    for one in sorted(files, key=lambda file: file.endswith('.index')):
+        copy = os.path.join(folder, one)
+        tf.io.gfile.copy(os.path.join(source, one), f'{copy}.partial', overwrite=True)
+        tf.io.gfile.rename(f'{copy}.partial', copy, overwrite=True)
+    _write_list(folder, [os.path.join(folder, name)])
+    for other in tf.io.gfile.listdir(folder):
+        if other not in ('checkpoint', *files):
+            tf.io.gfile.remove(os.path.join(folder, other))
+    return os.path.join(folder, name)
 
 
 def refuse_own_checkpoint(model_dir: str, fine_tune_checkpoint: str) -> None:

@@ -83,6 +83,13 @@ class RestoreReport:
         }
         return dataclasses.replace(self, **groups)
 
+    @property
+    def restored_fraction(self) -> float:
+        """The part of the wanted parameters that was loaded, in [0, 1]."""
+        loaded = sum(entry.parameters for entry in self.loaded)
+        lost = sum(entry.parameters for entry in self.missing + self.mismatched)
+        return loaded / max(1, loaded + lost)
+
     def table(self, max_rows: int = MAX_ROWS) -> str:
         """Totals, then the names in each group that was not loaded, at most `max_rows` of each."""
         totals = [('', 'variables', 'parameters')]

@@ -74,16 +74,27 @@ def fine_tune_report(
     field = 'train_config.fine_tune_checkpoint'
     prefix = resolve_checkpoint(train_config.fine_tune_checkpoint, field)
     shapes = checkpoint_shapes(prefix)
+    restore_map = _renamed(restore_map, train_config.checkpoint_names)
+    included = tuple(train_config.checkpoint_include_scopes) or ('',)
     scopes = tuple(train_config.checkpoint_exclude_scopes)
     parts = () if train_config.initialize_last_layer else tuple(last_layer_scopes)
+    _require_used_scopes(included, restore_map)
 
     def excluded(name: str) -> bool:
-        return name.startswith(scopes) or any(part in name for part in parts)
+        is_out = not name.startswith(included) or name.startswith(scopes)
+        return is_out or any(part in name for part in parts)
 
     report = restore_report.match(shapes, restore_map, prefix, excluded)
     _warn_of_idle_scopes(scopes, [entry.name for entry in report.excluded], restore_map)
     if not report.loaded:
         raise errors.CheckpointError(f'{field}: {_nothing_matched(report, shapes)}')
+    least = train_config.min_restored_fraction
+    if report.restored_fraction < least:
+        raise errors.CheckpointError(
+            f'{field}: {report.restored_fraction:.1%} of the wanted parameters are in {prefix} in '
+            f'their shape; expected at least {least:.1%} (train_config.min_restored_fraction).'
+            f'{_averages_only(report, shapes)}\n{report.table()}'
+        )
     if not train_config.ignore_missing_variables:
         _require_complete(report, field, last_layer_scopes)
     return report
@@ -121,6 +132,7 @@ def fine_tune_start(
         log.info('resuming from %s; fine_tune_checkpoint is not read', resumed)
         return {}
     report = fine_tune_report(train_config, restore_map, last_layer_scopes)
+    restore_map = _renamed(restore_map, train_config.checkpoint_names)
     log.log(logging.INFO if report.is_complete else logging.WARNING, '%s', report.table())
     wanted = {entry.checkpoint_name: restore_map[entry.checkpoint_name] for entry in report.loaded}
     # A strategy's Scaffold takes no init_feed_dict.
@@ -153,7 +165,8 @@ def require_fit(prefix: str, variables: Mapping[str, tf.Variable]) -> None:
     found = restore_report.match(shapes, variables, prefix)
     if not found.is_complete:
         raise errors.CheckpointError(
-            f'{prefix} is not a checkpoint of this model.{_object_based(shapes)}\n{found.table()}'
+            f'{prefix} is not a checkpoint of this model.{_object_based(shapes)}'
+            f'{_averages_only(found, shapes)}\n{found.table()}'
         )
 
 
@@ -317,6 +330,69 @@ def _is_first_replica() -> bool:
     return int(tf.get_static_value(context.replica_id_in_sync_group) or 0) == 0
 
 
+def _renamed(
+    restore_map: Mapping[str, tf.Variable], names: Sequence[train_pb2.CheckpointName]
+) -> Dict[str, tf.Variable]:
+    """Variables by their name in the checkpoint, where `checkpoint_names` gives them another one.
+
+    Raises:
+        errors.ConfigError: an entry is about no variable, or two variables get one name.
+    """
+    field = 'train_config.checkpoint_names'
+    used = set()
+
+    def other_name(variable: tf.Variable, name: str) -> str:
+        for index, item in enumerate(names):
+            start, star, end = item.variable.partition('*')
+            own = variable_name(variable)
+            if own == item.variable:
+                used.add(index)
+                return item.name
+            if star and own.startswith(start) and own[len(start) :].endswith(end):
+                used.add(index)
+                return item.name.replace('*', own[len(start) : len(own) - len(end)])
+        return name
+
+    renamed: Dict[str, tf.Variable] = {}
+    for name, variable in restore_map.items():
+        new = other_name(variable, name)
+        if new in renamed:
+            both = variable_name(renamed[new]), variable_name(variable)
+            raise errors.ConfigError(f'{field}: {both[0]} and {both[1]} are both called {new!r}.')
+        renamed[new] = variable
+    for index, item in enumerate(names):
+        if index not in used:
+            known = [variable_name(one) for one in restore_map.values()]
+            raise errors.ConfigError(
+                f'{field}[{index}]: nothing that would be restored is called {item.variable!r}'
+                f'{errors.did_you_mean(item.variable, known)}'
+            )
+    return renamed
+
+
+def _require_used_scopes(scopes: Sequence[str], restore_map: Mapping[str, tf.Variable]) -> None:
+    names = [variable_name(one) for one in restore_map.values()]
+    for scope in scopes:
+        if not any(name.startswith(scope) for name in names):
+            raise errors.ConfigError(
+                'train_config.checkpoint_include_scopes: nothing that would be restored starts '
+                f'with {scope!r}{errors.did_you_mean(scope, {n.rpartition("/")[0] for n in names})}'
+            )
+
+
+def _averages_only(report: RestoreReport, shapes: Mapping[str, Sequence[int]]) -> str:
+    """What to do about a checkpoint that has averages in place of the missing variables."""
+    ending = f'/{partitioned.MOVING_AVERAGE}'
+    count = sum(entry.checkpoint_name + ending in shapes for entry in report.missing)
+    if not count:
+        return ''
+    return (
+        f' It holds the moving averages ({ending}) of {count} of them without the variables: '
+        'evaluate and export with eval_config.use_moving_averages: true; fine-tune with '
+        f"train_config.checkpoint_names {{ variable: '*' name: '*{ending}' }}."
+    )
+
+
 def _warn_of_idle_scopes(
     scopes: Sequence[str], excluded: Sequence[str], restore_map: Mapping[str, tf.Variable]
 ) -> None:
@@ -355,7 +431,8 @@ def _nothing_matched(report: RestoreReport, shapes: Mapping[str, Sequence[int]])
         )
     found = [name for name in sorted(shapes) if not restore_report.is_of_the_run(name, shapes)]
     lines = [
-        f'nothing in {report.source} fits the model.{_object_based(shapes)}',
+        f'nothing in {report.source} fits the model.{_object_based(shapes)}'
+        f'{_averages_only(report, shapes)}',
         f'  looked for: {errors.shortened(wanted, 3)}',
         f'  it holds:   {errors.shortened(found or sorted(shapes), 3)}',
     ]

@@ -14,6 +14,7 @@ from estimator_lib.config.rules import (
     AT_LEAST_0,
     AT_LEAST_1,
     DECAY,
+    FRACTION,
     NOT_POSITIVE,
     POSITIVE,
     Condition,
@@ -43,7 +44,8 @@ _SUPPORTED = {
         'progress non_finite_loss_policy gradient_multipliers last_layer_gradient_multiplier '
         'random_seed early_stopping cluster checkpoint_exclude_scopes trainable_scopes '
         'sync_replicas replicas_to_aggregate startup_delay_steps '
-        'ignore_missing_variables initialize_last_layer gradient_clipping'
+        'ignore_missing_variables initialize_last_layer gradient_clipping max_skipped_steps '
+        'checkpoint_include_scopes checkpoint_names min_restored_fraction'
     ),
     'InputReader': names(
         'name label_map_path shuffle shuffle_buffer_size filenames_shuffle_buffer_size num_epochs '
@@ -63,7 +65,7 @@ _SUPPORTED = {
             'AdagradOptimizer AdadeltaOptimizer FtrlOptimizer LearningRate ConstantLearningRate '
             'ExponentialDecayLearningRate ExponentialDecayWithWarmupLearningRate '
             'ManualStepLearningRate ManualStepLearningRate.LearningRateSchedule '
-            'CosineDecayLearningRate PolynomialDecayLearningRate DeepLabLearningRate'
+            'CosineDecayLearningRate PolynomialDecayLearningRate DeepLabLearningRate CheckpointName'
         ),
         ALL,
     ),
@@ -126,7 +128,8 @@ _CONDITIONS = {
 _RANGES = {
     **ranges(
         AT_LEAST_1,
-        'TrainConfig.batch_size EvalConfig.batch_size EvalConfig.num_examples '
+        'TrainConfig.batch_size TrainConfig.max_skipped_steps '
+        'EvalConfig.batch_size EvalConfig.num_examples '
         'CheckpointConfig.save_every_n_steps CheckpointConfig.save_every_n_seconds '
         'ProgressConfig.every_n_steps EarlyStopping.patience_evaluations '
         'BestExport.keep_max LatestExport.keep_max '
@@ -175,6 +178,7 @@ _RANGES = {
         'RMSPropOptimizer.decay MomentumOptimizer.momentum_optimizer_value AdamOptimizer.beta1 '
         'AdamOptimizer.beta2 AdadeltaOptimizer.rho',
     ),
+    **ranges(FRACTION, 'TrainConfig.min_restored_fraction'),
     **ranges(NOT_POSITIVE, 'FtrlOptimizer.learning_rate_power'),
 }
 

@@ -8,14 +8,14 @@ import json
 import logging
 import os
 import time
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
 from estimator_lib import model_fn
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.data import corrupt_records, inputs
-from estimator_lib.evaluation import early_stopping
+from estimator_lib.evaluation import early_stopping, evaluation_session
 from estimator_lib.export import export_policies
 from estimator_lib.hooks import summaries
 from estimator_lib.task import Task
@@ -70,6 +70,7 @@ class Evaluator:
         self._estimator = estimator
         self._sets = list(sets)
         self._exporters = list(exporters)
+        self._sessions: Dict[str, evaluation_session.EvaluationSession] = {}
         self.stopping = stopping
         self.last_step: Optional[int] = None
         self.last_metrics: Dict[str, Dict[str, float]] = {}
@@ -99,27 +100,32 @@ class Evaluator:
 
     def _evaluate_set(self, one: EvaluationSet, checkpoint_path: str) -> Dict[str, float]:
         started = time.monotonic()
-        with explained(one.input_fn):
-            values = self._estimator.evaluate(
-                one.input_fn,
-                checkpoint_path=checkpoint_path,
-                name=one.name,
-                hooks=self._hooks(one),
-            )
+        values, first = self._values(one, checkpoint_path)
         metrics = finish_metrics(self._task, values)
-        eval_dir = self._estimator.eval_dir(one.name)
         step = int(values['global_step'])
-        summaries.write(
-            eval_dir,
-            step,
-            {name: value for name, value in metrics.items() if name not in values},
-            self._task.draw_metrics(values),
-        )
+        eval_dir = self._estimator.eval_dir(one.name)
+        summaries.write(eval_dir, step, metrics, self._task.draw_metrics(values))
         seconds = time.monotonic() - started
-        log.info('evaluation on %s, step %d, %.1f s', one.name, step, seconds)
+        text = 'evaluation on %s, step %d, %.1f s (first batch after %.2f s)'
+        log.info(text, one.name, step, seconds, first)
         for name in sorted(metrics):
             log.info('  %-48s %.6g', name, metrics[name])
         return metrics
+
+    def _values(self, one: EvaluationSet, checkpoint_path: str) -> Tuple[Dict[str, Any], float]:
+        """What the metrics of one set come to, and the seconds to its first batch.
+
+        The graph and the session are kept for the next checkpoint, but not after an error.
+        """
+        with explained(one.input_fn):
+            session = self._sessions.pop(one.name, None)
+            if session is None:
+                session = evaluation_session.EvaluationSession(
+                    self._estimator, one.input_fn, self._hooks(one)
+                )
+            values = session.evaluate(checkpoint_path)
+        self._sessions[one.name] = session
+        return values, session.seconds_to_first_batch
 
     def _hooks(self, one: EvaluationSet) -> List[tf.estimator.SessionRunHook]:
         if not self._eval_config.num_visualizations:

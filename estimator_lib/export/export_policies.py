@@ -20,6 +20,7 @@ from protos import export_pb2, pipeline_pb2
 log = logging.getLogger('estimator_lib')
 
 BEST_FILE = 'best.json'
+BEST_CHECKPOINT = 'best'
 
 # Writes the model of a checkpoint (the first argument) below a folder, where the newest one there
 # is not the same already; returns the path.
@@ -58,6 +59,7 @@ class BestExporter(Exporter):
         metric: the metric's name.
         higher_is_better: of its values.
         keep_max: how many exports stay; 0 for all.
+        checkpoint_folder: keeps a copy of the best checkpoint; '': none does.
     """
 
     def __init__(
@@ -67,12 +69,14 @@ class BestExporter(Exporter):
         metric: str,
         higher_is_better: bool = True,
         keep_max: int = 1,
+        checkpoint_folder: str = '',
     ):
         self._folder = folder
         self._write = write
         self._metric = metric
         self._higher_is_better = higher_is_better
         self._keep_max = keep_max
+        self._checkpoint_folder = checkpoint_folder
 
     def export(
         self, step: int, checkpoint_path: str, metrics: Mapping[str, float], is_final: bool
@@ -90,6 +94,8 @@ class BestExporter(Exporter):
         if not self._is_better(value, self.best_value()):
             return None
         path = self._write(checkpoint_path, self._folder)
+        if self._checkpoint_folder:
+            checkpoint_files.keep_copy(checkpoint_path, self._checkpoint_folder)
         state = {
             'metric': self._metric,
             'higher_is_better': self._higher_is_better,
@@ -209,7 +215,7 @@ def create_exporters(
 def exporters_from_config(
     config: export_pb2.ExportConfig, folder: str, write: Write
 ) -> List[Exporter]:
-    """The exporters that a config asks for, in folders in `folder`."""
+    """The exporters that a config asks for, in `folder`; the best checkpoint is kept beside it."""
     exporters: List[Exporter] = []
     if config.HasField('best'):
         best = config.best
@@ -221,6 +227,7 @@ def exporters_from_config(
                 best.metric,
                 best.higher_is_better,
                 best.keep_max,
+                os.path.join(os.path.dirname(folder), BEST_CHECKPOINT),
             )
         )
     if config.HasField('latest'):

@@ -23,6 +23,10 @@ from protos import train_pb2
 tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
 
+_ADVICE = (
+    'The last good checkpoint stays in model_dir; expected finite losses: look at these images, '
+    'lower the learning rate, or set train_config.gradient_clipping_by_norm.'
+)
 _MOST_IMAGES = 64
 # Variables are looked at in groups of about this many bytes, so that no copy of all is made.
 _GROUP_BYTES = 64 * 2**20
@@ -48,8 +52,10 @@ class NonFiniteLossHook(global_steps.GlobalStepHook):
         losses: float scalars by name.
         learning_rate: float32 scalar.
         source_ids: string [batch]: the names of the batch's images.
-        policy: a `train_pb2.NonFiniteLossPolicy`: stop, or warn.
+        policy: a `train_pb2.NonFiniteLossPolicy`.
         warn_every_n_steps: at most one warning in so many steps.
+        is_finite: bool scalar: whether the step's update was applied; None: not known here.
+        max_skipped: updates left out in a row after which `SKIP_STEP` stops.
     """
 
     def __init__(
@@ -59,13 +65,18 @@ class NonFiniteLossHook(global_steps.GlobalStepHook):
         source_ids: tf.Tensor,
         policy: int = train_pb2.STOP_TRAINING,
         warn_every_n_steps: int = 100,
+        is_finite: Optional[tf.Tensor] = None,
+        max_skipped: int = 10,
     ):
         self._fetches = {
             'losses': dict(losses),
             'learning_rate': learning_rate,
             'source_ids': source_ids,
+            **({} if is_finite is None else {'is_finite': is_finite}),
         }
-        self._stops = policy == train_pb2.STOP_TRAINING
+        self._policy = policy
+        self._max_skipped = max_skipped
+        self._skipped = self._in_a_row = 0
         self._warn_every_n_steps = warn_every_n_steps
         self._next_warning = 0
 
@@ -74,26 +85,35 @@ class NonFiniteLossHook(global_steps.GlobalStepHook):
         return self._fetches
 
     def step_done(self, run_context: Any, run_values: Any) -> None:
-        """Stops or warns.
+        """Stops, or counts and warns.
 
         Raises:
-            NonFiniteLossError: a loss is not finite, and the policy is to stop.
+            NonFiniteLossError: the policy is to stop at the first such step, or after these.
         """
         results = run_values.results
         not_finite = non_finite(results['losses'])
-        if not not_finite:
+        if not not_finite and results.get('is_finite', True):
+            self._in_a_row = 0
             return
+        self._skipped += 1
+        self._in_a_row += 1
         step = self.read_step(run_context.session)
         story = describe(step, not_finite, results['learning_rate'], results['source_ids'])
-        if self._stops:
+        if self._policy == train_pb2.STOP_TRAINING:
+            raise NonFiniteLossError(f'{story}. {_ADVICE}')
+        if self._policy == train_pb2.SKIP_STEP and self._in_a_row >= self._max_skipped:
             raise NonFiniteLossError(
-                f'{story}. The last good checkpoint stays in model_dir; expected finite losses: '
-                'look at these images, lower the learning rate, or set '
-                'train_config.gradient_clipping_by_norm.'
+                f'{story}; it is the last of {self._in_a_row} such steps in a row '
+                f'(train_config.max_skipped_steps). {_ADVICE}'
             )
         if step >= self._next_warning:
             self._next_warning = step + self._warn_every_n_steps
-            log.warning('%s; training goes on, as train_config.non_finite_loss_policy says', story)
+            log.warning(
+                '%s; training goes on without its update, as train_config.non_finite_loss_policy '
+                'says (%d such steps so far)',
+                story,
+                self._skipped,
+            )
 
 
 class FiniteCheckpointSaverHook(tf1.train.CheckpointSaverHook):
@@ -193,10 +213,11 @@ def describe(
 ) -> str:
     """`step 12: the loss x is nan (learning rate 0.01; images 'a.jpg', 'b.jpg')`.
 
-    A sum is not named beside its parts.
+    A sum is not named beside its parts. No loss: it is a gradient.
     """
     parts = {name: value for name, value in not_finite.items() if name != TOTAL_LOSS} or not_finite
     losses = ' and '.join(f'the loss {name} is {value}' for name, value in parts.items())
+    losses = losses or 'a gradient is not finite'
     names = [repr(bytes(name).decode('utf-8', 'replace')) for name in source_ids]
     rest = f' and {len(names) - _MOST_IMAGES} more' if len(names) > _MOST_IMAGES else ''
     images = ', '.join(names[:_MOST_IMAGES]) + rest

@@ -154,11 +154,14 @@ class ExamplePictures(tf1.train.SessionRunHook):
 
     def begin(self) -> None:
         """Cuts what is fetched down to what will be drawn."""
-        self._pictures, self._names, self._files, self._seen = [], [], {}, 0
         (batches,) = tf1.get_collection(_EXAMPLES)
         # Fetched at each step, so that all steps run the same compiled graph.
         self._fetches = tf.nest.map_structure(lambda batch: batch[: self._count], batches)
         self._step = tf1.train.get_global_step()
+
+    def after_create_session(self, session: tf1.Session, coord: Any) -> None:
+        """Forgets what was drawn before: an evaluation begins."""
+        self._pictures, self._names, self._files, self._seen = [], [], {}, 0
 
     def before_run(
         self, run_context: tf1.train.SessionRunContext

@@ -205,7 +205,7 @@ def multiply(pairs: Iterable[Pair], factors: Mapping[str, float]) -> List[Pair]:
     def scaled(gradient: Gradient, name: str) -> Gradient:
         if name not in factors:
             return gradient
-        return _map_values(gradient, lambda values: values * factors[name])
+        return map_values(gradient, lambda values: values * factors[name])
 
     return [(scaled(gradient, whole_name(variable)), variable) for gradient, variable in pairs]
 
@@ -244,7 +244,7 @@ def clip_by_global_norm(
 def clip_each(pairs: Iterable[Pair], bound: float) -> List[Pair]:
     """Gradients of which each has at most the given norm, more than 0."""
     return [
-        (_map_values(gradient, lambda values: tf.clip_by_norm(values, bound)), variable)
+        (map_values(gradient, lambda values: tf.clip_by_norm(values, bound)), variable)
         for gradient, variable in pairs
     ]
 
@@ -266,7 +266,8 @@ def _scale(factors: Dict[str, float], names: Iterable[str], factor: float) -> No
         factors[name] *= factor
 
 
-def _map_values(gradient: Gradient, function: Callable[[tf.Tensor], tf.Tensor]) -> Gradient:
+def map_values(gradient: Gradient, function: Callable[[tf.Tensor], tf.Tensor]) -> Gradient:
+    """The gradient with a function of its values, dense or of gathered rows, in their place."""
     if isinstance(gradient, tf.IndexedSlices):
         values = function(gradient.values)
         return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)

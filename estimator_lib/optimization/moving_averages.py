@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from typing import Collection, Dict, Optional, Sequence
+from typing import Collection, Dict, Optional, Sequence, Union
 
 import tensorflow as tf
 
@@ -59,20 +59,24 @@ class MovingAverages:
         return cls(decay, of_model)
 
     def update(
-        self, trained: Sequence[tf.Variable], global_step: Optional[tf.Variable]
+        self,
+        trained: Sequence[tf.Variable],
+        global_step: Optional[tf.Variable],
+        factor: Union[float, tf.Tensor] = 1.0,
     ) -> tf.Operation:
         """Creates the averages, and the op that moves them; see `update`.
 
         Args:
             trained: the trained variables.
             global_step: n; read after its own update, so that it is 1 in the first step.
+            factor: on how far the averages move.
         """
         if not self.of_model:
-            return update(trained, self.decay)
+            return update(trained, self.decay, factor=factor)
         model = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.MODEL_VARIABLES)
         known = {variable.ref() for variable in trained}
         others = [variable for variable in model if variable.ref() not in known]
-        return update([*trained, *others], self.decay, global_step)
+        return update([*trained, *others], self.decay, global_step, factor)
 
 
 def average_name(variable: tf.Variable) -> str:
@@ -81,7 +85,10 @@ def average_name(variable: tf.Variable) -> str:
 
 
 def update(
-    variables: Sequence[tf.Variable], decay: float, num_updates: Optional[tf.Variable] = None
+    variables: Sequence[tf.Variable],
+    decay: float,
+    num_updates: Optional[tf.Variable] = None,
+    factor: Union[float, tf.Tensor] = 1.0,
 ) -> tf.Operation:
     """Creates the averages, and the op that moves them.
 
@@ -96,6 +103,7 @@ def update(
         decay: in [0, 1).
         num_updates: n; the decay is then at most `(1 + n) / (10 + n)`, so that the first values
             are soon forgotten.
+        factor: on how far the averages move; 0 where they are to stay.
 
     Returns:
         The op; call this where its reads come after the optimizer's updates.
@@ -104,6 +112,7 @@ def update(
     if num_updates is not None:
         # 1 - (1 + n) / (10 + n)
         weight = tf.maximum(weight, 9.0 / (10.0 + tf.cast(num_updates.read_value(), tf.float32)))
+    weight = factor * weight
     moves = []
     for variable in variables:
         average = _create_average(variable)

@@ -9,6 +9,7 @@ import tensorflow as tf
 from estimator_lib.optimization import gradients as gradients_lib
 from estimator_lib.optimization import trained_variables
 from estimator_lib.optimization.exchange import GradientExchange
+from estimator_lib.optimization.finite_updates import FiniteUpdates, zero_where_not_finite
 from estimator_lib.optimization.gradients import GradientPolicy
 from estimator_lib.optimization.moving_averages import MovingAverages
 from estimator_lib.optimization.partitioned import variable_name
@@ -26,6 +27,7 @@ def optimize_loss(
     summarize_gradients: bool = False,
     exchange: Optional[GradientExchange] = None,
     colocate_gradients: bool = False,
+    finite: Optional[FiniteUpdates] = None,
 ) -> tf.Operation:
     """One training step: gradients, then what the policy asks, then the updates.
 
@@ -41,6 +43,8 @@ def optimize_loss(
         summarize_gradients: whether TensorBoard gets each gradient's histogram and norm.
         exchange: with workers on other machines; None: this one's gradients make the step.
         colocate_gradients: whether an op's gradient is computed on the device of the op.
+        finite: leaves out the update of a step that is not finite (under a strategy of several
+            replicas, the gradients that are not); None: all are applied.
 
     Returns:
         The train op.
@@ -56,6 +60,11 @@ def optimize_loss(
     if exchange is not None:
         pairs = exchange.average(pairs)
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    if finite is not None and replicas > 1:
+        # A replica cannot decide alone whether all of them update.
+        pairs, finite = zero_where_not_finite(pairs), None
+    elif finite is not None:
+        finite.watch(loss, pairs)
     if replicas > 1 and (policy.clip_norm > 0 or summarize_gradients):
         # A norm is that of the whole batch's gradient, as on one device; the optimizer sums over
         # the replicas once more.
@@ -71,6 +80,7 @@ def optimize_loss(
         optimizer=optimizer,
         update_ops=update_ops,
         averages=averages,
+        finite=finite,
     )
     return update if exchange is None else exchange.finish(update)
 
@@ -128,6 +138,7 @@ def apply_gradients(
     optimizer: tf.compat.v1.train.Optimizer,
     update_ops: Optional[Sequence[tf.Operation]] = None,
     averages: Optional[MovingAverages] = None,
+    finite: Optional[FiniteUpdates] = None,
 ) -> tf.Operation:
     """The op that runs `update_ops`, then changes the variables, then moves their averages.
 
@@ -137,19 +148,27 @@ def apply_gradients(
         optimizer: who changes the variables.
         update_ops: None: the graph's `UPDATE_OPS`.
         averages: which moving averages of variables are kept; None: none.
+        finite: see `optimize_loss`; has watched the step.
     """
     if update_ops is None:
         update_ops = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
+    if finite is not None:
+        finite.guard(update_ops)
     # One node to wait for: each of the optimizer's many ops gets a control edge to what is here.
     with tf.control_dependencies([tf.group(*update_ops)] if update_ops else []):
-        if pairs:
+        if pairs and finite is not None:
+            step = finite.apply(lambda: optimizer.apply_gradients(pairs))
+            with tf.control_dependencies([step]):
+                step = tf.group([] if global_step is None else global_step.assign_add(1))
+        elif pairs:
             step = optimizer.apply_gradients(pairs, global_step=global_step)
         else:
             step = tf.group([] if global_step is None else global_step.assign_add(1))
     if averages is None:
         return tf.group(step)
     with tf.control_dependencies([step]), tf.name_scope('moving_averages'):
-        return averages.update([variable for _, variable in pairs], global_step)
+        weight = 1.0 if finite is None else finite.weight()
+        return averages.update([variable for _, variable in pairs], global_step, weight)
 
 
 def _summarize(

@@ -9,6 +9,7 @@ import tensorflow as tf
 from estimator_lib import errors, training
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.export import exporting
+from protos import cluster_pb2, train_pb2
 from tests.estimator_lib import line_task
 from tests.estimator_lib.line_task import Line, error_after, slope_after
 
@@ -277,3 +278,77 @@ def test_bfloat16_is_a_rewrite_of_the_session():
     assert options.auto_mixed_precision_onednn_bfloat16 == options.ON
     options = training.create_session_config(False).graph_options.rewrite_options
     assert options.auto_mixed_precision_onednn_bfloat16 == options.DEFAULT
+
+
+@pytest.mark.parametrize('policy', ['SKIP_STEP', 'WARN'])
+@pytest.mark.parametrize('mode', ['AUTO', 'CLONES'])
+def test_a_step_that_is_not_finite_is_left_out_and_counted(config, tmp_path, log, policy, mode):
+    path = config.train_input_reader.tf_record_input_reader.input_path[0]
+    line_task.write_points(path, (1.0, 2.0, 3.0, float('nan')))
+    config.train_config.non_finite_loss_policy = train_pb2.NonFiniteLossPolicy.Value(policy)
+    config.train_config.cluster.mode = cluster_pb2.ClusterConfig.Mode.Value(mode)
+    config.train_config.cluster.num_clones = 2 if mode == 'CLONES' else 0
+    # The last step is one of them, and its checkpoint is whole.
+    training.train_and_evaluate(Line(), config, str(tmp_path / 'run'), evaluate=False)
+    assert saved_slope(tmp_path / 'run') == pytest.approx(slope_after(3, [(1.0, 2.0)]), rel=1e-5)
+    assert checkpoint_files.latest_step(str(tmp_path / 'run')) == 6
+    assert "step 2: the loss squared is nan (learning rate 0.05; images '3" in log.text
+
+
+def test_so_many_steps_in_a_row_that_are_not_finite_end_the_run(config, tmp_path):
+    path = config.train_input_reader.tf_record_input_reader.input_path[0]
+    nan = float('nan')
+    line_task.write_points(path, (1, 2, 1, nan, 1, nan, 1, 2, 1, nan, nan, 1, 1, nan))
+    config.train_config.non_finite_loss_policy = train_pb2.SKIP_STEP
+    config.train_config.max_skipped_steps = 3
+    config.train_config.num_steps = 20
+    with pytest.raises(errors.UserError, match='step 7: .* the last of 3 such steps in a row'):
+        training.train_and_evaluate(Line(), config, str(tmp_path / 'run'), evaluate=False)
+    assert saved_slope(tmp_path / 'run') == pytest.approx(slope_after(2, [(1.0, 2.0)]), rel=1e-5)
+
+
+def test_replicas_of_a_strategy_cannot_skip_a_step(config, tmp_path):
+    config.train_config.non_finite_loss_policy = train_pb2.SKIP_STEP
+    config.train_config.cluster.mode = cluster_pb2.ClusterConfig.MIRRORED
+    config.train_config.cluster.num_clones = 2
+    with pytest.raises(errors.ConfigError, match='SKIP_STEP, but the mode is MIRRORED'):
+        training.train_and_evaluate(Line(), config, str(tmp_path / 'run'), evaluate=False)
+
+
+def test_replicas_of_a_strategy_do_not_apply_a_gradient_that_is_not_finite(config, tmp_path):
+    path = config.train_input_reader.tf_record_input_reader.input_path[0]
+    line_task.write_points(path, (1.0, 2.0, 3.0, float('nan')))
+    config.train_config.non_finite_loss_policy = train_pb2.WARN
+    config.train_config.cluster.mode = cluster_pb2.ClusterConfig.MIRRORED
+    config.train_config.cluster.num_clones = 2
+    config.train_config.num_steps = 2
+    training.train_and_evaluate(Line(), config, str(tmp_path / 'run'), evaluate=False)
+    slope = slope_after(1, [(1.0, 2.0)])
+    slope -= 0.05 * 0.5 * 2 * (slope - 3.0) * 9.0  # the replica that has the example 3
+    assert saved_slope(tmp_path / 'run') == pytest.approx(slope, rel=1e-5)
+
+
+def test_the_best_checkpoint_stays_and_can_be_started_from(config, tmp_path):
+    # The error falls all the time: where it is to rise, the first evaluation is the best one.
+    config.export_config.best.metric = 'error'
+    config.train_config.checkpoints.keep_max = 1
+    training.train_and_evaluate(Line(), config, str(tmp_path / 'run'))
+    assert not list((tmp_path / 'run').glob('model.ckpt-2.*'))
+    best = str(tmp_path / 'run' / 'best')
+    assert checkpoint_files.step_of(checkpoint_files.resolve_checkpoint(best)) == 2
+    assert saved_slope(best) == pytest.approx(slope_after(2), rel=1e-5)
+    config.train_config.num_steps = 8  # another start; no evaluation is better
+    training.train_and_evaluate(Line(), config, str(tmp_path / 'run'))
+    assert saved_slope(best) == pytest.approx(slope_after(2), rel=1e-5)
+    metrics = training.evaluate(Line(), config, str(tmp_path / 'other'), best)
+    assert metrics['0']['error'] == pytest.approx(error_after(2), rel=1e-4)
+    exporting.export_saved_model(
+        Line(), config, checkpoint_files.resolve_checkpoint(best), str(tmp_path / 'export')
+    )
+    config.train_config.fine_tune_checkpoint = best
+    config.train_config.num_steps = 1
+    training.train_and_evaluate(Line(), config, str(tmp_path / 'tuned'), evaluate=False)
+    # A step on the examples 1 and 2, whose gradient is 2 (slope - 3) 2.5.
+    slope = slope_after(2)
+    slope -= 0.05 * 2 * (slope - 3.0) * 2.5
+    assert saved_slope(tmp_path / 'tuned') == pytest.approx(slope, rel=1e-5)

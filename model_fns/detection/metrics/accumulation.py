@@ -57,7 +57,8 @@ class Metrics:
     def create(self, outputs: Tensors, features: Features, labels: Labels) -> Dict[str, Metric]:
         """One metric, of which `finish` makes scalars: all values as one vector.
 
-        The update op hands each batch to the evaluators; the value op lets them compute.
+        The update op hands each batch to the evaluators; the value op lets them compute. What they
+        have collected is forgotten with the initialization of tables, when a pass begins.
         """
         collected = _Collected(self._evaluators)
         names = self.names()
@@ -70,8 +71,14 @@ class Metrics:
             computed = collected.evaluate()
             return np.array([computed.get(name, np.nan) for name in names], np.float32)
 
+        def begin() -> np.int64:
+            collected.clear()
+            return np.int64(0)
+
         keys, tensors = _fetched(outputs, features, labels)
         with tf.name_scope(_VALUES):
+            begun = tf.numpy_function(begin, [], tf.int64)
+            tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS, begun.op)
             updated = tf.numpy_function(update, tensors, tf.int64)
             values = tf.numpy_function(value, [], tf.float32)
         values.set_shape([len(names)])
@@ -89,6 +96,10 @@ class _Collected:
     def __init__(self, evaluators: Sequence[Evaluator]):
         # Each evaluation has its own: a task remembers nothing.
         self._evaluators = [copy.copy(evaluator) for evaluator in evaluators]
+        self.clear()
+
+    def clear(self) -> None:
+        """Forgets all images."""
         self._seen: Set[str] = set()
         self._duplicates: List[str] = []
         self._crowded: Dict[str, int] = {}

@@ -375,3 +375,52 @@ def test_without_a_list_that_can_be_read_the_newest_whole_checkpoint_is_the_late
     state = tf.train.get_checkpoint_state(str(tmp_path))
     assert list(state.all_model_checkpoint_paths) == [str(tmp_path / 'model.ckpt-9'), latest]
     assert f'missing or cannot be read; {latest} is the newest whole checkpoint' in caplog.text
+
+
+def files_in(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_copy_takes_the_place_of_the_one_before(save, tmp_path):
+    best = tmp_path / 'best'
+    parts = ['data-00000-of-00001', 'index', 'meta']
+    for step in (1, 12):
+        save(tmp_path, 'model.ckpt', step, value=step)
+        copy = checkpoint_files.keep_copy(str(tmp_path / f'model.ckpt-{step}'), str(best))
+        assert copy == checkpoint_files.resolve_checkpoint(str(best))
+        assert files_in(best) == ['checkpoint', *(f'model.ckpt-{step}.{one}' for one in parts)]
+        assert tf.train.load_variable(str(best), 'global_step') == step
+
+
+@pytest.mark.parametrize('survives', range(8))
+def test_a_copy_that_is_killed_leaves_the_one_before_or_itself(
+    save, tmp_path, monkeypatch, survives
+):
+    """Dies at each of the moments between two changes of the folder."""
+    for step in (1, 2):
+        save(tmp_path, 'model.ckpt', step, value=step)
+    best = str(tmp_path / 'best')
+    checkpoint_files.keep_copy(str(tmp_path / 'model.ckpt-1'), best)
+    left = [survives]
+
+    def mortal(function):
+        def call(*arguments, **options):
+            if not left[0]:
+                raise KeyboardInterrupt
+            left[0] -= 1
+            return function(*arguments, **options)
+
+        return call
+
+    for name in ('copy', 'rename', 'remove'):
+        monkeypatch.setattr(tf.io.gfile, name, mortal(getattr(tf.io.gfile, name)))
+    with pytest.raises(KeyboardInterrupt):
+        checkpoint_files.keep_copy(str(tmp_path / 'model.ckpt-2'), best)
+    # Three files are copied and renamed, and then the list is.
+    expected = 1 if survives < 7 else 2
+    assert tf.train.load_variable(checkpoint_files.resolve_checkpoint(best), 'global_step') == (
+        expected
+    )
+    left[0] = 100
+    checkpoint_files.keep_copy(str(tmp_path / 'model.ckpt-2'), best)
+    assert len(files_in(tmp_path / 'best')) == 4

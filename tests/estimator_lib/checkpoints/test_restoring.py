@@ -546,3 +546,64 @@ def test_a_checkpoint_whose_data_is_corrupt_is_named_with_the_one_before(
         assert (
             f'the newest other one is {earlier}; to go on from it, delete model.ckpt-2.*' in message
         )
+
+
+def loaded(config, variables):
+    report = restoring.fine_tune_report(config, plain(variables))
+    return [(entry.name, entry.checkpoint_name) for entry in report.loaded]
+
+
+def test_only_included_scopes_are_restored_less_the_excluded(graph, published):
+    variables = [
+        variable('Net/conv/weights', [2, 2]),
+        variable('Net/Aux/weights', [3]),
+        variable('Net/Logits/weights', [2, 11]),
+    ]
+    include = ['Net/conv', 'Net/Logits']
+    config = train_config(published, checkpoint_include_scopes=include)
+    names = ['Net/conv/weights', 'Net/Logits/weights']
+    assert loaded(config, variables) == [(name, name) for name in names]
+    config.checkpoint_exclude_scopes.append('Net/Logits')
+    assert loaded(config, variables) == [(names[0], names[0])]
+    config.checkpoint_include_scopes.append('Net/cov')
+    with pytest.raises(errors.ConfigError, match="include_scopes.*'Net/cov'.*'Net/conv'"):
+        loaded(config, variables)
+
+
+def test_names_are_mapped_the_first_entry_first(graph, published):
+    variables = [variable('My/conv/kernel', [2, 2]), variable('My/Aux/weights', [3])]
+    config = train_config(published)
+    config.checkpoint_names.add(variable='My/conv/kernel', name='Net/conv/weights')
+    config.checkpoint_names.add(variable='My/*', name='Net/*')
+    start = restoring.fine_tune_start(config, plain(variables))
+    with started(start) as session:
+        assert session.run(variables[0]).tolist() == [[1, 2], [3, 4]]
+        assert session.run(variables[1]).tolist() == [1, 2, 3]
+    config.checkpoint_names.add(variable='My/cnv/*', name='Net/*')
+    with pytest.raises(errors.ConfigError, match=r"checkpoint_names\[2\]: nothing .*'My/cnv/\*'"):
+        loaded(config, variables)
+    del config.checkpoint_names[1:]
+    config.checkpoint_names.add(variable='My/Aux/weights', name='Net/conv/weights')
+    with pytest.raises(errors.ConfigError, match='My/conv/kernel and My/Aux/weights are both'):
+        loaded(config, variables)
+
+
+def test_too_small_a_part_is_refused_when_a_least_one_is_set(graph, published):
+    # 4 of 4 + 10 parameters: the logits have another shape.
+    config = train_config(published, min_restored_fraction=0.28)
+    assert loaded(config, model()) == [('Net/conv/weights', 'Net/conv/weights')]
+    config.min_restored_fraction = 0.29
+    with pytest.raises(errors.CheckpointError, match='28.6% of .* expected at least 29.0%'):
+        restoring.fine_tune_report(config, plain(model_again()))
+
+
+def test_a_checkpoint_of_averages_alone_says_what_to_do(graph, tmp_path):
+    path = save(tmp_path / 'm', {'Net/w/ExponentialMovingAverage': array(2)})
+    weights = variable('Net/w', [2])
+    with pytest.raises(errors.CheckpointError, match="checkpoint_names { variable: '\\*'"):
+        loaded(train_config(path), [weights])
+    with pytest.raises(errors.CheckpointError, match='eval_config.use_moving_averages: true'):
+        restoring.require_fit(path, plain([weights]))
+    config = train_config(path)
+    config.checkpoint_names.add(variable='*', name='*/ExponentialMovingAverage')
+    assert loaded(config, [weights]) == [('Net/w', 'Net/w/ExponentialMovingAverage')]

@@ -15,7 +15,7 @@ from estimator_lib.cluster.local_processes import build_addresses
 from estimator_lib.distribution import placement
 from estimator_lib.distribution.sync_replicas import TokenExchange
 from estimator_lib.distribution.tf_config import Cluster
-from estimator_lib.optimization import optimize_loss
+from estimator_lib.optimization import finite_updates, optimize_loss
 from estimator_lib.optimization.moving_averages import MovingAverages
 from estimator_lib.optimization.optimize_loss import GradientPolicy
 
@@ -348,3 +348,16 @@ def test_gradients_of_gathered_rows():
             hook.after_create_session(session, None)
             session.run(train_op)
             assert session.run(table).tolist() == [[1.0], [1.5]]
+
+
+def test_a_step_that_is_not_finite_changes_nothing_and_all_go_on(server):
+    bad = np.array([np.nan, 0.0])
+    finite = [finite_updates.FiniteUpdates() for _ in range(2)]
+    examples = ([(1.0, 0.0), (1.0, 0.0), (3.0, 0.0)], [(3.0, 2.0), bad, (1.0, 4.0)])
+    replicas = [
+        Replica(server, own, steps, finite=finite[own]) for own, steps in enumerate(examples)
+    ]
+    run_all(replicas)
+    # Means of the first and the third step: (2, 1) and (2, 2).
+    assert replicas[0].values() == [-4.0, -3.0]
+    assert [replica.steps for replica in replicas] == [[1, 2, 3]] * 2

@@ -158,3 +158,15 @@ def test_the_graph_does_not_grow_with_classes_or_boxes():
             return len(graph.get_operations())
 
     assert count(3, 3) == count(90, 100)
+
+
+def test_a_pass_begins_without_the_images_of_the_one_before():
+    with tf.Graph().as_default(), tf1.Session() as session:
+        tensors = {name: tf.constant(array) for name, array in batch([b'a', b'b']).items()}
+        tensors[fields.SOURCE_ID] = source_ids = tf1.placeholder(tf.string, [2])
+        ((value, update),) = Metrics([Recorder()]).create(tensors, tensors, tensors).values()
+        begin = tf1.tables_initializer()
+        for ids in ([b'a', b'b'], [b'c', b'd'], [b'e', b'a']):
+            session.run(begin)
+            session.run(update, {source_ids: ids})
+            assert session.run(value)[0] == 2.0

@@ -1,0 +1,98 @@
+"""The graph and session of an evaluation, kept from one checkpoint to the next."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Dict, Sequence
+
+import tensorflow as tf
+
+from estimator_lib.data import inputs
+
+tf1 = tf.compat.v1
+
+
+class EvaluationSession:
+    """Evaluates checkpoints of one model on one set of examples.
+
+    To build a graph and to prepare it for its first run takes longer than to read a checkpoint; so
+    that is done once, and each evaluation sets the variables anew and begins a new pass.
+
+    Args:
+        estimator: gives the evaluation graph and the session's options.
+        input_fn: one pass over the examples.
+        hooks: told of each pass: `after_create_session` when it begins, then of each of its
+            batches, and `end`. (`begin` is called once, when the graph is built.)
+
+    Attributes:
+        seconds_to_first_batch: of the last evaluation, from its start; the building of the graph
+            included where it was the first one.
+    """
+
+    def __init__(
+        self,
+        estimator: tf.estimator.Estimator,
+        input_fn: inputs.RecordInput,
+        hooks: Sequence[tf1.train.SessionRunHook] = (),
+    ):
+        self._started = time.monotonic()
+        self.seconds_to_first_batch = 0.0
+        self._hooks = list(hooks)
+        config = estimator.config
+        with tf.Graph().as_default() as graph:
+            tf1.set_random_seed(config.tf_random_seed)
+            step = tf1.train.create_global_step()
+            features, labels = input_fn(config=config)
+            spec = estimator.model_fn(features, labels, tf.estimator.ModeKeys.EVAL, config)
+            metrics = {'loss': tf1.metrics.mean(spec.loss), **spec.eval_metric_ops}
+            for hook in self._hooks:
+                hook.begin()
+            self._saver = spec.scaffold.saver
+            # The iterator over the examples begins with the tables.
+            self._begin_pass = tf.group(tf1.local_variables_initializer(), tf1.tables_initializer())
+            self._update = tf.group([update for _, update in metrics.values()])
+            self._values = {name: value for name, (value, _) in metrics.items()}
+            self._values[tf1.GraphKeys.GLOBAL_STEP] = step
+        graph.finalize()
+        self._session = tf1.Session(graph=graph, config=config.session_config)
+
+    def evaluate(self, checkpoint_path: str) -> Dict[str, Any]:
+        """One pass with the variables of a checkpoint.
+
+        Args:
+            checkpoint_path: its prefix.
+
+        Returns:
+            What the metrics came to, by name; among them `loss`, the mean over the batches, and
+            `global_step`.
+        """
+        session, started = self._session, self._started or time.monotonic()
+        self._started = 0.0
+        self._saver.restore(session, checkpoint_path)
+        session.run(self._begin_pass)
+        for hook in self._hooks:
+            hook.after_create_session(session, None)
+        is_first = True
+        while self._step():
+            if is_first:
+                self.seconds_to_first_batch = time.monotonic() - started
+                is_first = False
+        for hook in self._hooks:
+            hook.end(session)
+        return session.run(self._values)
+
+    def close(self) -> None:
+        """Gives the memory back."""
+        self._session.close()
+
+    def _step(self) -> bool:
+        """Takes a batch into the metrics; False where the examples have ended."""
+        asked = [hook.before_run(None) for hook in self._hooks]
+        fetches = [self._update, *(one.fetches for one in asked)]
+        try:
+            _, *results = self._session.run(fetches)
+        except tf.errors.OutOfRangeError:
+            return False
+        for hook, result in zip(self._hooks, results):
+            hook.after_run(None, tf1.train.SessionRunValues(result, None, None))
+        return True
