@@ -38,6 +38,11 @@ class Options:
         last_channels: of the last layers, before the factor; empty: the network's own.
         final_endpoint: where to stop; None: at the network's end.
         subsample_after: whether residual blocks give their outputs before they stride.
+        drop_path_keep_prob: least probability that training keeps an operation of a searched cell;
+            None: the network's own.
+        drop_path_steps: steps of training over which it falls to that; None: the network's own.
+        stem_filters: channels of a state of a cell at stride 4 (DeepLab's searched networks);
+            None: the network's own.
         bounded: ReLU6 instead of ReLU, and sums cut to [-6, 6], to fit a quantised range.
         compute_dtype: see `layers.LayerStyle.compute_dtype`.
     """
@@ -55,6 +60,9 @@ class Options:
     last_channels: Tuple[float, ...] = ()
     final_endpoint: Optional[str] = None
     subsample_after: bool = False
+    drop_path_keep_prob: Optional[float] = None
+    drop_path_steps: Optional[int] = None
+    stem_filters: Optional[int] = None
     bounded: bool = False
     compute_dtype: tf.DType = tf.float32
 
@@ -131,7 +139,8 @@ class Network:
 
     Attributes:
         name: its name in a pipeline config.
-        scope: the variable scope of everything in it; restoring strips or adds it.
+        scope: the variable scope of everything in it, which restoring strips or adds; empty: there
+            is none.
         features: (images, style, options) -> feature maps by the name of their end point. Images
             are float32 [batch, height, width, channels], already normalised.
         style: (is_training, options) -> the published layer style.
@@ -141,6 +150,8 @@ class Network:
         min_size: smallest input height and width, in pixels.
         honours: the `Options` that a classifier's config may set.
         detection_style: as `style`, where detectors are published with another one.
+        first_stage: (images, style, options) -> the features that a two-stage detector makes
+            proposals of and crops, where they are more than one end point; None: they are not.
         second_stage: (crops of features, style) -> features: the network's last part alone, as a
             two-stage detector runs it; variables have the names that they have in the whole.
         segmentation: what DeepLab does differently; None: it has no such model.
@@ -161,6 +172,7 @@ class Network:
     min_size: int = 1
     honours: Tuple[str, ...] = ()
     detection_style: Optional[Style] = None
+    first_stage: Optional[Callable[[tf.Tensor, layers.LayerStyle, Options], tf.Tensor]] = None
     second_stage: Optional[Callable[[tf.Tensor, layers.LayerStyle], tf.Tensor]] = None
     segmentation: Optional[Segmentation] = None
     build: Optional[Callable[[tf.Tensor, int, layers.LayerStyle, Options], EndPoints]] = None
@@ -189,6 +201,9 @@ _FAMILIES = (
     'vgg',
     'lenet',
     'cifarnet',
+    'nasnet',
+    'pnasnet',
+    'deeplab_nas',
 )
 
 
