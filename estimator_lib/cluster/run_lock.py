@@ -9,6 +9,7 @@ is not created again, and that files can be renamed.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import logging
 import os
@@ -21,6 +22,7 @@ from typing import Any, Dict, Iterator, Optional
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.cluster import heartbeats, job_state, waiting
 
 log = logging.getLogger('estimator_lib')
@@ -72,7 +74,7 @@ class _Lock:
 
     def take(self) -> None:
         """Takes the lock, also that of an owner that has died."""
-        while not self._create():
+        while not self._create(self._path):
             text = _read(self._path)
             if text is None:  # released just now
                 continue
@@ -83,8 +85,9 @@ class _Lock:
                     f'{owner.get("pid")} on host {owner.get("host")}, since {owner.get("since")}; '
                     'expected: it ends first, or another model_dir.'
                 )
-            log.info('%s: the run that held it has died; this one takes it over', self._path)
-            self._remove(text)
+            if self._take_over(text):
+                log.info('%s: the run that held it has died; this one has it now', self._path)
+                return
 
     def keep(self, stopped: threading.Event) -> None:
         """Replaces the lock every few seconds; ends the process when another run has it."""
@@ -102,22 +105,21 @@ class _Lock:
     def release(self) -> None:
         """Gives the lock up."""
         if self._is_own(_parsed(_read(self._path) or '')):
-            with contextlib.suppress(tf.errors.OpError):
-                tf.io.gfile.remove(self._path)
+            _remove(self._path)
 
     def _is_own(self, owner: Dict[str, Any]) -> bool:
         return owner.get('token') == self._content['token']
 
-    def _create(self) -> bool:
-        """Whether the lock was not there, and is this process's now."""
+    def _create(self, path: str) -> bool:
+        """Whether a file was not there, and is this process's now."""
         text = json.dumps(self._content)
-        if '://' in self._path:  # where no file is created exclusively
-            if tf.io.gfile.exists(self._path):
+        if '://' in path:  # where no file is created exclusively
+            if tf.io.gfile.exists(path):
                 return False
-            job_state.write_state(self._path, self._content)
-            return _read(self._path) == text
+            checkpoint_files.write_atomically(path, text)
+            return _read(path) == text
         try:
-            with open(self._path, 'x') as file:
+            with open(path, 'x') as file:
                 file.write(text)
         except FileExistsError:
             return False
@@ -142,20 +144,32 @@ class _Lock:
                 return bool(owner) and _parsed(now or '').get('token') == owner.get('token')
         return False
 
-    def _remove(self, text: str) -> None:
-        """Removes the lock, if it is still the one that was looked at."""
-        aside = f'{self._path}.{uuid.uuid4().hex}'
-        if _read(self._path) != text:
-            return
+    def _take_over(self, text: str) -> bool:
+        """Replaces the lock, if it is still the one that was looked at.
+
+        Of several runs that want to, the one does that creates a second file, named by the lock's
+        text: what is replaced is what all of them found dead.
+        """
+        claim = f'{self._path}.{hashlib.sha256(text.encode()).hexdigest()[:32]}'
+        deadline = time.monotonic() + heartbeats.LEAST_SILENT_SECONDS
+        while not self._create(claim):
+            if _read(self._path) != text:
+                return False
+            if time.monotonic() >= deadline:  # whoever created it was killed right then
+                _remove(claim)
+            time.sleep(waiting.POLL_SECONDS)
         try:
-            # Of several runs that want to, one succeeds.
-            tf.io.gfile.rename(self._path, aside)
-        except tf.errors.NotFoundError:
-            return
-        if _read(aside) == text:
-            tf.io.gfile.remove(aside)
-        else:  # that of a run which was faster
-            tf.io.gfile.rename(aside, self._path, overwrite=True)
+            if _read(self._path) != text:
+                return False
+            checkpoint_files.write_atomically(self._path, json.dumps(self._content))
+            return True
+        finally:
+            _remove(claim)
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(tf.errors.OpError):
+        tf.io.gfile.remove(path)
 
 
 def _read(path: str) -> Optional[str]:

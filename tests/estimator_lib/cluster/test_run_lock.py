@@ -1,5 +1,6 @@
 """One run in a folder at a time: with processes that hold the lock, die, or seem to."""
 
+import hashlib
 import json
 import os
 import signal
@@ -139,7 +140,8 @@ def test_a_run_of_another_machine_is_alive_when_its_lock_changes(tmp_path, monke
         assert time.monotonic() - started < 30.0
 
 
-def test_of_many_that_find_a_dead_owner_one_succeeds(tmp_path):
+@pytest.mark.parametrize('attempt', range(5))
+def test_of_many_that_find_a_dead_owner_one_succeeds(tmp_path, attempt):
     leave_lock(tmp_path, started='1')
     barrier, done, outcomes = threading.Barrier(8), threading.Event(), []
 
@@ -163,6 +165,15 @@ def test_of_many_that_find_a_dead_owner_one_succeeds(tmp_path):
     for thread in threads:
         thread.join()
     assert sorted(outcomes) == ['held'] + 7 * ['refused']
+
+
+def test_a_run_that_was_killed_while_it_took_a_lock_over_is_not_in_the_way(tmp_path):
+    text = json.dumps(leave_lock(tmp_path, started='1'))
+    claim = tmp_path / f'run.lock.{hashlib.sha256(text.encode()).hexdigest()[:32]}'
+    claim.write_text('')
+    with run_lock.held(str(tmp_path)):
+        assert lock_of(tmp_path)['pid'] == os.getpid()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_who_has_lost_the_lock_ends_with_a_sentence(tmp_path, owner):
