@@ -24,3 +24,14 @@ def shared() -> pathlib.Path:
     if not folder.is_dir():
         pytest.skip('the folder ../shared (recorded cases and data) is not here')
     return folder
+
+
+@pytest.fixture(scope='session', autouse=True)
+def graphs_run_as_they_are_built():
+    """Most graphs here run once: to rewrite them takes a quarter of the suite's time.
+
+    Estimators have a session configuration of their own, and rewrite as they do for users.
+    """
+    import tensorflow as tf
+
+    tf.config.optimizer.set_experimental_options({'disable_meta_optimizer': True})
