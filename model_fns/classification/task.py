@@ -193,11 +193,18 @@ class ClassificationTask(Task):
         """See `Task`."""
         return metrics.metric_names(self._num_classes)
 
+    def metric_title(self, name: str) -> str:
+        """See `Task`."""
+        return label_maps.with_class_name(name, self._class_names())
+
     def draw(
         self, features: Arrays, outputs: Arrays, labels: Optional[Arrays] = None
     ) -> Optional[np.ndarray]:
         """The image over its predicted class, probability and label."""
         names = self._class_names()
+        if not outputs:
+            picture = visualization.displayable(features[IMAGE])
+            return visualization.captioned(picture, [names[int(labels[inputs.LABEL])]])
         predicted = int(outputs[CLASSES]) - self._labels_offset
         lines = [f'{names[predicted]} {outputs[PROBABILITIES][predicted]:.0%}']
         wrong = False

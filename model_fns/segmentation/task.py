@@ -262,6 +262,10 @@ class SegmentationTask(Task):
         )
         return {name: (values[name], update) for name in _TRAINING_METRICS}
 
+    def metric_title(self, name: str) -> str:
+        """See `Task`."""
+        return label_map.with_class_name(name, self._dataset.class_names)
+
     def draw(
         self, features: Arrays, outputs: Arrays, labels: Optional[Arrays] = None
     ) -> Optional[np.ndarray]:
