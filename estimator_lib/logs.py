@@ -2,9 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import sys
 import warnings
+from typing import Iterator
+
+_LOGGERS = ('estimator_lib', 'model_fns')
+
+
+@contextlib.contextmanager
+def also_in_file(path: str) -> Iterator[None]:
+    """Appends what the run logs to a file as well, with dates.
+
+    Args:
+        path: of the file. One that cannot be opened (on a remote file system) is not written.
+    """
+    handler: logging.Handler = logging.NullHandler()
+    with contextlib.suppress(OSError):
+        if '://' not in path:
+            os.makedirs(os.path.dirname(path) or '.', exist_ok=True)
+            handler = logging.FileHandler(path, encoding='utf-8')
+    handler.handleError = lambda record: None  # a full disk ends the run by what it saves
+    handler.setFormatter(logging.Formatter('%(asctime)s %(levelname)s %(message)s'))
+    for name in _LOGGERS:
+        logging.getLogger(name).addHandler(handler)
+    try:
+        yield
+    finally:
+        for name in _LOGGERS:
+            logging.getLogger(name).removeHandler(handler)
+        handler.close()
 
 
 def configure(level: int = logging.INFO) -> None:
@@ -17,7 +46,7 @@ def configure(level: int = logging.INFO) -> None:
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter('%(asctime)s %(message)s', '%H:%M:%S'))
-    for name in ('estimator_lib', 'model_fns'):
+    for name in _LOGGERS:
         logger = logging.getLogger(name)
         logger.setLevel(level)
         logger.propagate = False

@@ -85,7 +85,17 @@ def create_model_fn(
             if graph_hook_fn is not None:
                 graph_hook_fn()
             return _train_spec(
-                _Training(task, pipeline, run_config, plan, losses, metrics, features, reader_state)
+                _Training(
+                    task,
+                    pipeline,
+                    run_config,
+                    plan,
+                    losses,
+                    metrics,
+                    features,
+                    labels,
+                    reader_state,
+                )
             )
         predictions = task.predict(features, mode, labels)
         if mode == ModeKeys.PREDICT:
@@ -185,6 +195,7 @@ class _Training:
         losses: of this replica, by name, the sum under `TOTAL_LOSS`.
         metrics: see `Task.training_metrics`.
         features: of the batch.
+        labels: of the batch.
         reader_state: of the input; None where it has none.
     """
 
@@ -195,6 +206,7 @@ class _Training:
     losses: Tensors
     metrics: Mapping[str, Metric]
     features: Features
+    labels: Labels
     reader_state: Optional[inputs.ReaderState]
 
     @property
@@ -291,14 +303,26 @@ def _chief_hooks(
         **{f'Loss/{name}': one for name, one in losses.items()},
         **{f'training/{name}': value for name, value in training.metric_values.items()},
     }
-    every_n_steps = training.config.train_config.progress.summary_every_n_steps
+    reports, reader_state = training.config.train_config.progress, training.reader_state
+    waiting = None if reader_state is None else reader_state.wait_seconds
+    pictures = []
+    if reports.pictures_every_n_steps:
+        batch = training.features, training.labels
+        pictures.append(
+            summaries.TrainingPictures(
+                training.task.draw, batch, run_config.model_dir, reports.pictures_every_n_steps
+            )
+        )
     # Where updates that are not finite are left out, a step with such a loss has changed nothing.
     stops = training.config.train_config.non_finite_loss_policy == train_pb2.STOP_TRAINING
     return [
         non_finite.FiniteCheckpointSaverHook.from_run_config(
             run_config, losses if stops else {}, scaffold
         ),
-        *summaries.training_hooks(scalars, run_config.model_dir, every_n_steps),
+        *summaries.training_hooks(
+            scalars, run_config.model_dir, reports.summary_every_n_steps, waiting
+        ),
+        *pictures,
     ]
 
 

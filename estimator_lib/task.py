@@ -146,6 +146,10 @@ class Task(abc.ABC):
     def metric_names(self) -> Sequence[str]:
         """The names that `finish_metrics` may return: known without building a graph."""
 
+    def metric_title(self, name: str) -> str:
+        """What a metric is called where people read it: its name, with that of its class."""
+        return name
+
     @abc.abstractmethod
     def loss_names(self) -> Sequence[str]:
         """The names that `losses` will return: known without building a graph."""
@@ -158,7 +162,7 @@ class Task(abc.ABC):
         Args:
             features: of one example, without the batch dimension, `IMAGE` among them; a raw uint8
                 image when an exported model is run.
-            outputs: from `postprocess`, of the same example.
+            outputs: from `postprocess`, of the same example; empty: the labels are drawn alone.
             labels: of the same example, where they are known: groundtruth is drawn beside.
 
         Returns:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
+import os
 from typing import Dict, Iterator, Optional
 
 import tensorflow as tf
 
 from estimator_lib import config as config_lib
-from estimator_lib import distribution, model_fn
+from estimator_lib import distribution, logs, model_fn
 from estimator_lib.checkpoints import checkpoint_files, plain_paths
 from estimator_lib.cluster import run_lock, running
 from estimator_lib.data import inputs
@@ -146,7 +147,9 @@ def train_and_evaluate(
         task.check_evaluation()
     run = _Run(task, config, model_dir, plan, evaluate, eval_training_data, graph_hook_fn)
     writes = task_of_cluster is None or task_of_cluster.is_chief
-    with prepared_model_dir(config, model_dir, writes):
+    of_task = '' if task_of_cluster is None else '_' + task_of_cluster.name.replace(':', '_')
+    log_file = os.path.join(model_dir, f'log{of_task}.txt')
+    with prepared_model_dir(config, model_dir, writes), logs.also_in_file(log_file):
         if task_of_cluster is not None:
             return running.run_task(
                 task_of_cluster, config, model_dir, create_session_config(), run.cluster_parts()

@@ -13,7 +13,7 @@ import functools
 import logging
 import os
 import re
-from typing import Dict, Iterable, List, Mapping, Optional, Tuple, TypeVar
+from typing import Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, TypeVar
 
 import tensorflow as tf
 from google.protobuf import text_format
@@ -35,6 +35,20 @@ Number = TypeVar('Number')  # an int, a NumPy array or an integer tensor
 def to_index(ids: Number) -> Number:
     """The positions of logits that belong to ids: 0 for the first class, -1 for the background."""
     return ids - FIRST_ID
+
+
+def with_class_name(metric: str, class_names: Sequence[str]) -> str:
+    """`accuracy_class_6 (frog)` of a metric of one class; the others' names as they are.
+
+    Args:
+        metric: its name; that of a class ends with `class_` and an index.
+        class_names: by index. A name that is the index itself tells nothing more.
+    """
+    found = re.search(r'class_(\d+)$', metric)
+    if found is None or int(found[1]) >= len(class_names):
+        return metric
+    name = class_names[int(found[1])]
+    return metric if name == found[1] else f'{metric} ({name})'
 
 
 def to_id(indices: Number) -> Number:

@@ -15,7 +15,7 @@ _sym_db = _symbol_database.Default()
 from protos import backbone_pb2 as protos_dot_backbone__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bprotos/classification.proto\x12\x17object_detection.protos\x1a\x15protos/backbone.proto\"\xdb\x02\n\x0e\x43lassification\x12\x13\n\x0bnum_classes\x18\x01 \x01(\r\x12\x33\n\x08\x62\x61\x63kbone\x18\x02 \x01(\x0b\x32!.object_detection.protos.Backbone\x12\x17\n\x0cimage_height\x18\x03 \x01(\r:\x01\x30\x12\x16\n\x0bimage_width\x18\x04 \x01(\r:\x01\x30\x12\x15\n\rpreprocessing\x18\x05 \x01(\t\x12\x1c\n\ruse_grayscale\x18\x06 \x01(\x08:\x05\x66\x61lse\x12\x18\n\rlabels_offset\x18\x07 \x01(\x05:\x01\x30\x12\x1a\n\x0flabel_smoothing\x18\x08 \x01(\x02:\x01\x30\x12\x19\n\x11\x64ropout_keep_prob\x18\t \x01(\x02\x12\"\n\x15\x61uxiliary_loss_weight\x18\n \x01(\x02:\x03\x30.4\x12$\n\x15slow_color_distortion\x18\x0b \x01(\x08:\x05\x66\x61lse')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bprotos/classification.proto\x12\x17object_detection.protos\x1a\x15protos/backbone.proto\"\x93\x03\n\x0e\x43lassification\x12\x13\n\x0bnum_classes\x18\x01 \x01(\r\x12\x33\n\x08\x62\x61\x63kbone\x18\x02 \x01(\x0b\x32!.object_detection.protos.Backbone\x12\x17\n\x0cimage_height\x18\x03 \x01(\r:\x01\x30\x12\x16\n\x0bimage_width\x18\x04 \x01(\r:\x01\x30\x12\x15\n\rpreprocessing\x18\x05 \x01(\t\x12\x1c\n\ruse_grayscale\x18\x06 \x01(\x08:\x05\x66\x61lse\x12\x18\n\rlabels_offset\x18\x07 \x01(\x05:\x01\x30\x12\x1a\n\x0flabel_smoothing\x18\x08 \x01(\x02:\x01\x30\x12\x19\n\x11\x64ropout_keep_prob\x18\t \x01(\x02\x12\"\n\x15\x61uxiliary_loss_weight\x18\n \x01(\x02:\x03\x30.4\x12$\n\x15slow_color_distortion\x18\x0b \x01(\x08:\x05\x66\x61lse\x12\x36\n\x04loss\x18\xe8\x07 \x01(\x0b\x32\'.object_detection.protos.ClassifierLoss\"?\n\x0e\x43lassifierLoss\x12\x15\n\rclass_weights\x18\x01 \x03(\x02\x12\x16\n\x0b\x66ocal_gamma\x18\x02 \x01(\x02:\x01\x30')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -23,5 +23,7 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.classification_pb2',
 if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
   _globals['_CLASSIFICATION']._serialized_start=80
-  _globals['_CLASSIFICATION']._serialized_end=427
+  _globals['_CLASSIFICATION']._serialized_end=483
+  _globals['_CLASSIFIERLOSS']._serialized_start=485
+  _globals['_CLASSIFIERLOSS']._serialized_end=548
 # @@protoc_insertion_point(module_scope)

@@ -291,10 +291,11 @@ class _ResumingSaver(tf1.train.Saver):
             return super().save(sess, save_path, *args, **options)
 
     def restore(self, sess: tf1.Session, save_path: str) -> None:
-        live = _live_step(sess)
-        if live is not None and live >= step_of(save_path):
+        live, step = _live_step(sess), step_of(save_path)
+        if live is not None and live >= step:
             log.info('the parameter servers are at step %d: nothing to restore', live)
             return
+        log.info('resuming from step %d: %s', step, save_path)
         variables = partitioned.whole(sess.graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES))
         by_name = {variable_name(variable): variable for variable in variables}
         report = restore_report.match(checkpoint_shapes(save_path), by_name)

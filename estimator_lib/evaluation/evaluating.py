@@ -109,7 +109,7 @@ class Evaluator:
         text = 'evaluation on %s, step %d, %.1f s (first batch after %.2f s)'
         log.info(text, one.name, step, seconds, first)
         for name in sorted(metrics):
-            log.info('  %-48s %.6g', name, metrics[name])
+            log.info('  %-48s %.6g', self._task.metric_title(name), metrics[name])
         return metrics
 
     def _values(self, one: EvaluationSet, checkpoint_path: str) -> Tuple[Dict[str, Any], float]:

@@ -28,6 +28,24 @@ class _Pauses:
     total = 0.0
 
 
+class Interval:
+    """The time since a step, without pauses.
+
+    Attributes:
+        step: after which it began.
+        waiting: seconds in which the input was waited for.
+    """
+
+    def __init__(self, step: int):
+        self.step = step
+        self.waiting = 0.0
+        self._begun = time.monotonic() - _Pauses.total
+
+    def seconds(self) -> float:
+        """How long it has been."""
+        return time.monotonic() - _Pauses.total - self._begun
+
+
 @contextlib.contextmanager
 def paused() -> Iterator[None]:
     """What runs inside (an evaluation between two steps) is not time that steps took."""
@@ -166,12 +184,11 @@ class ProgressHook(global_steps.GlobalStepHook):
 
     def session_begun(self) -> None:
         """Counts anew: rates are those of this session's steps."""
-        self._last_step = self.step
         self._next = self.step + 1
         self._reporting = False
         self._first_step: Optional[int] = None
         self._first_time = 0.0
-        self._restart_interval()
+        self._interval = Interval(self.step)
         if self._bar is None and sys.stderr.isatty():
             self._bar = _Bar(self._num_steps)
 
@@ -184,7 +201,7 @@ class ProgressHook(global_steps.GlobalStepHook):
     def step_done(self, run_context: Any, run_values: Any) -> None:
         """Reports, when it is time."""
         results = run_values.results
-        self._waiting += float(results.get('waiting', 0.0))
+        self._interval.waiting += float(results.get('waiting', 0.0))
         if self._reporting:
             self.step = self.read_step(run_context.session)
             self._report(results)
@@ -205,10 +222,10 @@ class ProgressHook(global_steps.GlobalStepHook):
             num_steps=self._num_steps,
             losses={name: float(value) for name, value in results['losses'].items()},
             learning_rate=float(results['learning_rate']),
-            steps=self.step - self._last_step,
-            seconds=now - self._last_time - (_Pauses.total - self._last_pauses),
+            steps=self.step - self._interval.step,
+            seconds=self._interval.seconds(),
             batch_size=self._batch_size,
-            waiting=self._waiting if 'waiting' in results else None,
+            waiting=self._interval.waiting if 'waiting' in results else None,
             skipped=int(results['skipped']) if 'skipped' in results else None,
             remaining=self._remaining(now),
             metrics={name: float(value) for name, value in results['metrics'].items()},
@@ -216,16 +233,10 @@ class ProgressHook(global_steps.GlobalStepHook):
         if self._first_step is None:
             self._first_step, self._first_time = self.step, now
         self._next = (self.step // self._every_n_steps + 1) * self._every_n_steps
-        self._last_step = self.step
-        self._restart_interval()
+        self._interval = Interval(self.step)
         log.info('%s', progress.line())
         if self._bar is not None:
             self._bar.show(progress)
-
-    def _restart_interval(self) -> None:
-        self._waiting = 0.0
-        self._last_time = time.monotonic()
-        self._last_pauses = _Pauses.total
 
     def _remaining(self, now: float) -> Optional[float]:
         """Seconds to the end: pauses of the past come again, so they count here."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_lib.drawing import visualization
-from estimator_lib.hooks import global_steps
+from estimator_lib.hooks import global_steps, progress
 from estimator_lib.task import SOURCE_ID, Arrays, Features, Labels, Tensors
 
 tf1 = tf.compat.v1
@@ -23,36 +23,110 @@ _EXAMPLES = 'examples_to_draw'
 class TrainingScalars(global_steps.GlobalStepHook):
     """Writes scalars of training as events, after a session's first step and every n steps.
 
+    From the second time on, `speed/steps_per_second` since the last time is among them, and
+    `speed/waiting_for_data`, the part of that time in which the input was waited for.
+
     Args:
         scalars: float32 scalars by tag.
         folder: of the events.
         every_n_steps: events when the global step is a multiple of it.
+        wait_seconds: float32 scalar: how long the step waited for its input; None: not known.
     """
 
-    def __init__(self, scalars: Mapping[str, tf.Tensor], folder: str, every_n_steps: int):
-        self._scalars = dict(scalars)
+    def __init__(
+        self,
+        scalars: Mapping[str, tf.Tensor],
+        folder: str,
+        every_n_steps: int,
+        wait_seconds: Optional[tf.Tensor] = None,
+    ):
+        self._fetches = dict(scalars), [] if wait_seconds is None else [wait_seconds]
         self._folder = folder
         self._every_n_steps = every_n_steps
 
     def session_begun(self) -> None:
         """Counts from where the session begins."""
         self._next = self.step + 1
+        self._interval: Optional[progress.Interval] = None
 
-    def fetches(self) -> Mapping[str, tf.Tensor]:
-        """The scalars."""
-        return self._scalars
+    def fetches(self) -> Any:
+        """The scalars, and how long the step waited."""
+        return self._fetches
 
     def step_done(self, run_context: Any, run_values: Any) -> None:
         """Writes, when it is time."""
         del run_context
+        scalars, waited = run_values.results
+        if self._interval is not None:
+            self._interval.waiting += float(sum(waited))
         if self.step >= self._next:
-            scalars = {tag: float(one) for tag, one in run_values.results.items()}
+            scalars = {tag: float(one) for tag, one in scalars.items()}
+            if self._interval is not None:
+                seconds = max(self._interval.seconds(), 1e-9)
+                steps = self.step - self._interval.step
+                scalars['speed/steps_per_second'] = steps / seconds
+                if waited:
+                    share = min(1.0, self._interval.waiting / seconds)
+                    scalars['speed/waiting_for_data'] = share
+            self._interval = progress.Interval(self.step)
             write(self._folder, self.step, scalars)
             self._next = self.step - self.step % self._every_n_steps + self._every_n_steps
 
 
+class TrainingPictures(global_steps.GlobalStepHook):
+    """Draws examples of a training batch, as the network gets them, with their targets.
+
+    Args:
+        draw: see `ExamplePictures`; called without outputs.
+        batch: features and labels.
+        folder: of the events.
+        every_n_steps: pictures after a session's first step, and when the global step is a multiple
+            of it.
+        count: how many examples are drawn.
+    """
+
+    def __init__(
+        self,
+        draw: Draw,
+        batch: Tuple[Features, Labels],
+        folder: str,
+        every_n_steps: int,
+        count: int = 4,
+    ):
+        self._draw = draw
+        self._folder = folder
+        self._every_n_steps = every_n_steps
+        self._count = count
+        self._batch = tf.nest.map_structure(lambda one: one[:count], batch)
+
+    def session_begun(self) -> None:
+        """Counts from where the session begins."""
+        self._next = self.step + 1
+
+    def fetches(self) -> Any:
+        """The examples to draw."""
+        return self._batch
+
+    def step_done(self, run_context: Any, run_values: Any) -> None:
+        """Draws, when it is time."""
+        del run_context
+        if self.step < self._next:
+            return
+        self._next = self.step - self.step % self._every_n_steps + self._every_n_steps
+        features, labels = run_values.results
+        drawn = {
+            f'training/{index}': self._draw(_example(features, index), {}, _example(labels, index))
+            for index in range(len(features[SOURCE_ID]))
+        }
+        pictures = {tag: one for tag, one in drawn.items() if one is not None}
+        write(self._folder, self.step, {}, pictures)
+
+
 def training_hooks(
-    scalars: Mapping[str, tf.Tensor], folder: str, every_n_steps: int
+    scalars: Mapping[str, tf.Tensor],
+    folder: str,
+    every_n_steps: int,
+    wait_seconds: Optional[tf.Tensor] = None,
 ) -> List[tf1.train.SessionRunHook]:
     """The hooks that write events of training.
 
@@ -60,10 +134,13 @@ def training_hooks(
         scalars: float32 scalars by tag.
         folder: of the events.
         every_n_steps: how often; 0: not at all.
+        wait_seconds: see `TrainingScalars`.
     """
     if not every_n_steps:
         return []
-    hooks: List[tf1.train.SessionRunHook] = [TrainingScalars(scalars, folder, every_n_steps)]
+    hooks: List[tf1.train.SessionRunHook] = [
+        TrainingScalars(scalars, folder, every_n_steps, wait_seconds)
+    ]
     merged = tf1.summary.merge_all()
     if merged is not None:  # histograms, which are made only when they are written
         hooks.append(

@@ -375,9 +375,7 @@ def _halved(active: tf.Tensor, channels: int, style: layers.LayerStyle) -> tf.Te
     return nas_cells.norm(layers.concat(paths, style), style, 'final_path_bn')
 
 
-def _auxiliary_logits(
-    features: tf.Tensor, num_classes: int, style: layers.LayerStyle
-) -> tf.Tensor:
+def _auxiliary_logits(features: tf.Tensor, num_classes: int, style: layers.LayerStyle) -> tf.Tensor:
     """The auxiliary head; its last convolution covers all of the map, whose size is static."""
     window = [min(side, 5) for side in features.shape[1:3]]
     pooled = tf.nn.avg_pool2d(style.activation(features), window, 3, 'VALID')

@@ -36,21 +36,36 @@ def _backbone(config: PipelineConfig) -> Iterator[Problem]:
         yield from problems_of(families.get, model.preprocessing, where)
 
 
+def _class_weights(config: PipelineConfig) -> Iterator[Problem]:
+    model = config.model.classification
+    count = len(model.loss.class_weights)
+    if count not in (0, model.num_classes):
+        yield Problem(
+            'model.classification.loss.class_weights',
+            f'has {count} weights; expected {model.num_classes}, one for each class, or none.',
+        )
+
+
 RULES = (
     config_rules.EVERY_TASK
     + config_rules.NO_BOXES
     + config_rules.BACKBONE
     + ConfigRules(
-        supported={'DetectionModel': names('classification'), 'Classification': ALL},
+        supported={
+            'DetectionModel': names('classification'),
+            **dict.fromkeys(names('Classification ClassifierLoss'), ALL),
+        },
         ranges={
             'Classification.num_classes': AT_LEAST_1,
             **ranges(
-                AT_LEAST_0, 'Classification.auxiliary_loss_weight Classification.labels_offset'
+                AT_LEAST_0,
+                'Classification.auxiliary_loss_weight Classification.labels_offset '
+                'ClassifierLoss.class_weights ClassifierLoss.focal_gamma',
             ),
             'Classification.label_smoothing': DECAY,
             'Classification.dropout_keep_prob': POSITIVE_FRACTION,
         },
         checkpoint_types={'a checkpoint of the same model': tuple(checkpoint_scopes.PREFIXES)},
-        problems=(_backbone,),
+        problems=(_backbone, _class_weights),
     )
 )

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Sequence
+
 import tensorflow as tf
 
+_LEAST_MISSED = 1e-7
 
-def cross_entropy(logits: tf.Tensor, labels: tf.Tensor, label_smoothing: float = 0.0) -> tf.Tensor:
+
+def cross_entropy(
+    logits: tf.Tensor,
+    labels: tf.Tensor,
+    label_smoothing: float = 0.0,
+    class_weights: Sequence[float] = (),
+    focal_gamma: float = 0.0,
+) -> tf.Tensor:
     """Softmax cross entropy, the mean over the batch.
 
     With smoothing s and n classes the target is (1 - s) for the label plus s / n for each class
@@ -15,13 +25,23 @@ def cross_entropy(logits: tf.Tensor, labels: tf.Tensor, label_smoothing: float =
         logits: float32 [batch, num_classes].
         labels: int64 [batch], in [0, num_classes).
         label_smoothing: s, in [0, 1).
+        class_weights: factors on the loss of each class's examples; empty: 1. The mean is over the
+            number of examples, not over their weights.
+        focal_gamma: g: a further factor, (1 - probability of the label)^g (Lin et al. 2017).
 
     Returns:
         float32 scalar.
     """
-    per_example = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+    cross_entropies = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+    per_example = cross_entropies
     if label_smoothing:
         # Cross entropy is linear in the target: the uniform part needs no one-hot tensor.
         to_uniform = tf.reduce_mean(-tf.nn.log_softmax(logits), axis=-1)
         per_example = (1.0 - label_smoothing) * per_example + label_smoothing * to_uniform
+    if focal_gamma:
+        missed = -tf.math.expm1(-cross_entropies)
+        # Not at 0, where the power's gradient is infinite for a gamma below 1.
+        per_example *= tf.maximum(missed, _LEAST_MISSED) ** focal_gamma
+    if class_weights:
+        per_example *= tf.gather(tf.constant(list(class_weights), tf.float32), labels)
     return tf.reduce_mean(per_example)

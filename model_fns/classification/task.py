@@ -52,6 +52,8 @@ class ClassificationTask(Task):
         label_smoothing: see `losses.cross_entropy`.
         auxiliary_loss_weight: of the second head's cross entropy.
         label_map: names of the labels.
+        class_weights: see `losses.cross_entropy`.
+        focal_gamma: likewise.
     """
 
     def __init__(
@@ -66,6 +68,8 @@ class ClassificationTask(Task):
         label_smoothing: float = 0.0,
         auxiliary_loss_weight: float = 0.4,
         label_map: Optional[LabelMap] = None,
+        class_weights: Sequence[float] = (),
+        focal_gamma: float = 0.0,
     ):
         self._network = network
         self._num_classes = num_classes
@@ -74,7 +78,7 @@ class ClassificationTask(Task):
         self._options = options or registry.Options()
         self._channels = channels
         self._labels_offset = labels_offset
-        self._label_smoothing = label_smoothing
+        self._loss_options = (label_smoothing, tuple(class_weights), focal_gamma)
         self._auxiliary_loss_weight = auxiliary_loss_weight
         self._label_map = label_map
 
@@ -116,6 +120,8 @@ class ClassificationTask(Task):
             label_smoothing=model.label_smoothing,
             auxiliary_loss_weight=model.auxiliary_loss_weight,
             label_map=label_maps.of_readers(config, first_id=min(1, model.labels_offset)),
+            class_weights=model.loss.class_weights,
+            focal_gamma=model.loss.focal_gamma,
         )
 
     @property
@@ -155,10 +161,10 @@ class ClassificationTask(Task):
     def losses(self, predictions: Tensors, features: Features, labels: Labels) -> Tensors:
         """Cross entropy of each head."""
         label = labels[inputs.LABEL]
-        smoothing = self._label_smoothing
-        named = {CLASSIFICATION_LOSS: losses.cross_entropy(predictions[LOGITS], label, smoothing)}
+        options = self._loss_options
+        named = {CLASSIFICATION_LOSS: losses.cross_entropy(predictions[LOGITS], label, *options)}
         if AUXILIARY_LOGITS in predictions and self._auxiliary_loss_weight:
-            auxiliary = losses.cross_entropy(predictions[AUXILIARY_LOGITS], label, smoothing)
+            auxiliary = losses.cross_entropy(predictions[AUXILIARY_LOGITS], label, *options)
             named[AUXILIARY_LOSS] = self._auxiliary_loss_weight * auxiliary
         return named
 
@@ -187,11 +193,18 @@ class ClassificationTask(Task):
         """See `Task`."""
         return metrics.metric_names(self._num_classes)
 
+    def metric_title(self, name: str) -> str:
+        """See `Task`."""
+        return label_maps.with_class_name(name, self._class_names())
+
     def draw(
         self, features: Arrays, outputs: Arrays, labels: Optional[Arrays] = None
     ) -> Optional[np.ndarray]:
         """The image over its predicted class, probability and label."""
         names = self._class_names()
+        if not outputs:
+            picture = visualization.displayable(features[IMAGE])
+            return visualization.captioned(picture, [names[int(labels[inputs.LABEL])]])
         predicted = int(outputs[CLASSES]) - self._labels_offset
         lines = [f'{names[predicted]} {outputs[PROBABILITIES][predicted]:.0%}']
         wrong = False

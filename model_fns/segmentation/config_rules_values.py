@@ -45,6 +45,7 @@ _RANGES = {
     **ranges(
         AT_LEAST_0,
         'SegmentationPreprocessing.scale_factor_step_size SegmentationLoss.weight '
+        'SegmentationLoss.dice_weight '
         'SegmentationLoss.class_weights InstanceCenterHead.weight OffsetHead.weight '
         'EdgeHead.weight EdgeHead.edge_pixel_weight',
     ),

@@ -23,6 +23,9 @@ LogitsByScale = Mapping[str, tf.Tensor]
 # Of the names of the logits of one scale: `logits_0.50`.
 _SCALE_PREFIX = 'logits_'
 
+# Names the losses of the semantic head that are not its cross entropy.
+DICE = f'{fields.SEMANTIC_HEAD}_dice'
+
 # What a mean over no pixels is divided by.
 _LEAST_COUNT = 1e-5
 
@@ -83,6 +86,45 @@ def semantic_loss(
         return tf.reduce_sum(pixels) / tf.maximum(num_counted, _LEAST_COUNT)
 
     return _each_scale(fields.SEMANTIC_HEAD, logits_by_scale, loss, config.weight)
+
+
+def dice_loss(
+    logits_by_scale: LogitsByScale,
+    labels: tf.Tensor,
+    ignore_label: int,
+    config: segmentation_pb2.SegmentationLoss,
+) -> Dict[str, tf.Tensor]:
+    """How little the probabilities of each class overlap its pixels (Milletari et al. 2016).
+
+    1 - 2 sum(p y) / (sum p + sum y) for a class, over the pixels of the batch that count; the mean
+    over the classes that have such pixels.
+
+    Args:
+        logits_by_scale: float32 [B, h, w, C] by the name of the scale.
+        labels: int32 [B, H, W].
+        ignore_label: pixels of it count for nothing.
+        config: gives the weight, and where pixels are compared.
+
+    Returns:
+        float32 scalars by `loss_name`, in [0, weight].
+    """
+
+    def loss(logits: tf.Tensor) -> tf.Tensor:
+        if config.upsample_logits:
+            at_labels, at_logits = labels, resize_like(logits, labels)
+        else:
+            at_labels, at_logits = labels_at_logits(labels, logits), logits
+        counted = tf.cast(tf.not_equal(at_labels, ignore_label), tf.float32)[..., tf.newaxis]
+        truth = tf.one_hot(at_labels, logits.shape[-1]) * counted
+        probabilities = tf.nn.softmax(at_logits) * counted
+        overlap, predicted, labelled = (
+            tf.reduce_sum(one, axis=[0, 1, 2])
+            for one in (truth * probabilities, probabilities, truth)
+        )
+        lost = 1.0 - 2.0 * tf.math.divide_no_nan(overlap, predicted + labelled)
+        return _weighted_mean(lost, tf.cast(labelled > 0, tf.float32))
+
+    return _each_scale(DICE, logits_by_scale, loss, config.dice_weight)
 
 
 def center_loss(

@@ -182,6 +182,10 @@ class SegmentationTask(Task):
             model.loss,
             forward_pass.global_step() if model.loss.hard_example_mining_step else None,
         )
+        if model.loss.dice_weight:
+            logits = _by_scale(predictions, fields.SEMANTIC_HEAD)
+            ignored = self._dataset.ignore_label
+            named.update(losses.dice_loss(logits, labels[fields.SEMANTIC], ignored, model.loss))
         if self._has('instance_center'):
             logits = _by_scale(predictions, fields.INSTANCE_CENTER_HEAD)
             heat = labels[fields.CENTER]
@@ -200,7 +204,8 @@ class SegmentationTask(Task):
         scales = [image_pyramid.MERGED_LOGITS]
         if len(self._network.scales) > 1:
             scales += [image_pyramid.scale_name(scale) for scale in self._network.scales]
-        return losses.loss_names([head.name for head in self._network.heads], scales)
+        dice = [losses.DICE] if self._model.loss.dice_weight else []
+        return losses.loss_names([*(head.name for head in self._network.heads), *dice], scales)
 
     def postprocess(self, predictions: Tensors, features: Features) -> Tensors:
         """What `fields` lists as outputs, without padding and at their own size when served."""
@@ -256,6 +261,10 @@ class SegmentationTask(Task):
             window,
         )
         return {name: (values[name], update) for name in _TRAINING_METRICS}
+
+    def metric_title(self, name: str) -> str:
+        """See `Task`."""
+        return label_map.with_class_name(name, self._dataset.class_names)
 
     def draw(
         self, features: Arrays, outputs: Arrays, labels: Optional[Arrays] = None

@@ -2,7 +2,9 @@
 
 import json
 import logging
+import re
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -352,3 +354,40 @@ def test_the_best_checkpoint_stays_and_can_be_started_from(config, tmp_path):
     slope = slope_after(2)
     slope -= 0.05 * 2 * (slope - 3.0) * 2.5
     assert saved_slope(tmp_path / 'tuned') == pytest.approx(slope, rel=1e-5)
+
+
+class Titled(Line):
+    """Draws its targets, and has a title for its metric."""
+
+    def metric_title(self, name):
+        return f'{name} (of the line)' if name == 'error' else name
+
+    def draw(self, features, outputs, labels=None):
+        assert not outputs
+        return np.full([2, 2, 3], int(labels['y']), np.uint8)
+
+
+def test_what_a_run_says_is_in_model_dir(config, tmp_path, log):
+    run = tmp_path / 'run'
+    config.train_config.num_steps = 4
+    config.train_config.progress.pictures_every_n_steps = 2
+    training.train_and_evaluate(Titled(), config, str(run))
+    config.train_config.num_steps = 6
+    training.train_and_evaluate(Titled(), config, str(run))
+    text = (run / 'log.txt').read_text()
+    # Once for each of the sets '0' and 'again', at the steps 2, 4 and 6.
+    assert len(re.findall(r'  error \(of the line\) +[\d.]+$', text, re.MULTILINE)) == 6
+    assert re.findall('resuming from step [0-9]+', text) == ['resuming from step 4']
+    assert json.loads((run / 'metrics.json').read_text())['0'].keys() >= {'error'}
+    drawn = set()
+    for path in run.glob('events*'):
+        for event in tf1.train.summary_iterator(str(path)):
+            for value in event.summary.value:
+                if value.HasField('image'):
+                    pixel = tf.io.decode_png(value.image.encoded_image_string)[0, 0, 0]
+                    drawn.add((event.step, value.tag, int(pixel)))
+    # Batches are 1, 2 and 3, 4 in turn; the targets are three times that.
+    steps = {1: (3, 6), 2: (9, 12), 4: (9, 12), 5: (3, 6), 6: (9, 12)}
+    assert drawn == {
+        (step, f'training/{index}', y) for step, ys in steps.items() for index, y in enumerate(ys)
+    }

@@ -268,3 +268,15 @@ def test_the_classes_of_each_reader_are_within_the_model(tmp_path):
     config = config_of(tmp_path, "item { id: 1 name: 'cat' }", PETS)
     with pytest.raises(errors.DataError, match=r"1\.pbtxt: item 'parrot' has id 5, but the model"):
         label_map_lib.of_readers(config, num_classes=2)
+
+
+def test_metrics_of_a_class_get_its_name():
+    names = ['cat', '1', 'frog']
+    titles = {
+        'accuracy_class_2': 'accuracy_class_2 (frog)',
+        'accuracy_class_1': 'accuracy_class_1',
+        'accuracy_class_3': 'accuracy_class_3',
+        'miou_1.0_class_0': 'miou_1.0_class_0 (cat)',
+        'accuracy': 'accuracy',
+    }
+    assert {one: label_map_lib.with_class_name(one, names) for one in titles} == titles

@@ -74,13 +74,16 @@ class Drawer:
             features: `IMAGE` [height, width, 1 or 3] in [0, 255]; with `TRUE_IMAGE_SHAPE` what is
                 below and to the right of it is padding, with `ORIGINAL_SHAPE` the picture gets the
                 original's aspect ratio.
-            outputs: detections, boxes as shares of the image.
+            outputs: detections, boxes as shares of the image; empty: the groundtruth is drawn in
+                the image as it is, without the original's aspect ratio.
             labels: groundtruth, boxes as shares of the image.
 
         Returns:
             uint8 [height, width, 3]: the detections; with labels detections on the left and
             groundtruth on the right.
         """
+        if not outputs:
+            return self._targets(features, labels)
         picture = _background(features)
         size = picture.shape[:2]
         found = self._detections(outputs, size)
@@ -103,6 +106,13 @@ class Drawer:
             ],
             columns=2,
         )
+
+    def _targets(self, features: Arrays, labels: Arrays) -> np.ndarray:
+        as_fed = {name: one for name, one in features.items() if name != fields.ORIGINAL_SHAPE}
+        picture = _background(as_fed)
+        truth = self._groundtruth(labels, _content_share(as_fed), picture.shape[:2])
+        self._draw(picture, truth)
+        return visualization.captioned(picture, [f'groundtruth: {len(truth.boxes)}'])
 
     def _detections(self, outputs: Arrays, size: Tuple[int, int]) -> _Objects:
         """Those to draw, the one with the highest score last."""

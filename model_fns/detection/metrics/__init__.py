@@ -40,6 +40,8 @@ _REFUSED = {
     'coco_keypoint_metrics': _KEYPOINTS,
 }
 _WHERE = 'eval_config.metrics_set'
+# Up to so many, each class is reported where a config does not say whether.
+_FEW_CLASSES = 30
 
 # (evaluation config, class names by id) -> evaluator, by the name in `eval_config.metrics_set`.
 METRICS_SETS: Registry[Callable[[eval_pb2.EvalConfig, Mapping[int, str]], Evaluator]] = Registry(
@@ -51,7 +53,11 @@ METRICS_SETS: Registry[Callable[[eval_pb2.EvalConfig, Mapping[int, str]], Evalua
 def _coco(config: eval_pb2.EvalConfig, names: Mapping[int, str]) -> Evaluator:
     return CocoEvaluator(
         names,
-        per_category=config.include_metrics_per_category,
+        per_category=(
+            config.include_metrics_per_category
+            if config.HasField('include_metrics_per_category')
+            else len(names) <= _FEW_CLASSES
+        ),
         all_per_category=config.all_metrics_per_category,
         super_categories=_super_categories(config, names),
         skip_unlabelled=config.skip_predictions_for_unlabeled_class,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_lib.hooks import summaries
+from estimator_lib.hooks import progress, summaries
 from estimator_lib.task import SOURCE_ID
 
 tf1 = tf.compat.v1
@@ -52,7 +52,7 @@ def written(folder):
     return found
 
 
-def train(folder, steps, every_n_steps, histogram=False):
+def train(folder, steps, every_n_steps, histogram=False, *wait):
     """Trains something whose scalar is the step, plus 100."""
     with tf.Graph().as_default():
         step = tf1.train.get_or_create_global_step()
@@ -61,7 +61,7 @@ def train(folder, steps, every_n_steps, histogram=False):
             summaries.histograms([tf1.get_variable('scope/a', [2])])
         with tf.control_dependencies([train_op]):
             scalar = tf.cast(step.read_value(), tf.float32) + 100.0
-        hooks = summaries.training_hooks({'Loss/total': scalar}, str(folder), every_n_steps)
+        hooks = summaries.training_hooks({'Loss/total': scalar}, str(folder), every_n_steps, *wait)
         with tf1.train.MonitoredSession(hooks=hooks) as session:
             for _ in range(steps):
                 session.run(train_op)
@@ -69,9 +69,51 @@ def train(folder, steps, every_n_steps, histogram=False):
 
 
 def test_scalars_of_training_are_written_first_and_then_every_n_steps(tmp_path):
-    assert train(tmp_path, 9, 4) == [
+    found = train(tmp_path, 9, 4)
+    speeds = [(tag, step) for tag, step, _ in found if tag != 'Loss/total']
+    assert speeds == [('speed/steps_per_second', 4), ('speed/steps_per_second', 8)]
+    assert [one for one in found if one[0] == 'Loss/total'] == [
         ('Loss/total', step, pytest.approx(step + 100)) for step in (1, 4, 8)
     ]
+
+
+def test_speed_and_waiting_are_of_the_time_since_the_last_event(tmp_path, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(progress.time, 'monotonic', lambda: now[0])
+    hook = summaries.TrainingScalars({}, str(tmp_path), 4, tf.constant(0.0))
+    hook.step = 0
+    hook.session_begun()
+    for step in range(1, 9):
+        now[0] += 0.5  # two steps a second
+        with progress.paused():
+            now[0] += 7.0  # an evaluation
+        hook.step = step
+        hook.step_done(None, tf1.train.SessionRunValues(({}, [0.125]), None, None))
+    assert written(tmp_path) == [
+        (tag, step, value)
+        for step in (4, 8)
+        for tag, value in (('speed/steps_per_second', 2.0), ('speed/waiting_for_data', 0.25))
+    ]
+
+
+def test_pictures_of_the_batch_are_drawn_first_and_every_n_steps(tmp_path):
+    with tf.Graph().as_default():
+        step = tf1.train.get_or_create_global_step()
+        numbers = tf.cast(step.read_value(), tf.int32) * 10 + tf.range(3)
+        batch = {SOURCE_ID: tf.strings.as_string(numbers)}, {'label': numbers}
+        with tf.control_dependencies([numbers]):
+            train_op = tf1.assign_add(step, 1)
+
+        def shade(features, outputs, labels):
+            assert outputs == {} and features[SOURCE_ID] == b'%d' % labels['label']
+            return np.full([1, 1, 3], labels['label'], np.uint8)
+
+        hook = summaries.TrainingPictures(shade, batch, str(tmp_path), 4, count=2)
+        with tf1.train.MonitoredSession(hooks=[hook]) as session:
+            for _ in range(9):
+                session.run(train_op)
+    found = [(step, tag, int(picture[0, 0, 0]) % 10) for step, tag, picture in events(tmp_path)]
+    assert found == [(step, f'training/{index}', index) for step in (1, 4, 8) for index in range(2)]
 
 
 def test_training_writes_histograms_when_there_are_any(tmp_path):

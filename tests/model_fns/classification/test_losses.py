@@ -25,3 +25,29 @@ def test_smoothing_against_its_definition(smoothing):
     log_probabilities = LOGITS - np.log(np.exp(LOGITS).sum(1, keepdims=True))
     expected = -(targets * log_probabilities).sum(1).mean()
     assert evaluate(labels, smoothing) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize('gamma', [0.0, 0.5, 2.0])
+@pytest.mark.parametrize('weights', [(), (3.0, 0.5, 0.0)])
+def test_weights_and_focal_factor_against_a_loop(gamma, weights):
+    labels, smoothing = [1, 0], 0.1
+    expected = []
+    for row, label in zip(LOGITS.astype(np.float64), labels):
+        probabilities = np.exp(row) / np.exp(row).sum()
+        target = np.full(3, smoothing / 3)
+        target[label] += 1 - smoothing
+        factor = (1 - probabilities[label]) ** gamma * (weights[label] if weights else 1.0)
+        expected.append(-factor * (target * np.log(probabilities)).sum())
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        loss = losses.cross_entropy(
+            tf.constant(LOGITS), tf.constant(labels, tf.int64), smoothing, weights, gamma
+        )
+        assert session.run(loss) == pytest.approx(np.mean(expected), rel=1e-5)
+
+
+def test_the_gradient_of_an_example_that_is_right_is_finite():
+    logits = tf.constant([[200.0, 0.0, 0.0]])
+    with tf.GradientTape() as tape:
+        tape.watch(logits)
+        loss = losses.cross_entropy(logits, tf.constant([0], tf.int64), focal_gamma=0.5)
+    assert tape.gradient(loss, logits).numpy().tolist() == [[0.0, 0.0, 0.0]]

@@ -130,6 +130,10 @@ def test_pictures():
     outputs = {task_lib.CLASSES: 2, task_lib.PROBABILITIES: np.array([0.1, 0.7, 0.1, 0.1])}
     picture = task.draw({IMAGE: np.zeros([64, 64, 3], np.uint8)}, outputs, {'label': 0})
     assert picture.dtype == np.uint8 and picture.shape[2] == 3
+    image = {IMAGE: np.full([64, 64, 3], 9, np.uint8)}
+    target = task.draw(image, {}, {'label': 0})
+    assert (target[:64, :64] == 9).all() and len(target) > 64
+    assert (target != task.draw(image, {}, {'label': 1})).any()
     matrix = task.draw_metrics({'confusion_matrix': np.eye(4)})['confusion_matrix']
     assert matrix.dtype == np.uint8 and matrix.ndim == 3
 

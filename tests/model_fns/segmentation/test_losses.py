@@ -260,3 +260,40 @@ def test_graph_does_not_grow_with_batch_and_classes():
             return len(graph.get_operations())
 
     assert size(1, 2) == size(7, 150)
+
+
+@pytest.mark.parametrize('upsample', [True, False])
+def test_dice_against_a_loop(upsample):
+    random = np.random.RandomState(3)
+    logits = random.randn(2, 3, 4, 5)
+    labels = random.randint(0, 4, [2, 3, 4])  # class 4 is in no image
+    labels[0, :, 0] = IGNORE
+    config = segmentation_pb2.SegmentationLoss(dice_weight=2.0, upsample_logits=upsample)
+    with tf.Graph().as_default():
+        named = losses.dice_loss(
+            {losses.MERGED_LOGITS: tf.constant(logits, tf.float32)},
+            tf.constant(labels, tf.int32),
+            IGNORE,
+            config,
+        )
+        found = compute(named)
+    counted = labels != IGNORE
+    shares = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    lost = []
+    for index in range(4):
+        p, y = shares[..., index][counted], (labels == index)[counted]
+        lost.append(1 - 2 * (p * y).sum() / (p.sum() + y.sum()))
+    assert found == {'semantic_dice_loss': pytest.approx(2 * np.mean(lost), rel=1e-5)}
+
+
+def test_dice_of_what_is_right_is_nothing():
+    labels = np.array([[[0, 1], [1, 0]]])
+    config = segmentation_pb2.SegmentationLoss(dice_weight=1.0)
+    with tf.Graph().as_default():
+        logits = {losses.MERGED_LOGITS: 50.0 * tf.one_hot(labels, 3)}
+        found = compute(losses.dice_loss(logits, tf.constant(labels, tf.int32), IGNORE, config))
+        found_wrong = compute(
+            losses.dice_loss(logits, tf.constant(1 - labels, tf.int32), IGNORE, config)
+        )
+    assert found == {'semantic_dice_loss': pytest.approx(0.0, abs=1e-6)}
+    assert found_wrong == {'semantic_dice_loss': pytest.approx(1.0, abs=1e-6)}

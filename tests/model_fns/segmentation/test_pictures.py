@@ -131,3 +131,10 @@ def test_small_images_without_anything_in_them():
     }
     picture = drawer.draw({fields.IMAGE: np.full([8, 8, 3], np.nan)}, outputs)
     assert picture.shape[1] == 2 * 240 + 8
+
+
+def test_targets_alone_stand_beside_the_image():
+    drawer = pictures.Drawer(CAMVID)
+    picture = drawer.draw(features(), {}, {fields.SEMANTIC: LABELS})
+    assert picture.shape[1] == 2 * 408 - 8
+    np.testing.assert_array_equal(picture[:300, 408:], CAMVID.colored(LABELS))

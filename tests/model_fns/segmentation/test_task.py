@@ -152,12 +152,14 @@ def test_evaluation_pads_to_what_holds_all_images(tmp_path):
 
 def test_training_has_logits_only_and_losses_are_those_that_are_named():
     with tf.Graph().as_default():
-        built = build(ModeKeys.TRAIN, f'{HEADS} image_pyramid: 0.5 image_pyramid: 1.0')
+        more = 'image_pyramid: 0.5 image_pyramid: 1.0 loss { dice_weight: 2 }'
+        built = build(ModeKeys.TRAIN, f'{HEADS} {more}')
         losses = built.task.losses(built.predictions, built.features, built.labels)
         heads = ('semantic', 'instance_center', 'offset', 'edge')
         scales = ('logits_0.50', 'logits_1.00', 'merged_logits')
         assert set(built.predictions) == {f'{head}/{scale}' for head in heads for scale in scales}
         assert set(losses) == set(built.task.loss_names())
+        assert {'semantic_dice_loss', 'semantic_dice_loss_0.50'} < set(losses)
         assert all(loss.shape.rank == 0 for loss in losses.values())
         values = tiny_networks.run(losses)
     assert all(np.isfinite(value) and value >= 0 for value in values.values())

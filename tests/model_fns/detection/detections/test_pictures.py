@@ -235,3 +235,17 @@ def test_boxes_that_reach_over_the_border():
     assert tuple(picture[300, 299]) == colors.of_class(1)
     # The text of the first stays inside.
     assert tuple(picture[0, 0]) == colors.of_class(1)
+
+
+def test_targets_alone_are_drawn_in_the_input_as_it_is():
+    plain = drawer(skip_labels=True)
+    # The original was twice as wide as high; the network gets a square, whose lower half is empty.
+    features = {
+        **raw_features(600, 600),
+        fields.ORIGINAL_SHAPE: np.array([300, 600]),
+        fields.TRUE_IMAGE_SHAPE: np.array([600, 600, 3]),
+    }
+    picture = plain.draw(features, {}, labels(classes=[1]))
+    assert picture.shape[1] == 600
+    # A quarter of 600; with the original's aspect ratio it would begin at row 75.
+    assert where(picture[:600], colors.of_class(2))[:2] == (150, 150)

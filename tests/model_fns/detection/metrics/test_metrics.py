@@ -19,7 +19,7 @@ MAP_NAMES = {
 
 
 def names(num_classes=2, label_map=None, **fields):
-    config = eval_pb2.EvalConfig(**fields)
+    config = eval_pb2.EvalConfig(**{'include_metrics_per_category': False, **fields})
     return metrics.build_metrics(config, num_classes, label_map).names()
 
 
@@ -73,6 +73,15 @@ def test_classes_of_the_same_display_name_are_told_apart():
         'DetectionBoxes_PerformanceByCategory/mAP/cat (1)',
         'DetectionBoxes_PerformanceByCategory/mAP/cat (2)',
     ]
+
+
+def test_up_to_thirty_classes_are_reported_where_the_config_leaves_it_open():
+    unset = eval_pb2.EvalConfig()
+    label_map = LabelMap.from_names([f'n{index}' for index in range(1, 31)])
+    few = metrics.build_metrics(unset, 30, label_map).names()[12:]
+    assert few == [f'DetectionBoxes_PerformanceByCategory/mAP/n{index}' for index in range(1, 31)]
+    assert len(metrics.build_metrics(unset, 31, None).names()) == 12
+    assert len(names(31, include_metrics_per_category=True)) == 12 + 31
 
 
 def test_all_metrics_per_category():
