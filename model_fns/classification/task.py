@@ -20,7 +20,7 @@ from estimator_lib.task import (
     Task,
     Tensors,
 )
-from model_fns import checkpoint_scopes, layers
+from model_fns import checkpoint_scopes, images, layers
 from model_fns import label_map as label_maps
 from model_fns.backbones import registry
 from model_fns.classification import config_rules, inputs, losses, metrics, preprocessing
@@ -52,6 +52,7 @@ class ClassificationTask(Task):
         label_smoothing: see `losses.cross_entropy`.
         auxiliary_loss_weight: of the second head's cross entropy.
         label_map: names of the labels.
+        max_pixels: of an image that is decoded.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class ClassificationTask(Task):
         label_smoothing: float = 0.0,
         auxiliary_loss_weight: float = 0.4,
         label_map: Optional[LabelMap] = None,
+        max_pixels: int = images.MAX_PIXELS,
     ):
         self._network = network
         self._num_classes = num_classes
@@ -77,6 +79,7 @@ class ClassificationTask(Task):
         self._label_smoothing = label_smoothing
         self._auxiliary_loss_weight = auxiliary_loss_weight
         self._label_map = label_map
+        self._max_pixels = max_pixels
 
     @classmethod
     def config_rules(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> ConfigRules:
@@ -116,6 +119,7 @@ class ClassificationTask(Task):
             label_smoothing=model.label_smoothing,
             auxiliary_loss_weight=model.auxiliary_loss_weight,
             label_map=label_maps.of_readers(config, first_id=min(1, model.labels_offset)),
+            max_pixels=images.pixel_limit(config),
         )
 
     @property
@@ -125,7 +129,13 @@ class ClassificationTask(Task):
 
     def decode(self, serialized: tf.Tensor) -> Example:
         """See `Task`, and `inputs.decode`."""
-        return inputs.decode(serialized, self._num_classes, self._labels_offset, self._label_map)
+        return inputs.decode(
+            serialized,
+            self._num_classes,
+            self._labels_offset,
+            self._label_map,
+            self._max_pixels,
+        )
 
     def augment(self, example: Example, seed: tf.Tensor) -> Example:
         """The image as the family's training preprocessing varies it, at the network's size."""

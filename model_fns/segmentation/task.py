@@ -11,7 +11,7 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.config.rules import ConfigRules
 from estimator_lib.task import Arrays, Example, Features, Labels, Metric, Task, Tensors
-from model_fns import checkpoint_scopes, forward_pass, label_map
+from model_fns import checkpoint_scopes, forward_pass, images, label_map
 from model_fns.segmentation import config_rules, fields, instances, losses, pictures, serving
 from model_fns.segmentation.data import (
     class_weights,
@@ -43,11 +43,13 @@ class _Data(NamedTuple):
         dataset: the classes.
         training: where the training records are.
         evaluation: where those of evaluations are.
+        max_pixels: of an image that is decoded.
     """
 
     dataset: presets.Dataset
     training: Any
     evaluation: Sequence[Any]
+    max_pixels: int
 
 
 class SegmentationTask(Task):
@@ -105,7 +107,12 @@ class SegmentationTask(Task):
             network.backbone.mean_pixel,
             dataset.ignore_label,
         )
-        data = _Data(dataset, config.train_input_reader, config.eval_input_reader)
+        data = _Data(
+            dataset,
+            config.train_input_reader,
+            config.eval_input_reader,
+            images.pixel_limit(config),
+        )
         return cls(model, network, preprocessor, data)
 
     @property
@@ -120,6 +127,7 @@ class SegmentationTask(Task):
             self._dataset.num_classes,
             self._dataset.ignore_label,
             self._reads_instances,
+            self._data.max_pixels,
         )
 
     def augment(self, example: Example, seed: tf.Tensor) -> Example:
