@@ -1,4 +1,4 @@
-"""What `--mode=check` says of the classes of the examples: histograms, and what is probably amiss."""
+"""What `--mode=check` says of the classes of examples: histograms, and what is probably amiss."""
 
 from __future__ import annotations
 

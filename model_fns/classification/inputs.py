@@ -74,6 +74,15 @@ def split(example: Example) -> Tuple[Features, Labels]:
     return features, {LABEL: example[LABEL]}
 
 
+def class_id(serialized: bytes, label_map: Optional[LabelMap] = None) -> int:
+    """The label of a valid record."""
+    features = tf.train.Example.FromString(serialized).features.feature
+    labels = features['image/class/label'].int64_list.value
+    if labels and (label_map is None or labels[0] != _UNLABELLED):
+        return labels[0]
+    return label_map.id_of_name(features['image/class/text'].bytes_list.value[0].decode())
+
+
 def problem_with(
     serialized: bytes, num_classes: int, labels_offset: int, label_map: Optional[LabelMap] = None
 ) -> Optional[str]:

@@ -13,6 +13,7 @@ from estimator_lib.drawing import visualization
 from estimator_lib.task import (
     IMAGE,
     Arrays,
+    DataReport,
     Example,
     Features,
     Labels,
@@ -20,7 +21,7 @@ from estimator_lib.task import (
     Task,
     Tensors,
 )
-from model_fns import checkpoint_scopes, images, layers
+from model_fns import checkpoint_scopes, class_report, images, layers
 from model_fns import label_map as label_maps
 from model_fns.backbones import registry
 from model_fns.classification import config_rules, inputs, losses, metrics, preprocessing
@@ -259,6 +260,15 @@ class ClassificationTask(Task):
         return inputs.problem_with(
             serialized, self._num_classes, self._labels_offset, self._label_map
         )
+
+    def examine(self, serialized: bytes) -> class_report.Counts:
+        """One image of its class."""
+        return {inputs.class_id(serialized, self._label_map): 1}
+
+    def data_report(self, examined: Mapping[str, Sequence[class_report.Counts]]) -> DataReport:
+        """The images of each class."""
+        names = dict(enumerate(self._class_names(), self._labels_offset))
+        return class_report.class_report(examined, names, 'images')
 
     def _class_names(self) -> List[str]:
         names = {} if self._label_map is None else self._label_map.names

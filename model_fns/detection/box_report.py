@@ -127,13 +127,12 @@ def _spread(sides: np.ndarray) -> str:
 
 def _fit(model: Detector, boxes: np.ndarray, size: Size) -> Optional[Tuple[Any, Any, float]]:
     """Similarities [M], anchors [A, K] in pixels, the threshold; None without anchors."""
-    channels = 1 if getattr(model.resizer, '_grayscale', False) else 3
     with tf.Graph().as_default(), tf1.Session() as session:
         tf1.train.create_global_step()
         some = tf1.placeholder(tf.float32, [None, boxes.shape[1]])
         scale = [float(side) for side in size]
         normalized = model.family.scale(some, *(1.0 / side for side in scale))
-        fit = model.anchor_fit(tf.zeros([1, *size, channels]), normalized)
+        fit = model.anchor_fit(tf.zeros([1, *size, model.resizer.channels]), normalized)
         if fit is None:
             return None
         similarities: List[np.ndarray] = [

@@ -217,7 +217,8 @@ def test_what_is_about_boxes_is_refused_or_has_no_effect_without_them(kind):
         ),
         (
             "classification { num_classes: 2147483647 backbone { name: 'lenet' } }",
-            'model.classification.num_classes: 2147483647; expected at least 1 and at most 1000000.',
+            'model.classification.num_classes: 2147483647; expected at least 1 and at most '
+            '1000000.',
         ),
         (
             "classification { num_classes: 2 image_height: 1000000 backbone { name: 'lenet' } }",

@@ -181,6 +181,13 @@ class Reader:
             self.family,
         )
 
+    def class_names(self) -> Dict[int, str]:
+        """Names of the classes by their ids."""
+        if self.label_map is not None:
+            return self.label_map.names
+        first = label_maps.FIRST_ID
+        return {one: f'class {one}' for one in range(first, first + self.num_classes)}
+
     def _keys(self) -> Dict[str, Any]:
         boxes = dict.fromkeys(self.family.RECORD_KEYS, _list_of(tf.float32))
         masks = {} if self.mask_type is None else _MASK_KEYS[self.mask_type]

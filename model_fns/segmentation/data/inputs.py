@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Optional
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
@@ -74,6 +75,13 @@ def decode(
         fields.SOURCE_ID: source_id,
         **decoded,
     }
+
+
+def count_pixels(serialized: bytes) -> Dict[int, int]:
+    """How many pixels of a valid record have each value."""
+    features = tf.train.Example.FromString(serialized).features.feature
+    ids = id_images.read(features[CLASSES_KEY].bytes_list.value[0])
+    return {int(one): int(count) for one, count in zip(*np.unique(ids, return_counts=True))}
 
 
 def problem_with(serialized: bytes, with_instances: bool = False) -> Optional[str]:
