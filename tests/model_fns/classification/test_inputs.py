@@ -90,3 +90,9 @@ def test_an_image_of_too_many_pixels_is_not_decoded():
     assert decode(record(1), max_pixels=20)[IMAGE].shape == (4, 5, 3)
     with pytest.raises(tf.errors.InvalidArgumentError, match='the image has 20 pixels'):
         decode(record(1), max_pixels=19)
+
+
+@pytest.mark.parametrize(('parts', 'expected'), [({'label': 3}, 3), ({'text': 'green'}, 2)])
+def test_the_class_of_a_record(parts, expected):
+    label_map = LabelMap.from_names(['red', 'green', 'blue'])
+    assert inputs.class_id(record(**parts), label_map) == expected

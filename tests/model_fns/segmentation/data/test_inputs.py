@@ -133,3 +133,7 @@ def test_what_has_too_many_pixels_is_not_decoded(most, content, problem):
         decoded = inputs.decode(tf.constant(content), 3, 255, max_pixels=most)
         with pytest.raises(tf.errors.InvalidArgumentError, match=problem):
             session.run(decoded)
+
+
+def test_pixels_of_each_value():
+    assert inputs.count_pixels(record()) == {0: 6, 1: 2, 2: 3, 255: 1}
