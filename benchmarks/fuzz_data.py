@@ -77,7 +77,7 @@ train_config {{
   {steps}
   optimizer {{
     momentum_optimizer {{
-      learning_rate {{ cosine_decay_learning_rate {{ total_steps: 10 }} }}
+      learning_rate {{ cosine_decay_learning_rate {{ total_steps: 10 warmup_steps: 2 }} }}
       momentum_optimizer_value: 0.9
     }}
     use_moving_average: false
@@ -156,8 +156,7 @@ def example(kind: str, index: int) -> bytes:
         features['image/object/difficult'] = np.array([0, 1])
     else:
         ids = np.random.RandomState(index).randint(0, 3, [SIZE, SIZE])
-        features['image/segmentation/class/encoded'] = [id_pngs.encode(ids)]
-        features['image/segmentation/class/format'] = ['png']
+        features.update(id_pngs.class_features(ids))
     return records.serialize(features)
 
 

@@ -191,7 +191,7 @@ class Targets:
         folder = self._folder / 'spoilt_model'
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(self._folder / 'model', folder)
-        path = generator.choice(sorted(folder.iterdir()))
+        path = generator.choice([*sorted(folder.glob('model.ckpt-5*')), folder / 'checkpoint'])
         if generator.random() < 0.2:
             path.unlink()
         else:
@@ -202,7 +202,8 @@ class Targets:
                 tf1.get_variable('conv/biases', [4]),
             ]
             restoring.check_model_dir(str(folder), variables, complete=False)
-            named = checkpoint_files.resolve_checkpoint(str(folder))
+            named = generator.choice((folder, folder / 'model.ckpt-5'))
+            named = checkpoint_files.resolve_checkpoint(str(named))
             train_config = train_pb2.TrainConfig(fine_tune_checkpoint=named)
             by_name = {variable.op.name: variable for variable in variables}
             restoring.fine_tune_report(train_config, by_name)
