@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -18,6 +18,18 @@ Arrays = Mapping[str, np.ndarray]
 # Every task's features hold these.
 IMAGE = 'image'  # [batch, height, width, channels]
 SOURCE_ID = 'source_id'  # string [batch]: names the example in messages
+
+
+class DataReport(NamedTuple):
+    """What the examples of a config are like, for `--mode=check`.
+
+    Attributes:
+        lines: to print.
+        doubts: sentences about what is possible, and probably not meant.
+    """
+
+    lines: Sequence[str] = ()
+    doubts: Sequence[str] = ()
 
 
 class Task(abc.ABC):
@@ -265,3 +277,17 @@ class Task(abc.ABC):
         """
         del serialized
         return None
+
+    def examine(self, serialized: bytes) -> Any:
+        """What `data_report` needs to know of a valid record; small, for it is kept."""
+        del serialized
+
+    def data_report(self, examined: Mapping[str, Sequence[Any]]) -> DataReport:
+        """What the examples are like: classes, sizes.
+
+        Args:
+            examined: what `examine` returned for each record, by reader: `train_input_reader`, then
+                `eval_input_reader[0]` and so on.
+        """
+        del examined
+        return DataReport()

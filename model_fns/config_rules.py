@@ -5,11 +5,14 @@ from __future__ import annotations
 from estimator_lib.config.rules import (
     ALL,
     AT_LEAST_0,
-    AT_LEAST_1,
+    CHANNELS,
     DECAY,
+    FEW,
     POSITIVE,
+    SCALE,
     ConfigRules,
     because,
+    or_0,
     ranges,
 )
 
@@ -107,9 +110,12 @@ NO_BOXES = ConfigRules(
 BACKBONE = ConfigRules(
     supported={'Backbone': ALL},
     ranges={
-        **ranges(AT_LEAST_1, 'Backbone.min_depth Backbone.multi_grid Backbone.channel_divisor'),
+        **ranges(CHANNELS, 'Backbone.min_depth Backbone.channel_divisor'),
+        **ranges(FEW, 'Backbone.multi_grid'),
+        **ranges(or_0(FEW), 'Backbone.output_stride'),
         'Backbone.weight_decay': AT_LEAST_0,
-        **ranges(POSITIVE, 'Backbone.depth_multiplier Backbone.batch_norm_epsilon'),
+        'Backbone.depth_multiplier': SCALE,
+        'Backbone.batch_norm_epsilon': POSITIVE,
         'Backbone.batch_norm_decay': DECAY,
     },
 )

@@ -16,6 +16,9 @@ from PIL import BmpImagePlugin, GifImagePlugin, JpegImagePlugin, PngImagePlugin
 from estimator_lib import errors
 from estimator_lib.data import image_decoding
 from estimator_lib.data.image_decoding import decode_image as decode_image
+from estimator_lib.data.image_decoding import limit_pixels as limit_pixels
+from estimator_lib.data.image_decoding import pixel_limit as pixel_limit
+from protos import input_reader_pb2
 
 _RESIZE_KERNELS = {
     'bilinear': tf.raw_ops.ResizeBilinear,
@@ -24,6 +27,8 @@ _RESIZE_KERNELS = {
     'area': tf.raw_ops.ResizeArea,
 }
 RESIZE_METHODS = tuple(_RESIZE_KERNELS)
+
+MAX_PIXELS = input_reader_pb2.InputReader().max_image_pixels  # where a config does not say
 
 # What reads the header of each format. `Image.open` would, but refuses images that it takes for
 # too large.

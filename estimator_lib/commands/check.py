@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from typing import Callable, Iterator, List, Optional
+import os
+import re
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -13,8 +15,9 @@ from estimator_lib import config as config_lib
 from estimator_lib import distribution, errors, model_fn, training
 from estimator_lib.checkpoints import checkpoint_files, restoring
 from estimator_lib.data import inputs
+from estimator_lib.data.corrupt_records import RecordProblem
 from estimator_lib.evaluation import evaluators
-from estimator_lib.optimization import gradients, optimize_loss
+from estimator_lib.optimization import gradients, moving_averages, optimize_loss
 from estimator_lib.task import Task
 from protos import pipeline_pb2
 
@@ -35,6 +38,17 @@ _SLOTS = {
 _SAMPLE = 64  # records of each source that are looked at without `check_all`
 
 
+_SHOWN = 3  # places of each kind of problem
+_SMALL_BATCH = 8  # below it the statistics of batch normalization are mostly noise
+# What differs between two problems of one kind: numbers, and what is quoted.
+_VARYING = re.compile(r"b?'[^']*'|-?\d[\d.,]*(e[+-]?\d+)?|-?\b(nan|inf)\b")
+# What limits the memory of a container, in the two versions of control groups.
+_MEMORY_LIMITS = (
+    '/sys/fs/cgroup/memory.max',
+    '/sys/fs/cgroup/memory/memory.limit_in_bytes',
+)
+
+
 class _Problems:
     """Collects what is wrong, so that one look finds all of it."""
 
@@ -42,13 +56,29 @@ class _Problems:
         self.messages: List[str] = []
 
     @contextlib.contextmanager
-    def collecting(self) -> Iterator[None]:
+    def collecting(self, where: str = '') -> Iterator[None]:
         try:
             yield
         except errors.UserError as error:
             # What validation lists is said again by what is made of the config.
             if not any(str(error) in message for message in self.messages):
-                self.messages.append(str(error))
+                self.messages.append(f'{where}: {error}' if where else str(error))
+
+    def add_records(self, reader: str, found: Sequence[RecordProblem]) -> None:
+        """Adds a line for each kind of problem."""
+        kinds: Dict[str, List[RecordProblem]] = {}
+        for one in found:
+            kinds.setdefault(_VARYING.sub('#', one.problem), []).append(one)
+        for alike in kinds.values():
+            message = f'{reader}: {alike[0]}'
+            if len(alike) > 1:
+                places = [f'{one.path}, record {one.index}' for one in alike]
+                message = (
+                    f'{reader}: {len(alike)} records like this: {alike[0].problem} '
+                    f'({"; ".join(places[:_SHOWN])}'
+                    + (f'; and {len(alike) - _SHOWN} more)' if len(alike) > _SHOWN else ')')
+                )
+            self.messages.append(message)
 
 
 def check(
@@ -101,19 +131,32 @@ def _check_data(
     check_all: bool,
     problems: _Problems,
 ) -> None:
-    """Counts and inspects the records of each reader."""
+    """Counts and inspects the records of each reader; says what the examples are like."""
     readers = [('train_input_reader', config.train_input_reader)] + [
         (f'eval_input_reader[{index}]', reader)
         for index, reader in enumerate(config.eval_input_reader)
     ]
+    examined: Dict[str, List[Any]] = {name: [] for name, _ in readers}
+    sampled = False
     for name, reader in readers:
-        with problems.collecting():
+        with problems.collecting(name):
             paths = inputs.input_files(reader)
             count = inputs.count_records(paths)
             looked_at = count if check_all else min(count, _SAMPLE * len(paths))
             print(f'{name}: {count} examples in {len(paths)} files, {looked_at} looked at')
-            for problem in inputs.inspect_records(task, reader, check_all=check_all):
-                problems.messages.append(f'{name}: {problem}')
+            sampled |= looked_at < count
+            found = inputs.inspect_records(
+                task,
+                reader,
+                check_all=check_all,
+                examine=lambda record, kept=examined[name]: kept.append(task.examine(record)),
+            )
+            problems.add_records(name, found)
+    with problems.collecting():
+        report = task.data_report(examined)
+        _print_lines(report.lines)
+        rest = ', of the records that were looked at (--check_all looks at all)' if sampled else ''
+        _warn(f'{doubt}{rest}' for doubt in report.doubts)
 
 
 def _plan_lines(config: pipeline_pb2.TrainEvalPipelineConfig) -> List[str]:
@@ -168,13 +211,15 @@ def _model_lines(
         policy = gradients.GradientPolicy.from_config(config.train_config, task.last_layer_scopes())
         trained = optimize_loss.select_variables(None, policy)
         activations = _activation_bytes(graph, config.train_config.batch_size)
+        memory, machine = _memory_bytes(config, variables, trained, activations), _machine_memory()
         varying = ', and activations that depend on the images' if task.pads_batches() else ''
         lines = [
             f'parameters: {_parameters(variables):,} in {len(variables)} variables, '
             f'{_parameters(trained):,} in {len(trained)} trained',
-            'memory: about '
-            f'{_memory_bytes(config, variables, trained, activations) / 2**20:,.0f} MiB{varying}',
+            f'memory: about {memory / 2**20:,.0f} MiB{varying}; this machine has '
+            f'{machine / 2**20:,.0f} MiB',
         ]
+        _warn(_training_doubts(task, config, memory, machine))
         if model_dir:
             restoring.check_model_dir(model_dir, variables, complete=False)
             step = checkpoint_files.latest_step(model_dir)
@@ -187,6 +232,45 @@ def _model_lines(
             )
             lines.append(report.table())
         return lines
+
+
+def _training_doubts(
+    task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, memory: int, machine: int
+) -> Iterator[str]:
+    """What is possible, and probably not meant, of the training graph that has been built."""
+    train_config = config.train_config
+    if memory > machine:
+        yield (
+            f'a training step needs about {memory / 2**20:,.0f} MiB, and this machine has '
+            f'{machine / 2**20:,.0f} MiB: without an accelerator that has them it will run out of '
+            f'memory; lower train_config.batch_size ({train_config.batch_size}) or the image size'
+        )
+    if tf1.get_collection(tf1.GraphKeys.UPDATE_OPS) and train_config.batch_size < _SMALL_BATCH:
+        yield (
+            f'train_config.batch_size is {train_config.batch_size}, and batch normalization takes '
+            f'its statistics of each batch: below {_SMALL_BATCH} they are mostly noise; freeze '
+            'them, or use larger batches'
+        )
+    averages = moving_averages.MovingAverages.from_config(
+        train_config.optimizer, task.averages_model_variables()
+    )
+    if averages and not averages.of_model and train_config.num_steps:
+        span = 1 / (1 - averages.decay)
+        if span > train_config.num_steps:
+            yield (
+                f'train_config.optimizer.moving_average_decay is {averages.decay:g}: the averages '
+                f'are of about {span:,.0f} steps, and the run has {train_config.num_steps:,}; they '
+                'will mostly hold the first values'
+            )
+
+
+def _machine_memory() -> int:
+    """Bytes that this machine, or the container that this runs in, has."""
+    sizes = [os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES')]
+    for path in _MEMORY_LIMITS:
+        with contextlib.suppress(OSError, ValueError), open(path) as file:
+            sizes.append(int(file.read()))
+    return min(sizes)
 
 
 def _memory_bytes(
@@ -219,5 +303,10 @@ def _parameters(variables: List[tf.Variable]) -> int:
     return sum(variable.shape.num_elements() for variable in variables)
 
 
-def _print_lines(lines: List[str]) -> None:
-    print('\n'.join(lines))
+def _print_lines(lines: Sequence[str]) -> None:
+    for line in lines:
+        print(line)
+
+
+def _warn(doubts: Iterable[str]) -> None:
+    _print_lines([f'warning: {doubt}.' for doubt in doubts])

@@ -13,13 +13,16 @@ from estimator_lib.config.rules import (
     ALL,
     AT_LEAST_0,
     AT_LEAST_1,
+    COUNT,
     DECAY,
+    FEW,
     FRACTION,
     NOT_POSITIVE,
     POSITIVE,
     Condition,
     because,
     names,
+    or_0,
     ranges,
 )
 from protos import input_reader_pb2, train_pb2
@@ -51,7 +54,8 @@ _SUPPORTED = {
         'name label_map_path shuffle shuffle_buffer_size filenames_shuffle_buffer_size num_epochs '
         'sample_1_of_n_examples num_readers read_block_length num_parallel_batches '
         'num_prefetch_batches drop_remainder input_type tf_record_input_reader '
-        'sample_from_datasets_weights corrupt_record_policy examples_per_batch cache'
+        'sample_from_datasets_weights corrupt_record_policy examples_per_batch cache '
+        'max_image_pixels'
     ),
     'EvalConfig': names(
         'batch_size num_visualizations num_examples visualization_export_dir use_moving_averages '
@@ -126,15 +130,21 @@ _CONDITIONS = {
 }
 
 _RANGES = {
+    **ranges(COUNT, 'TrainConfig.batch_size EvalConfig.batch_size InputReader.read_block_length'),
+    **ranges(FEW, 'InputReader.num_readers InputReader.num_parallel_batches'),
+    **ranges(
+        or_0(COUNT),
+        'InputReader.shuffle_buffer_size InputReader.filenames_shuffle_buffer_size '
+        'EvalConfig.num_visualizations',
+    ),
+    'InputReader.num_prefetch_batches': or_0(FEW),
     **ranges(
         AT_LEAST_1,
-        'TrainConfig.batch_size TrainConfig.max_skipped_steps '
-        'EvalConfig.batch_size EvalConfig.num_examples '
+        'EvalConfig.num_examples TrainConfig.max_skipped_steps '
         'CheckpointConfig.save_every_n_steps CheckpointConfig.save_every_n_seconds '
         'ProgressConfig.every_n_steps EarlyStopping.patience_evaluations '
         'BestExport.keep_max LatestExport.keep_max '
-        'InputReader.sample_1_of_n_examples InputReader.num_readers InputReader.read_block_length '
-        'InputReader.num_parallel_batches '
+        'InputReader.sample_1_of_n_examples InputReader.max_image_pixels '
         'ExponentialDecayLearningRate.decay_steps CosineDecayLearningRate.total_steps '
         'ExponentialDecayWithWarmupLearningRate.decay_steps '
         'DeepLabLearningRate.learning_rate_decay_step',
@@ -145,7 +155,6 @@ _RANGES = {
         'TrainConfig.gradient_clipping_by_norm TrainConfig.bias_grad_multiplier '
         'TrainConfig.last_layer_gradient_multiplier GradientMultiplier.multiplier '
         'EarlyStopping.min_delta InputReader.sample_from_datasets_weights '
-        'InputReader.num_prefetch_batches '
         'AdamOptimizer.epsilon '
         'FtrlOptimizer.initial_accumulator_value FtrlOptimizer.l1 FtrlOptimizer.l2 '
         'ConstantLearningRate.learning_rate ExponentialDecayLearningRate.initial_learning_rate '
@@ -188,4 +197,5 @@ ENGINE = rules.ConfigRules(
     unsupported=_UNSUPPORTED,
     conditions=_CONDITIONS,
     ranges=_RANGES,
+    same_in_readers={'max_image_pixels': ''},
 )

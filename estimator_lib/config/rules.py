@@ -81,14 +81,32 @@ class Range:
     def __str__(self) -> str:
         ends = []
         if self.low > -math.inf:
-            ends.append(f'{"more than" if self.open_low else "at least"} {self.low:g}')
+            ends.append(f'{"more than" if self.open_low else "at least"} {shown(self.low)}')
         if self.high < math.inf:
-            ends.append(f'{"less than" if self.open_high else "at most"} {self.high:g}')
+            ends.append(f'{"less than" if self.open_high else "at most"} {shown(self.high)}')
         return ' and '.join(ends)
+
+
+def shown(value: float) -> str:
+    """A number in a message: all digits of a whole one that a person would write out."""
+    return f'{value:.0f}' if float(value).is_integer() and abs(value) < 1e12 else f'{value:g}'
 
 
 AT_LEAST_0 = Range(0)
 AT_LEAST_1 = Range(1)
+# Upper ends: what is above them is a slip of the pen, and would take all memory there is.
+COUNT = Range(1, 1_000_000)  # of classes, boxes, images of a batch
+PIXELS = Range(1, 10_000)  # a side of an image, a stride, a dilation
+CHANNELS = Range(1, 100_000)  # of a layer
+FEW = Range(1, 1000)  # layers, kernel sides, threads
+SCALE = Range(0, 100, open_low=True)  # on the size of images or layers
+
+
+def or_0(allowed: Range) -> Range:
+    """A range from 0 on, of a field for which 0 has a meaning of its own."""
+    return dataclasses.replace(allowed, low=0)
+
+
 POSITIVE = Range(0, open_low=True)
 FRACTION = Range(0, 1)
 DECAY = Range(0, 1, open_high=True)  # of a moving average, or a momentum

@@ -17,7 +17,7 @@ from estimator_lib.config import schedule_checks, schema, support
 from estimator_lib.config.engine_rules import ENGINE
 from estimator_lib.config.reader_checks import check_agreement, check_batch_counts, check_reader
 from estimator_lib.config.required import check_parts
-from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem
+from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem, shown
 from estimator_lib.environment import MODES
 from protos import train_pb2
 
@@ -147,7 +147,7 @@ def _value_problem(rules: ConfigRules, field: str, value: Any) -> str:
         return f'{value}; expected a finite number.'
     allowed = rules.ranges.get(field)
     if allowed is not None and not allowed.holds(value):
-        return f'{value:g}; expected {allowed}.'
+        return f'{shown(value)}; expected {allowed}.'
     return ''
 
 

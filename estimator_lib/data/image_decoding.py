@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import io
-from typing import Optional
+from typing import Optional, Union
 
+import numpy as np
 import tensorflow as tf
 from PIL import Image
 
+from protos import pipeline_pb2
+
 # How the files that are read begin.
 SIGNATURES = {'JPEG': b'\xff\xd8', 'PNG': b'\x89PNG\r\n\x1a\n', 'GIF': b'GIF8', 'BMP': b'BM'}
+
+# Where the two sides are in the headers of the others than JPEG, and what each byte counts for.
+_HIGH_FIRST, _LOW_FIRST = (1 << 24, 1 << 16, 1 << 8, 1), (1, 1 << 8, 1 << 16, 1 << 24)
+_SIDES = {'PNG': (16, _HIGH_FIRST), 'GIF': (6, _LOW_FIRST[:2]), 'BMP': (18, _LOW_FIRST)}
+_HEADER_BYTES = 26
 
 
 def decode_image(encoded: tf.Tensor, channels: int = 3) -> tf.Tensor:
@@ -37,6 +45,58 @@ def decode_image(encoded: tf.Tensor, channels: int = 3) -> tf.Tensor:
     )
     image.set_shape([None, None, channels])
     return image
+
+
+def pixel_limit(config: pipeline_pb2.TrainEvalPipelineConfig) -> int:
+    """`max_image_pixels` of a config's readers, which agree."""
+    readers = [config.train_input_reader] if config.HasField('train_input_reader') else []
+    return [*readers, *config.eval_input_reader, config.train_input_reader][0].max_image_pixels
+
+
+def limit_pixels(
+    encoded: tf.Tensor, most: Union[int, tf.Tensor], name: str = 'the image'
+) -> tf.Tensor:
+    """An encoded image whose header does not announce too many pixels: it is safe to decode.
+
+    Args:
+        encoded: string scalar, as `decode_image` takes it.
+        most: how many pixels it may have; an int32 or int64 scalar where that is a tensor.
+        name: of the image, for the message.
+
+    Returns:
+        `encoded`. Running it fails with `tf.errors.InvalidArgumentError` where there are more.
+    """
+    is_jpeg = tf.equal(tf.strings.substr(encoded, 0, 2), SIGNATURES['JPEG'])
+    pixels = tf.cond(
+        is_jpeg,
+        lambda: tf.reduce_prod(tf.cast(tf.image.extract_jpeg_shape(encoded)[:2], tf.int64)),
+        lambda: _announced_pixels(encoded),
+    )
+    most = tf.cast(most, tf.int64)
+    parts = [name, ' has ', tf.strings.as_string(pixels), ' pixels; expected at most ',
+             tf.strings.as_string(most), ' (max_image_pixels, or what its image has)']  # fmt: skip
+    # Without the guard of `tf.debugging.Assert`, a conditional, which is slow to build.
+    check = tf.raw_ops.Assert(condition=pixels <= most, data=[tf.strings.join(parts)])
+    with tf.control_dependencies([check]):
+        return tf.identity(encoded)
+
+
+def _announced_pixels(encoded: tf.Tensor) -> tf.Tensor:
+    """int64 scalar: height x width by the header of a PNG, GIF or BMP; 0 for anything else."""
+    # A row for each side of each kind; kind 0 has sides of 0.
+    factors = np.zeros([1 + len(_SIDES), 2, _HEADER_BYTES], np.int64)
+    kinds = np.zeros([256], np.int32)  # by the first byte of a file
+    for kind, (name, (start, counts)) in enumerate(_SIDES.items(), 1):
+        kinds[SIGNATURES[name][0]] = kind
+        for side in range(2):
+            first = start + side * len(counts)
+            factors[kind, side, first : first + len(counts)] = counts
+    padded = tf.strings.join([tf.strings.substr(encoded, 0, _HEADER_BYTES), bytes(_HEADER_BYTES)])
+    header = tf.io.decode_raw(padded, tf.uint8)[:_HEADER_BYTES]
+    kind = tf.gather(kinds, tf.cast(header[0], tf.int32))
+    sides = tf.linalg.matvec(tf.gather(factors, kind), tf.cast(header, tf.int64))
+    # The height of a BMP is negative where its rows run downwards.
+    return tf.reduce_prod(tf.minimum(sides, 2**32 - sides))
 
 
 def _decode_bmp(encoded: tf.Tensor, channels: int) -> tf.Tensor:

@@ -26,8 +26,9 @@ def inspect_records(
     *,
     check_all: bool = False,
     sample: int = SAMPLE,
-    max_problems: int = 100,
+    max_problems: int = 10_000,
     progress: Optional[Callable[[int, int], None]] = None,
+    examine: Optional[Callable[[bytes], None]] = None,
 ) -> List[RecordProblem]:
     """What is wrong with the records of a reader.
 
@@ -40,6 +41,7 @@ def inspect_records(
         sample: how many of each file otherwise.
         max_problems: stop looking after so many.
         progress: called with how many records were looked at, and how many will be.
+        examine: called with each record that nothing is wrong with.
 
     Returns:
         The problems, in order of files and records; `str` of one is a sentence.
@@ -68,6 +70,8 @@ def inspect_records(
         problem = tester.problem(record_id, record, decode=not worked)
         if problem is not None:
             problems.append(problem)
+        elif examine is not None:
+            examine(record)
         if progress is not None:
             progress(min(done, total), total)
         if len(problems) >= max_problems:

@@ -7,13 +7,15 @@ from typing import Iterator
 from estimator_lib.config.rules import (
     ALL,
     AT_LEAST_0,
-    AT_LEAST_1,
+    COUNT,
     DECAY,
+    PIXELS,
     POSITIVE_FRACTION,
     ConfigRules,
     PipelineConfig,
     Problem,
     names,
+    or_0,
     problems_of,
     ranges,
 )
@@ -56,12 +58,19 @@ RULES = (
             **dict.fromkeys(names('Classification ClassifierLoss'), ALL),
         },
         ranges={
+<<<<<<< HEAD
             'Classification.num_classes': AT_LEAST_1,
             **ranges(
                 AT_LEAST_0,
                 'Classification.auxiliary_loss_weight Classification.labels_offset '
                 'ClassifierLoss.class_weights ClassifierLoss.focal_gamma',
             ),
+=======
+            'Classification.num_classes': COUNT,
+            'Classification.labels_offset': or_0(COUNT),
+            **ranges(or_0(PIXELS), 'Classification.image_height Classification.image_width'),
+            'Classification.auxiliary_loss_weight': AT_LEAST_0,
+>>>>>>> checkmode
             'Classification.label_smoothing': DECAY,
             'Classification.dropout_keep_prob': POSITIVE_FRACTION,
         },

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from estimator_lib.task import IMAGE, SOURCE_ID, Example, Features, Labels
 from model_fns import images
+from model_fns.images import MAX_PIXELS
 from model_fns.label_map import LabelMap
 
 LABEL = 'label'  # int64 scalar: the index of the logit, from 0
@@ -27,6 +28,7 @@ def decode(
     num_classes: int,
     labels_offset: int,
     label_map: Optional[LabelMap] = None,
+    max_pixels: int = MAX_PIXELS,
 ) -> Example:
     """One record.
 
@@ -36,6 +38,7 @@ def decode(
         num_classes: how many labels there are.
         labels_offset: the label of logit 0.
         label_map: ids of names, for records that have only those.
+        max_pixels: of the image.
 
     Returns:
         `IMAGE`: uint8 [height, width, 3]; `LABEL`: int64 scalar in [0, num_classes);
@@ -59,7 +62,7 @@ def decode(
         index = tf.identity(index)
     source_id = parsed['image/source_id']
     return {
-        IMAGE: images.decode_image(parsed['image/encoded']),
+        IMAGE: images.decode_image(images.limit_pixels(parsed['image/encoded'], max_pixels)),
         LABEL: index,
         SOURCE_ID: tf.where(tf.equal(source_id, ''), parsed['image/filename'], source_id),
     }
@@ -69,6 +72,15 @@ def split(example: Example) -> Tuple[Features, Labels]:
     """Features and labels of a prepared example."""
     features = {IMAGE: example[IMAGE], SOURCE_ID: example[SOURCE_ID]}
     return features, {LABEL: example[LABEL]}
+
+
+def class_id(serialized: bytes, label_map: Optional[LabelMap] = None) -> int:
+    """The label of a valid record."""
+    features = tf.train.Example.FromString(serialized).features.feature
+    labels = features['image/class/label'].int64_list.value
+    if labels and (label_map is None or labels[0] != _UNLABELLED):
+        return labels[0]
+    return label_map.id_of_name(features['image/class/text'].bytes_list.value[0].decode())
 
 
 def problem_with(

@@ -13,6 +13,7 @@ from estimator_lib.drawing import visualization
 from estimator_lib.task import (
     IMAGE,
     Arrays,
+    DataReport,
     Example,
     Features,
     Labels,
@@ -20,7 +21,7 @@ from estimator_lib.task import (
     Task,
     Tensors,
 )
-from model_fns import checkpoint_scopes, layers
+from model_fns import checkpoint_scopes, class_report, images, layers
 from model_fns import label_map as label_maps
 from model_fns.backbones import registry
 from model_fns.classification import config_rules, inputs, losses, metrics, preprocessing
@@ -52,8 +53,12 @@ class ClassificationTask(Task):
         label_smoothing: see `losses.cross_entropy`.
         auxiliary_loss_weight: of the second head's cross entropy.
         label_map: names of the labels.
+<<<<<<< HEAD
         class_weights: see `losses.cross_entropy`.
         focal_gamma: likewise.
+=======
+        max_pixels: of an image that is decoded.
+>>>>>>> checkmode
     """
 
     def __init__(
@@ -68,8 +73,12 @@ class ClassificationTask(Task):
         label_smoothing: float = 0.0,
         auxiliary_loss_weight: float = 0.4,
         label_map: Optional[LabelMap] = None,
+<<<<<<< HEAD
         class_weights: Sequence[float] = (),
         focal_gamma: float = 0.0,
+=======
+        max_pixels: int = images.MAX_PIXELS,
+>>>>>>> checkmode
     ):
         self._network = network
         self._num_classes = num_classes
@@ -81,6 +90,7 @@ class ClassificationTask(Task):
         self._loss_options = (label_smoothing, tuple(class_weights), focal_gamma)
         self._auxiliary_loss_weight = auxiliary_loss_weight
         self._label_map = label_map
+        self._max_pixels = max_pixels
 
     @classmethod
     def config_rules(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> ConfigRules:
@@ -120,8 +130,12 @@ class ClassificationTask(Task):
             label_smoothing=model.label_smoothing,
             auxiliary_loss_weight=model.auxiliary_loss_weight,
             label_map=label_maps.of_readers(config, first_id=min(1, model.labels_offset)),
+<<<<<<< HEAD
             class_weights=model.loss.class_weights,
             focal_gamma=model.loss.focal_gamma,
+=======
+            max_pixels=images.pixel_limit(config),
+>>>>>>> checkmode
         )
 
     @property
@@ -131,7 +145,13 @@ class ClassificationTask(Task):
 
     def decode(self, serialized: tf.Tensor) -> Example:
         """See `Task`, and `inputs.decode`."""
-        return inputs.decode(serialized, self._num_classes, self._labels_offset, self._label_map)
+        return inputs.decode(
+            serialized,
+            self._num_classes,
+            self._labels_offset,
+            self._label_map,
+            self._max_pixels,
+        )
 
     def augment(self, example: Example, seed: tf.Tensor) -> Example:
         """The image as the family's training preprocessing varies it, at the network's size."""
@@ -262,6 +282,15 @@ class ClassificationTask(Task):
         return inputs.problem_with(
             serialized, self._num_classes, self._labels_offset, self._label_map
         )
+
+    def examine(self, serialized: bytes) -> class_report.Counts:
+        """One image of its class."""
+        return {inputs.class_id(serialized, self._label_map): 1}
+
+    def data_report(self, examined: Mapping[str, Sequence[class_report.Counts]]) -> DataReport:
+        """The images of each class."""
+        names = dict(enumerate(self._class_names(), self._labels_offset))
+        return class_report.class_report(examined, names, 'images')
 
     def _class_names(self) -> List[str]:
         names = {} if self._label_map is None else self._label_map.names

@@ -6,12 +6,18 @@ from estimator_lib.config.rules import (
     ANY,
     AT_LEAST_0,
     AT_LEAST_1,
+    CHANNELS,
+    COUNT,
     DECAY,
+    FEW,
     FRACTION,
+    PIXELS,
     POSITIVE,
     POSITIVE_FRACTION,
+    SCALE,
     ConfigRules,
     Range,
+    or_0,
     ranges,
 )
 
@@ -23,86 +29,124 @@ _OF_WINDOWS = {
 
 _RANGES = {
     **ranges(
-        AT_LEAST_1,
+        COUNT,
         'TrainConfig.max_number_of_boxes InputReader.max_number_of_boxes Ssd.num_classes '
-        'SsdFeatureExtractor.pad_to_multiple SsdFeatureExtractor.num_layers '
-        'FeaturePyramidNetworks.min_level FeaturePyramidNetworks.additional_layer_depth '
-        'KeepAspectRatioResizer.min_dimension KeepAspectRatioResizer.max_dimension '
-        'FixedShapeResizer.height FixedShapeResizer.width ConditionalShapeResizer.size_threshold '
-        'PadToMultipleResizer.multiple '
-        'GridAnchorGenerator.height GridAnchorGenerator.width GridAnchorGenerator.height_stride '
-        'GridAnchorGenerator.width_stride SsdAnchorGenerator.num_layers '
-        'SsdAnchorGenerator.height_stride SsdAnchorGenerator.width_stride '
-        'MultiscaleAnchorGenerator.scales_per_octave AnchorGrid.height_stride '
-        'AnchorGrid.width_stride '
-        'ConvolutionalBoxPredictor.kernel_size ConvolutionalBoxPredictor.box_code_size '
-        'WeightSharedConvolutionalBoxPredictor.kernel_size '
-        'WeightSharedConvolutionalBoxPredictor.box_code_size '
         'BatchNonMaxSuppression.max_detections_per_class '
         'BatchNonMaxSuppression.max_total_detections '
-        'BatchNonMaxSuppression.max_classes_per_detection '
+        'BatchNonMaxSuppression.max_classes_per_detection DropLabelProbabilistically.label '
+        'RemapLabels.original_labels RemapLabels.new_label',
+    ),
+    **ranges(
+        or_0(COUNT),
+        'EvalConfig.max_num_boxes_to_visualize KeypointEdge.start KeypointEdge.end '
+        'HardExampleMiner.num_hard_examples HardExampleMiner.min_negatives_per_image '
+        'RandomBlackPatches.max_black_patches',
+    ),
+    **ranges(
+        CHANNELS,
+        'FeaturePyramidNetworks.additional_layer_depth',
+    ),
+    **ranges(
+        or_0(CHANNELS),
+        'SsdFeatureExtractor.min_depth ConvolutionalBoxPredictor.min_depth '
+        'ConvolutionalBoxPredictor.max_depth WeightSharedConvolutionalBoxPredictor.depth',
+    ),
+    **ranges(
+        FEW,
+        'SsdFeatureExtractor.num_layers SsdAnchorGenerator.num_layers '
+        'MultiscaleAnchorGenerator.scales_per_octave ConvolutionalBoxPredictor.kernel_size '
+        'ConvolutionalBoxPredictor.box_code_size '
+        'WeightSharedConvolutionalBoxPredictor.kernel_size '
+        'WeightSharedConvolutionalBoxPredictor.box_code_size RandomSquareCropByScale.num_scales',
+    ),
+    **ranges(
+        or_0(FEW),
+        'ConvolutionalBoxPredictor.num_layers_before_predictor '
+        'WeightSharedConvolutionalBoxPredictor.num_layers_before_predictor '
+        'InputReader.num_keypoints',
+    ),
+    **ranges(
+        Range(1, 20),
+        'FeaturePyramidNetworks.min_level FeaturePyramidNetworks.max_level',
+    ),
+    **ranges(
+        Range(0, 20),
+        'MultiscaleAnchorGenerator.min_level MultiscaleAnchorGenerator.max_level',
+    ),
+    **ranges(
+        PIXELS,
+        'SsdFeatureExtractor.pad_to_multiple KeepAspectRatioResizer.min_dimension '
+        'KeepAspectRatioResizer.max_dimension FixedShapeResizer.height FixedShapeResizer.width '
+        'ConditionalShapeResizer.size_threshold PadToMultipleResizer.multiple '
+        'GridAnchorGenerator.height GridAnchorGenerator.width GridAnchorGenerator.height_stride '
+        'GridAnchorGenerator.width_stride SsdAnchorGenerator.height_stride '
+        'SsdAnchorGenerator.width_stride AnchorGrid.height_stride AnchorGrid.width_stride '
         'RandomResizeMethod.target_height RandomResizeMethod.target_width ResizeImage.new_height '
-        'ResizeImage.new_width DropLabelProbabilistically.label RemapLabels.original_labels '
-        'RemapLabels.new_label RandomDownscaleToTargetPixels.min_target_pixels '
-        'RandomPatchGaussian.min_patch_size RandomSquareCropByScale.num_scales '
+        'ResizeImage.new_width RandomPatchGaussian.min_patch_size '
         'RandomScaleCropAndPadToSquare.output_size',
     ),
     **ranges(
-        AT_LEAST_0,
-        'EvalConfig.max_num_boxes_to_visualize KeypointEdge.start KeypointEdge.end '
-        'Ssd.negative_class_weight '
-        'SsdFeatureExtractor.min_depth MultiscaleAnchorGenerator.min_level '
-        'SsdAnchorGenerator.interpolated_scale_aspect_ratio '
-        'ConvolutionalBoxPredictor.min_depth ConvolutionalBoxPredictor.max_depth '
-        'ConvolutionalBoxPredictor.num_layers_before_predictor '
-        'WeightSharedConvolutionalBoxPredictor.depth '
-        'WeightSharedConvolutionalBoxPredictor.num_layers_before_predictor '
-        'L1Regularizer.weight L2Regularizer.weight TruncatedNormalInitializer.stddev '
-        'RandomNormalInitializer.stddev '
-        'Loss.classification_weight Loss.localization_weight Loss.min_num_negative_samples '
-        'Loss.desired_negative_sampling_ratio HardExampleMiner.num_hard_examples '
-        'HardExampleMiner.max_negatives_per_positive HardExampleMiner.min_negatives_per_image '
-        'SigmoidFocalClassificationLoss.gamma '
-        'BatchNonMaxSuppression.score_threshold BatchNonMaxSuppression.soft_nms_sigma '
-        'RandomPixelValueScale.minval RandomPixelValueScale.maxval RandomAdjustContrast.min_delta '
-        'RandomAdjustContrast.max_delta RandomAdjustSaturation.min_delta '
-        'RandomAdjustSaturation.max_delta '
+        or_0(PIXELS),
         'RandomPadImage.min_image_height RandomPadImage.min_image_width '
         'RandomPadImage.max_image_height RandomPadImage.max_image_width '
         'RandomAbsolutePadImage.max_height_padding RandomAbsolutePadImage.max_width_padding '
-        'RandomBlackPatches.max_black_patches '
-        'RandomPatchGaussian.min_gaussian_stddev RandomPatchGaussian.max_gaussian_stddev '
-        'RandomSquareCropByScale.max_border AdjustGamma.gamma',
+        'RandomSquareCropByScale.max_border',
+    ),
+    **ranges(
+        SCALE,
+        'SsdFeatureExtractor.depth_multiplier RandomImageScale.min_scale_ratio '
+        'RandomImageScale.max_scale_ratio RandomCropPadImage.min_padded_size_ratio '
+        'RandomCropPadImage.max_padded_size_ratio SSDRandomCropPadOperation.min_padded_size_ratio '
+        'SSDRandomCropPadOperation.max_padded_size_ratio '
+        'SSDRandomCropPadFixedAspectRatio.min_padded_size_ratio '
+        'SSDRandomCropPadFixedAspectRatio.max_padded_size_ratio RandomSquareCropByScale.scale_min '
+        'RandomSquareCropByScale.scale_max RandomScaleCropAndPadToSquare.scale_min '
+        'RandomScaleCropAndPadToSquare.scale_max',
+    ),
+    **ranges(
+        AT_LEAST_1,
+        'RandomDownscaleToTargetPixels.min_target_pixels',
+    ),
+    **ranges(
+        AT_LEAST_0,
+        'Ssd.negative_class_weight SsdAnchorGenerator.interpolated_scale_aspect_ratio '
+        'L1Regularizer.weight L2Regularizer.weight TruncatedNormalInitializer.stddev '
+        'RandomNormalInitializer.stddev Loss.classification_weight Loss.localization_weight '
+        'Loss.min_num_negative_samples Loss.desired_negative_sampling_ratio '
+        'HardExampleMiner.max_negatives_per_positive SigmoidFocalClassificationLoss.gamma '
+        'BatchNonMaxSuppression.score_threshold BatchNonMaxSuppression.soft_nms_sigma '
+        'RandomPixelValueScale.minval RandomPixelValueScale.maxval RandomAdjustContrast.min_delta '
+        'RandomAdjustContrast.max_delta RandomAdjustSaturation.min_delta '
+        'RandomAdjustSaturation.max_delta RandomPatchGaussian.min_gaussian_stddev '
+        'RandomPatchGaussian.max_gaussian_stddev AdjustGamma.gamma',
     ),
     **ranges(
         POSITIVE,
-        'SsdFeatureExtractor.depth_multiplier BatchNorm.epsilon VarianceScalingInitializer.factor '
-        'GridAnchorGenerator.scales GridAnchorGenerator.aspect_ratios '
-        'SsdAnchorGenerator.min_scale SsdAnchorGenerator.max_scale SsdAnchorGenerator.scales '
-        'SsdAnchorGenerator.aspect_ratios SsdAnchorGenerator.base_anchor_height '
-        'SsdAnchorGenerator.base_anchor_width MultiscaleAnchorGenerator.anchor_scale '
-        'MultiscaleAnchorGenerator.aspect_ratios AnchorGrid.base_sizes AnchorGrid.aspect_ratios '
-        'FasterRcnnBoxCoder.y_scale FasterRcnnBoxCoder.x_scale FasterRcnnBoxCoder.height_scale '
+        'BatchNorm.epsilon VarianceScalingInitializer.factor GridAnchorGenerator.scales '
+        'GridAnchorGenerator.aspect_ratios SsdAnchorGenerator.min_scale '
+        'SsdAnchorGenerator.max_scale SsdAnchorGenerator.scales SsdAnchorGenerator.aspect_ratios '
+        'SsdAnchorGenerator.base_anchor_height SsdAnchorGenerator.base_anchor_width '
+        'MultiscaleAnchorGenerator.anchor_scale MultiscaleAnchorGenerator.aspect_ratios '
+        'AnchorGrid.base_sizes AnchorGrid.aspect_ratios FasterRcnnBoxCoder.y_scale '
+        'FasterRcnnBoxCoder.x_scale FasterRcnnBoxCoder.height_scale '
         'FasterRcnnBoxCoder.width_scale SquareBoxCoder.y_scale SquareBoxCoder.x_scale '
         'SquareBoxCoder.length_scale MeanStddevBoxCoder.stddev '
         'WeightedSmoothL1LocalizationLoss.delta WeightedSoftmaxClassificationLoss.logit_scale '
         'WeightedSoftmaxClassificationAgainstLogitsLoss.logit_scale PostProcessing.logit_scale '
-        'TemperatureScalingCalibration.scaler '
-        'RandomImageScale.min_scale_ratio RandomImageScale.max_scale_ratio '
-        'RandomCropPadImage.min_padded_size_ratio RandomCropPadImage.max_padded_size_ratio '
-        'SSDRandomCropPadOperation.min_padded_size_ratio '
-        'SSDRandomCropPadOperation.max_padded_size_ratio '
-        'SSDRandomCropPadFixedAspectRatio.min_padded_size_ratio '
-        'SSDRandomCropPadFixedAspectRatio.max_padded_size_ratio '
-        'RandomCropToAspectRatio.aspect_ratio SSDRandomCropFixedAspectRatio.aspect_ratio '
-        'SSDRandomCropPadFixedAspectRatio.aspect_ratio '
-        'RandomSquareCropByScale.scale_min RandomSquareCropByScale.scale_max '
-        'RandomScaleCropAndPadToSquare.scale_min RandomScaleCropAndPadToSquare.scale_max',
+        'TemperatureScalingCalibration.scaler RandomCropToAspectRatio.aspect_ratio '
+        'SSDRandomCropFixedAspectRatio.aspect_ratio SSDRandomCropPadFixedAspectRatio.aspect_ratio',
     ),
-    **ranges(DECAY, 'BatchNorm.decay'),
-    **ranges(Range(0, 1), 'RandomDistortColor.color_ordering'),
     **ranges(
-        Range(0, 100), 'RandomJpegQuality.min_jpeg_quality RandomJpegQuality.max_jpeg_quality'
+        DECAY,
+        'BatchNorm.decay',
+    ),
+    **ranges(
+        Range(0, 1),
+        'RandomDistortColor.color_ordering',
+    ),
+    **ranges(
+        Range(0, 100),
+        'RandomJpegQuality.min_jpeg_quality RandomJpegQuality.max_jpeg_quality',
     ),
     **ranges(
         FRACTION,
@@ -111,10 +155,10 @@ _RANGES = {
         'HardExampleMiner.iou_threshold ThresholdedIouSimilarity.iou_threshold '
         'SigmoidFocalClassificationLoss.alpha BootstrappedSigmoidClassificationLoss.alpha '
         'RandomHorizontalFlip.probability RandomVerticalFlip.probability '
-        'RandomRotation90.probability RandomRGBtoGray.probability RandomAdjustBrightness.max_delta '
-        'RandomAdjustHue.max_delta RandomJitterBoxes.ratio RandomCropToAspectRatio.overlap_thresh '
-        'RandomBlackPatches.probability RandomBlackPatches.size_to_image_ratio '
-        'RandomSelfConcatImage.concat_vertical_probability '
+        'RandomRotation90.probability RandomRGBtoGray.probability '
+        'RandomAdjustBrightness.max_delta RandomAdjustHue.max_delta RandomJitterBoxes.ratio '
+        'RandomCropToAspectRatio.overlap_thresh RandomBlackPatches.probability '
+        'RandomBlackPatches.size_to_image_ratio RandomSelfConcatImage.concat_vertical_probability '
         'RandomSelfConcatImage.concat_horizontal_probability '
         'DropLabelProbabilistically.drop_probability RandomJpegQuality.random_coef '
         'RandomDownscaleToTargetPixels.random_coef RandomPatchGaussian.random_coef',

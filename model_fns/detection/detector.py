@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 import importlib
-from typing import Any, Callable, FrozenSet, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, FrozenSet, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -22,6 +22,20 @@ from protos import model_pb2
 
 # The values of `train_config.fine_tune_checkpoint_type`.
 CHECKPOINT_TYPES = ('classification', 'detection')
+
+
+class AnchorFit(NamedTuple):
+    """How well anchors fit boxes.
+
+    Attributes:
+        similarity: [M], of each box and the anchor that it is most alike to.
+        anchors: [A, K].
+        threshold: the least similarity of a match that is not forced.
+    """
+
+    similarity: tf.Tensor
+    anchors: tf.Tensor
+    threshold: float
 
 
 class Detector(abc.ABC):
@@ -106,6 +120,16 @@ class Detector(abc.ABC):
             variables: of the model.
             checkpoint_type: one of `CHECKPOINT_TYPES`: with the scopes of detection, or without.
         """
+
+    def anchor_fit(self, images: tf.Tensor, boxes: tf.Tensor) -> Optional[AnchorFit]:
+        """How well the anchors fit boxes; None for what matches boxes otherwise.
+
+        Args:
+            images: float32 [1, height, width, channels] of an input's size, which is static.
+            boxes: [M, K], normalized to the padded input.
+        """
+        del images, boxes
+        return None
 
     def export_outputs(self, outputs: Tensors) -> Tensors:
         """What a served model answers of its detections: all."""

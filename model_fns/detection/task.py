@@ -9,9 +9,19 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.config.rules import ConfigRules
-from estimator_lib.task import Arrays, Example, Features, Labels, Metric, Task, Tensors
+from estimator_lib.task import (
+    Arrays,
+    DataReport,
+    Example,
+    Features,
+    Labels,
+    Metric,
+    Task,
+    Tensors,
+)
+from model_fns import class_report
 from model_fns import label_map as label_maps
-from model_fns.detection import config_rules, detector, fields, metrics
+from model_fns.detection import box_report, config_rules, detector, fields, metrics
 from model_fns.detection.boxes import targets
 from model_fns.detection.data import augmentation, inputs
 from model_fns.detection.detections import pictures
@@ -196,6 +206,18 @@ class DetectionTask(Task):
     def check_example(self, serialized: bytes) -> Optional[str]:
         """See `Task`."""
         return self._reader.problem_with(serialized)
+
+    def examine(self, serialized: bytes) -> box_report.Record:
+        """The size of the image, and its boxes."""
+        return box_report.examine(serialized, self._reader.family, self._reader.label_map)
+
+    def data_report(self, examined: Mapping[str, Sequence[box_report.Record]]) -> DataReport:
+        """Objects and images of each class; how well boxes and anchors go together."""
+        names = self._reader.class_names()
+        counts = {name: [one.counts() for one in records] for name, records in examined.items()}
+        classes = class_report.class_report(counts, names, 'objects')
+        boxes = box_report.box_report(self._model, examined)
+        return DataReport([*classes.lines, *boxes.lines], [*classes.doubts, *boxes.doubts])
 
     def _true_shapes(self, features: Features) -> Optional[tf.Tensor]:
         """int32 [B, 3]; None where no input can hold padding."""

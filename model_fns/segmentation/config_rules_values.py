@@ -8,13 +8,18 @@ from estimator_lib.config.rules import (
     ALL,
     AT_LEAST_0,
     AT_LEAST_1,
+    CHANNELS,
+    COUNT,
     DECAY,
+    FEW,
     FRACTION,
-    POSITIVE,
+    PIXELS,
     POSITIVE_FRACTION,
+    SCALE,
     ConfigRules,
     Range,
     names,
+    or_0,
     ranges,
 )
 
@@ -27,20 +32,43 @@ _MESSAGES = names(
 _RANGES = {
     **ranges(
         AT_LEAST_1,
-        'Segmentation.crop_height Segmentation.crop_width Segmentation.logits_kernel_size '
-        'AtrousSpatialPyramidPooling.atrous_rates AtrousSpatialPyramidPooling.num_filters '
+        'SegmentationPreprocessing.max_contrast_factor '
+        'SegmentationPreprocessing.max_saturation_factor',
+    ),
+    **ranges(
+        CHANNELS,
+        'AtrousSpatialPyramidPooling.num_filters DensePredictionCell.num_filters '
+        'SegmentationDecoder.num_filters InstanceCenterHead.num_filters OffsetHead.num_filters '
+        'EdgeHead.num_filters',
+    ),
+    **ranges(
+        FEW,
+        'Segmentation.logits_kernel_size DensePredictionCell.Branch.kernel_size '
+        'SegmentationDecoder.output_strides EdgeHead.edge_width',
+    ),
+    **ranges(
+        or_0(FEW),
+        'SegmentationPreprocessing.max_motion_blur_length '
+        'InstanceGrouping.suppression_window SegmentationExport.output_stride',
+    ),
+    **ranges(
+        or_0(COUNT),
+        'Segmentation.num_classes InstanceGrouping.max_instances '
+        'SegmentationEvaluation.training_metrics_window',
+    ),
+    **ranges(or_0(PIXELS), 'SegmentationEvaluation.crop_height SegmentationEvaluation.crop_width'),
+    **ranges(
+        PIXELS,
+        'Segmentation.crop_height Segmentation.crop_width '
+        'AtrousSpatialPyramidPooling.atrous_rates '
         'AtrousSpatialPyramidPooling.image_pooling_crop_height '
         'AtrousSpatialPyramidPooling.image_pooling_crop_width '
         'AtrousSpatialPyramidPooling.image_pooling_stride_height '
-        'AtrousSpatialPyramidPooling.image_pooling_stride_width DensePredictionCell.num_filters '
-        'DensePredictionCell.Branch.kernel_size DensePredictionCell.Branch.rate_height '
-        'DensePredictionCell.Branch.rate_width DensePredictionCell.Branch.grid_height '
-        'DensePredictionCell.Branch.grid_width SegmentationDecoder.output_strides '
-        'SegmentationDecoder.num_filters SegmentationPreprocessing.min_resize_value '
-        'SegmentationPreprocessing.max_resize_value SegmentationPreprocessing.resize_factor '
-        'SegmentationPreprocessing.max_contrast_factor '
-        'SegmentationPreprocessing.max_saturation_factor EdgeHead.edge_width '
-        'SegmentationExport.atrous_rates',
+        'AtrousSpatialPyramidPooling.image_pooling_stride_width '
+        'DensePredictionCell.Branch.rate_height DensePredictionCell.Branch.rate_width '
+        'DensePredictionCell.Branch.grid_height DensePredictionCell.Branch.grid_width '
+        'SegmentationPreprocessing.min_resize_value SegmentationPreprocessing.max_resize_value '
+        'SegmentationPreprocessing.resize_factor SegmentationExport.atrous_rates',
     ),
     **ranges(
         AT_LEAST_0,
@@ -50,9 +78,8 @@ _RANGES = {
         'EdgeHead.weight EdgeHead.edge_pixel_weight',
     ),
     **ranges(
-        POSITIVE,
-        'Segmentation.image_pyramid InstanceCenterHead.sigma '
-        'SegmentationEvaluation.scales SegmentationExport.scales',
+        SCALE,
+        'Segmentation.image_pyramid SegmentationEvaluation.scales SegmentationExport.scales',
     ),
     **ranges(
         FRACTION,
@@ -72,9 +99,10 @@ _RANGES = {
     ),
     **ranges(
         # The number that a 32-bit field holds for 0.01.
-        Range(float(np.float32(0.01))),
+        Range(float(np.float32(0.01)), 100),
         'SegmentationPreprocessing.min_scale_factor SegmentationPreprocessing.max_scale_factor',
     ),
+    'InstanceCenterHead.sigma': Range(0, 1000, open_low=True),
     'SegmentationPreprocessing.max_rotation_degrees': Range(0, 180),
 }
 

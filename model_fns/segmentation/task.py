@@ -10,8 +10,17 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.config.rules import ConfigRules
-from estimator_lib.task import Arrays, Example, Features, Labels, Metric, Task, Tensors
-from model_fns import checkpoint_scopes, forward_pass, label_map
+from estimator_lib.task import (
+    Arrays,
+    DataReport,
+    Example,
+    Features,
+    Labels,
+    Metric,
+    Task,
+    Tensors,
+)
+from model_fns import checkpoint_scopes, class_report, forward_pass, images, label_map
 from model_fns.segmentation import config_rules, fields, instances, losses, pictures, serving
 from model_fns.segmentation.data import (
     class_weights,
@@ -43,11 +52,13 @@ class _Data(NamedTuple):
         dataset: the classes.
         training: where the training records are.
         evaluation: where those of evaluations are.
+        max_pixels: of an image that is decoded.
     """
 
     dataset: presets.Dataset
     training: Any
     evaluation: Sequence[Any]
+    max_pixels: int
 
 
 class SegmentationTask(Task):
@@ -105,7 +116,12 @@ class SegmentationTask(Task):
             network.backbone.mean_pixel,
             dataset.ignore_label,
         )
-        data = _Data(dataset, config.train_input_reader, config.eval_input_reader)
+        data = _Data(
+            dataset,
+            config.train_input_reader,
+            config.eval_input_reader,
+            images.pixel_limit(config),
+        )
         return cls(model, network, preprocessor, data)
 
     @property
@@ -120,6 +136,7 @@ class SegmentationTask(Task):
             self._dataset.num_classes,
             self._dataset.ignore_label,
             self._reads_instances,
+            self._data.max_pixels,
         )
 
     def augment(self, example: Example, seed: tf.Tensor) -> Example:
@@ -330,6 +347,15 @@ class SegmentationTask(Task):
     def check_example(self, serialized: bytes) -> Optional[str]:
         """See `Task`."""
         return inputs.problem_with(serialized, self._reads_instances)
+
+    def examine(self, serialized: bytes) -> class_report.Counts:
+        """The pixels of each class."""
+        return inputs.count_pixels(serialized)
+
+    def data_report(self, examined: Mapping[str, Sequence[class_report.Counts]]) -> DataReport:
+        """The pixels and images of each class."""
+        names = dict(enumerate(self._dataset.class_names))
+        return class_report.class_report(examined, names, 'pixels')
 
     @property
     def _reads_instances(self) -> bool:

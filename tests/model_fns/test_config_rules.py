@@ -7,6 +7,7 @@ import pytest
 
 import model_fns
 from estimator_lib import config as config_lib
+from estimator_lib import errors
 from estimator_lib.config import engine_rules, rules, schema, support
 from protos import pipeline_pb2
 
@@ -204,3 +205,38 @@ def test_what_is_about_boxes_is_refused_or_has_no_effect_without_them(kind):
     text = 'eval_config { skip_scores: true } train_input_reader { num_keypoints: 3 }'
     assert len(list(support.ignored(its, config_of(kind, text)))) == 2
     assert list(support.ignored(RULES['ssd'], config_of('ssd', text))) == []
+
+
+@pytest.mark.parametrize(
+    ('text', 'expected'),
+    [
+        (
+            "classification { num_classes: 2 backbone { name: 'lenet' depth_multiplier: 1e9 } }",
+            'model.classification.backbone.depth_multiplier: 1000000000; expected more than 0 and '
+            'at most 100.',
+        ),
+        (
+            "classification { num_classes: 2147483647 backbone { name: 'lenet' } }",
+            'model.classification.num_classes: 2147483647; expected at least 1 and at most '
+            '1000000.',
+        ),
+        (
+            "classification { num_classes: 2 image_height: 1000000 backbone { name: 'lenet' } }",
+            'model.classification.image_height: 1000000; expected at least 0 and at most 10000.',
+        ),
+        (
+            "segmentation { num_classes: 3 crop_width: 70000 backbone { name: 'mobilenet_v2' } }",
+            'model.segmentation.crop_width: 70000; expected at least 1 and at most 10000.',
+        ),
+        (
+            'ssd { image_resizer { fixed_shape_resizer { height: 1000000 width: 9 } } }',
+            'model.ssd.image_resizer.fixed_shape_resizer.height: 1000000; expected at least 1 and '
+            'at most 10000.',
+        ),
+    ],
+)
+def test_numbers_that_no_machine_could_hold(text, expected):
+    config = config_lib.parse_pipeline_config(f'model {{ {text} }}', 'text')
+    with pytest.raises(errors.ConfigError) as caught:
+        model_fns.validate(config, None)
+    assert expected in str(caught.value)

@@ -151,6 +151,14 @@ class SsdModel(detector.Detector):
             fields.ANCHORS: tf.convert_to_tensor(made.boxes),
         }
 
+    def anchor_fit(self, images: tf.Tensor, boxes: tf.Tensor) -> Optional[detector.AnchorFit]:
+        """See `Detector`."""
+        if self._assigner.threshold is None:
+            return None
+        anchors = self.predict(images, None, None, False)[fields.ANCHORS]
+        similarity = self._assigner.best_similarity(anchors, boxes)
+        return detector.AnchorFit(similarity, anchors, self._assigner.threshold)
+
     def targets(
         self, predictions: Dict[str, tf.Tensor], groundtruth: targets.Groundtruth
     ) -> targets.Targets:

@@ -26,7 +26,13 @@ _NEVER = -3.4e38
 
 
 class Matcher(abc.ABC):
-    """From similarities to matches."""
+    """From similarities to matches.
+
+    Attributes:
+        threshold: the least similarity of a match that is not forced; None where any will do.
+    """
+
+    threshold: Optional[float] = None
 
     @abc.abstractmethod
     def match(self, similarity: tf.Tensor, valid: tf.Tensor, claiming: tf.Tensor) -> tf.Tensor:
@@ -78,7 +84,7 @@ class ArgMaxMatcher(Matcher):
                     'with equal thresholds no anchor lies between them: '
                     'negatives_lower_than_unmatched must be true'
                 )
-        self._matched = matched_threshold
+        self.threshold = matched_threshold
         self._unmatched = unmatched_threshold
         self._below = UNMATCHED if negatives_lower_than_unmatched else IGNORED
         self._between = IGNORED if negatives_lower_than_unmatched else UNMATCHED
@@ -91,9 +97,9 @@ class ArgMaxMatcher(Matcher):
             valid, claiming = (tf.pad(rows, [[0, 0], [0, 1]]) for rows in (valid, claiming))
         similarity = tf.where(valid[..., tf.newaxis], similarity, tf.constant(_NEVER))
         matches = tf.argmax(similarity, axis=1, output_type=tf.int32)
-        if self._matched is not None:
+        if self.threshold is not None:
             best = tf.reduce_max(similarity, axis=1)
-            matches = tf.where(best < self._matched, self._between, matches)
+            matches = tf.where(best < self.threshold, self._between, matches)
             matches = tf.where(best < self._unmatched, self._below, matches)
         if self._force:
             matches = _forced(similarity, claiming, matches)

@@ -88,6 +88,16 @@ class TargetAssigner:
         self._negative_class_weight = negative_class_weight
         self._family = family
 
+    @property
+    def threshold(self) -> Optional[float]:
+        """The least similarity of a match; see `matchers.Matcher`."""
+        return self._matcher.threshold
+
+    def best_similarity(self, anchors: tf.Tensor, boxes: tf.Tensor) -> tf.Tensor:
+        """How alike each box [M, SIZE] is to the anchor [A, SIZE] that it is most alike to: [M]."""
+        similarity = self._similarity(boxes[tf.newaxis], anchors, tf.ones_like(boxes[:, 0])[None])
+        return tf.reduce_max(similarity[0], axis=-1)
+
     def assign(
         self, anchors: tf.Tensor, groundtruth: Groundtruth, background: np.ndarray
     ) -> Targets:

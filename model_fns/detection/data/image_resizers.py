@@ -57,6 +57,11 @@ class ImageResizer(abc.ABC):
         self._grayscale = grayscale
 
     @property
+    def channels(self) -> int:
+        """Of results."""
+        return 1 if self._grayscale else 3
+
+    @property
     def pads(self) -> bool:
         """Whether a batch may hold padding: of a result, or because results differ in size."""
         return True

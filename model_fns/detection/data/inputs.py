@@ -82,6 +82,7 @@ class Reader:
         image_classes: whether labels hold the classes that an image was looked through for.
         max_train_boxes: in place of `max_boxes` in training; None: the same.
         family: of the boxes.
+        max_pixels: of an image that is decoded.
     """
 
     num_classes: int
@@ -93,6 +94,7 @@ class Reader:
     image_classes: bool = False
     max_train_boxes: Optional[int] = None
     family: BoxFamily = axis_aligned
+    max_pixels: int = images.MAX_PIXELS
 
     def decode(self, serialized: tf.Tensor) -> Example:
         """One record; boxes that are NaN or of an unknown class are left out.
@@ -108,7 +110,7 @@ class Reader:
         parsed = tf.io.parse_single_example(serialized, self._keys())
         numbers = [parsed[key] for key in self.family.RECORD_KEYS]
         boxes = self._sound(tf.stack(numbers, axis=1), parsed)
-        image = images.decode_image(parsed['image/encoded'])
+        image = images.decode_image(images.limit_pixels(parsed['image/encoded'], self.max_pixels))
         count = tf.shape(boxes)[0]
         example = {
             fields.IMAGE: image,
@@ -178,6 +180,13 @@ class Reader:
             self.mask_type == input_reader_pb2.PNG_MASKS,
             self.family,
         )
+
+    def class_names(self) -> Dict[int, str]:
+        """Names of the classes by their ids."""
+        if self.label_map is not None:
+            return self.label_map.names
+        first = label_maps.FIRST_ID
+        return {one: f'class {one}' for one in range(first, first + self.num_classes)}
 
     def _keys(self) -> Dict[str, Any]:
         boxes = dict.fromkeys(self.family.RECORD_KEYS, _list_of(tf.float32))
@@ -283,6 +292,7 @@ def build_reader(
         num_keypoints=reader.num_keypoints,
         image_classes=metrics.needs_image_classes(config.eval_config),
         family=family,
+        max_pixels=images.pixel_limit(config),
     )
 
 
@@ -299,6 +309,7 @@ def _masks(encoded: tf.Tensor, count: tf.Tensor, mask_type: int, image: tf.Tenso
         return tf.cast(tf.reshape(encoded, [count, height, width]) > 0, tf.uint8)
 
     def decoded(png: tf.Tensor) -> tf.Tensor:
+        png = images.limit_pixels(png, height * width, 'a mask')
         mask = tf.image.decode_png(png, channels=1)
         return tf.cast(tf.reshape(mask, [height, width]) > 0, tf.uint8)
 

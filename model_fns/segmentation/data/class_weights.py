@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns import id_images
+from model_fns import id_images, images
 from model_fns.segmentation.data import inputs, record_walk
 from protos import input_reader_pb2, segmentation_pb2
 
@@ -133,6 +133,7 @@ def count_pixels(
 
     def count(record: tf.Tensor) -> tf.Tensor:
         encoded = record_walk.text_feature(record, inputs.CLASSES_KEY)
+        encoded = images.limit_pixels(encoded, reader.max_image_pixels, inputs.CLASSES_KEY)
         ids = tf.reshape(id_images.decode(encoded, inputs.CLASSES_KEY), [-1])
         counts = tf.math.bincount(ids, minlength=num_classes, maxlength=num_classes, dtype=tf.int64)
         return tf.ensure_shape(counts, [num_classes])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Optional
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
@@ -26,7 +27,11 @@ _MOST_SHOWN = 10  # wrong values in a message
 
 
 def decode(
-    serialized: tf.Tensor, num_classes: int, ignore_label: int, with_instances: bool = False
+    serialized: tf.Tensor,
+    num_classes: int,
+    ignore_label: int,
+    with_instances: bool = False,
+    max_pixels: int = images.MAX_PIXELS,
 ) -> Example:
     """One record.
 
@@ -36,6 +41,7 @@ def decode(
         num_classes: ids are below it.
         ignore_label: the one other value that pixels may have.
         with_instances: whether instance ids are read too.
+        max_pixels: of the image, and of what is of its size.
 
     Returns:
         `IMAGE`: uint8 [height, width, 3]; `SEMANTIC`, with instances `INSTANCES`: int32 [height,
@@ -50,11 +56,14 @@ def decode(
     parsed = tf.io.parse_single_example(serialized, keys)
     given = parsed['image/source_id']
     source_id = tf.where(tf.equal(given, ''), parsed['image/filename'], given)
-    image = images.decode_image(parsed[IMAGE_KEY])
+    image = images.decode_image(images.limit_pixels(parsed[IMAGE_KEY], max_pixels))
     ids = {fields.SEMANTIC: CLASSES_KEY}
     if with_instances:
         ids[fields.INSTANCES] = INSTANCES_KEY
-    decoded = {name: id_images.decode(parsed[key], key) for name, key in ids.items()}
+    decoded = {
+        name: id_images.decode(images.limit_pixels(parsed[key], max_pixels, key), key)
+        for name, key in ids.items()
+    }
     checks = [_same_size(decoded[name], image, key, source_id) for name, key in ids.items()] + [
         _known_values(decoded[fields.SEMANTIC], num_classes, ignore_label, source_id)
     ]
@@ -66,6 +75,13 @@ def decode(
         fields.SOURCE_ID: source_id,
         **decoded,
     }
+
+
+def count_pixels(serialized: bytes) -> Dict[int, int]:
+    """How many pixels of a valid record have each value."""
+    features = tf.train.Example.FromString(serialized).features.feature
+    ids = id_images.read(features[CLASSES_KEY].bytes_list.value[0])
+    return {int(one): int(count) for one, count in zip(*np.unique(ids, return_counts=True))}
 
 
 def problem_with(serialized: bytes, with_instances: bool = False) -> Optional[str]:

@@ -1,9 +1,12 @@
 """What `--mode=check` says of a run."""
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.commands import check
+from estimator_lib.task import DataReport
 from tests.estimator_lib import line_task
 from tests.estimator_lib.line_task import Line
 
@@ -33,3 +36,95 @@ def test_it_collects_all_problems(config):
         check.check(lambda _: Line(), config)
     said = str(caught.value)
     assert 'eror' in said and '/nowhere/*' in said and '2 problems found' in said
+
+
+def run(config, capsys, task=None):
+    """What is printed, and what is raised."""
+    raised = ''
+    try:
+        check.check(lambda _: task or Line(), config)
+    except errors.UserError as error:
+        raised = str(error)
+    return capsys.readouterr().out, raised
+
+
+class Telling(Line):
+    """Says of its examples what it was told of them; refuses negative ones."""
+
+    def check_example(self, serialized):
+        x = self.examine(serialized)
+        return f'{x:g} is negative' if x < 0 else None
+
+    def examine(self, serialized):
+        features = tf.train.Example.FromString(serialized).features.feature
+        return features['x'].float_list.value[0]
+
+    def data_report(self, examined):
+        lines = [f'{name}: {values}' for name, values in examined.items()]
+        return DataReport(lines, ['the numbers are odd'])
+
+
+def test_each_kind_of_problem_is_said_once(config, tmp_path, capsys):
+    path = tmp_path / 'points.tfrecord'
+    line_task.write_points(path, [-1.0, 1.0, -2.5, -3.0, 4.0, -5e-9])
+    said, raised = run(config, capsys, Telling())
+    places = f'{path}, record 0; {path}, record 2; {path}, record 3; and 1 more'
+    assert raised.split('\n') == [
+        '3 problems found:',
+        f'train_input_reader: 4 records like this: -1 is negative ({places})',
+        f'eval_input_reader[0]: 4 records like this: -1 is negative ({places})',
+        f'eval_input_reader[1]: 4 records like this: -1 is negative ({places})',
+    ]
+    assert 'train_input_reader: [1.0, 4.0]\neval_input_reader[0]: [1.0, 4.0]\n' in said
+    assert 'warning: the numbers are odd.\n' in said
+
+
+def test_a_reader_without_files_is_named(config, capsys):
+    config.eval_input_reader[1].tf_record_input_reader.input_path[:] = ['/nowhere/*']
+    assert 'eval_input_reader[1]: ' in run(config, capsys)[1]
+
+
+def test_a_sample_is_called_one(config, tmp_path, capsys):
+    line_task.write_points(tmp_path / 'points.tfrecord', np.arange(1.0, 71.0))
+    said, _ = run(config, capsys, Telling())
+    assert '70 examples in 1 files, 64 looked at' in said
+    assert 'the numbers are odd, of the records that were looked at (--check_all looks' in said
+
+
+def test_memory_is_compared_with_the_machines(config, capsys, monkeypatch):
+    monkeypatch.setattr(check, '_machine_memory', lambda: 2**20)
+    assert '; this machine has 1 MiB' in run(config, capsys)[0]
+    monkeypatch.setattr(check, '_machine_memory', lambda: 3)
+    assert 'warning: a training step needs about 0 MiB, and this mach' in run(config, capsys)[0]
+
+
+def test_a_container_has_less_than_its_machine(monkeypatch, tmp_path):
+    (tmp_path / 'limit').write_text('4096\n')
+    (tmp_path / 'none').write_text('max\n')
+    paths = tuple(str(tmp_path / name) for name in ('none', 'limit', 'missing'))
+    monkeypatch.setattr(check, '_MEMORY_LIMITS', paths)
+    assert check._machine_memory() == 4096
+
+
+class Normalizing(Line):
+    def predict(self, features, mode, labels=None):
+        tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.UPDATE_OPS, tf.no_op())
+        return super().predict(features, mode, labels)
+
+
+@pytest.mark.parametrize(('batch_size', 'warns'), [(7, True), (8, False)])
+def test_batch_normalization_wants_batches(config, capsys, batch_size, warns):
+    config.train_config.batch_size = batch_size
+    said, _ = run(config, capsys, Normalizing())
+    assert (f'train_config.batch_size is {batch_size}, and batch normalization' in said) == warns
+    assert 'batch normalization' not in run(config, capsys)[0]
+
+
+@pytest.mark.parametrize(('steps', 'warns'), [(99, True), (101, False)])
+def test_averages_that_span_more_than_the_run(config, capsys, steps, warns):
+    optimizer = config.train_config.optimizer
+    optimizer.use_moving_average, optimizer.moving_average_decay = True, 0.99
+    config.train_config.num_steps = steps
+    said, _ = run(config, capsys)
+    expected = f'0.99: the averages are of about 100 steps, and the run has {steps}; they'
+    assert (expected in said) == warns

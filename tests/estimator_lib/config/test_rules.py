@@ -17,6 +17,8 @@ from estimator_lib.config.rules import Range
         (Range(0, 1, open_high=True), [0, 0.999], [1, -0.1], 'at least 0 and less than 1'),
         (Range(0, 1, open_low=True), [1, 0.1], [0, 1.1], 'more than 0 and at most 1'),
         (Range(high=0), [0, -5], [0.1], 'at most 0'),
+        (rules.COUNT, [1, 10**6], [0, 10**6 + 1], 'at least 1 and at most 1000000'),
+        (rules.or_0(rules.FEW), [0, 1000], [-1, 1001], 'at least 0 and at most 1000'),
     ],
 )
 def test_ranges(allowed, inside, outside, text):

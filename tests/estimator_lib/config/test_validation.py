@@ -43,7 +43,10 @@ def test_a_good_config_has_no_problems_and_no_warnings(mode):
     [
         # Missing.
         (['model={}'], 'model: is empty; expected one of: classification, segmentation, ssd.'),
-        (['model.classification.num_classes=0'], 'num_classes: 0; expected at least 1.'),
+        (
+            ['model.classification.num_classes=0'],
+            'num_classes: 0; expected at least 1 and at most 1000000.',
+        ),
         (
             ['model.classification={ num_classes: 2 }'],
             'classification.backbone.name: not set',
@@ -61,8 +64,8 @@ def test_a_good_config_has_no_problems_and_no_warnings(mode):
             'train_config.gradient_multipliers.0.variable_pattern: not set',
         ),
         # Out of range.
-        (['train_config.batch_size=0'], 'train_config.batch_size: 0; expected at least 1.'),
-        (['eval_config.batch_size=0'], 'eval_config.batch_size: 0; expected at least 1.'),
+        (['train_config.batch_size=0'], 'batch_size: 0; expected at least 1 and at most 1000000.'),
+        (['eval_config.batch_size=0'], 'batch_size: 0; expected at least 1 and at most 1000000.'),
         (['train_config.gradient_clipping_by_norm=-1'], ': -1; expected at least 0.'),
         (['train_config.gradient_clipping_by_norm=nan'], ': nan; expected a finite number.'),
         (['train_config.gradient_clipping_by_norm=inf'], ': inf; expected a finite number.'),

@@ -1,13 +1,16 @@
 """Why files do not decode; what is decoded is tested with `model_fns.images`."""
 
 import io
+import struct
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from google.protobuf import text_format
 from PIL import Image
 
 from estimator_lib.data import image_decoding
+from protos import pipeline_pb2
 
 NOISE = np.random.RandomState(0).randint(0, 256, [60, 80, 3]).astype(np.uint8)
 
@@ -54,3 +57,61 @@ def test_other_problems(decode, content, problem):
     with pytest.raises(tf.errors.InvalidArgumentError):
         decode(content)
     assert image_decoding.decoding_problem(content).startswith(problem)
+
+
+def _announcing(name, width, height):
+    """A file whose header announces a size, and that holds another."""
+    content = bytearray(encoded(name))
+    if name == 'JPEG':
+        start = content.index(b'\xff\xc0') + 5
+        content[start : start + 4] = struct.pack('>HH', height, width)
+    else:
+        start, form = {'PNG': (16, '>II'), 'GIF': (6, '<HH'), 'BMP': (18, '<ii')}[name]
+        content[start : start + struct.calcsize(form)] = struct.pack(form, width, height)
+    return bytes(content)
+
+
+@pytest.fixture(scope='module')
+def limit():
+    with tf.Graph().as_default():
+        content = tf.compat.v1.placeholder(tf.string, [])
+        most = tf.compat.v1.placeholder(tf.int64, [])
+        limited = image_decoding.limit_pixels(content, most, 'it')
+        session = tf.compat.v1.Session()
+    return lambda data, number: session.run(limited, {content: data, most: number})
+
+
+@pytest.mark.parametrize(
+    ('name', 'width', 'height'),
+    [
+        ('JPEG', 20000, 300),
+        ('PNG', 20000, 20000),
+        ('PNG', 2**31 - 1, 2**31 - 1),
+        ('GIF', 40000, 2),
+        ('BMP', 20000, -7),
+    ],
+)
+def test_the_header_tells_how_many_pixels_there_are(limit, name, width, height):
+    content, pixels = _announcing(name, width, height), width * abs(height)
+    assert limit(content, pixels) == content
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f'it has {pixels} pixels'):
+        limit(content, pixels - 1)
+
+
+@pytest.mark.parametrize('content', [b'', b'text', b'\x89PNG', b'GIF8'])
+def test_what_has_no_size_is_left_to_the_decoder(limit, content):
+    assert limit(content, 0) == content
+
+
+@pytest.mark.parametrize(
+    ('text', 'expected'),
+    [
+        ('', 178_000_000),
+        ('train_input_reader { max_image_pixels: 5 }', 5),
+        ('eval_input_reader { max_image_pixels: 6 }', 6),
+        ('train_input_reader { } eval_input_reader { max_image_pixels: 6 }', 178_000_000),
+    ],
+)
+def test_the_first_reader_says_how_many_pixels_there_may_be(text, expected):
+    config = text_format.Parse(text, pipeline_pb2.TrainEvalPipelineConfig())
+    assert image_decoding.pixel_limit(config) == expected

@@ -27,9 +27,10 @@ def record(label=None, text=None, source_id='', filename='', encoded=None):
     return example.SerializeToString()
 
 
-def decode(serialized, num_classes=3, offset=1, label_map=None):
+def decode(serialized, num_classes=3, offset=1, label_map=None, **limits):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        example = inputs.decode(tf.constant(serialized), num_classes, offset, label_map)
+        record = tf.constant(serialized)
+        example = inputs.decode(record, num_classes, offset, label_map, **limits)
         session.run(tf.compat.v1.tables_initializer())
         return session.run(example)
 
@@ -83,3 +84,15 @@ def test_an_unknown_class_name_is_a_problem():
     label_map = LabelMap.from_names(['red'])
     assert inputs.problem_with(record(text='red'), 1, 1, label_map) is None
     assert inputs.problem_with(record(text='rad'), 1, 1, label_map) == "unknown class 'rad'"
+
+
+def test_an_image_of_too_many_pixels_is_not_decoded():
+    assert decode(record(1), max_pixels=20)[IMAGE].shape == (4, 5, 3)
+    with pytest.raises(tf.errors.InvalidArgumentError, match='the image has 20 pixels'):
+        decode(record(1), max_pixels=19)
+
+
+@pytest.mark.parametrize(('parts', 'expected'), [({'label': 3}, 3), ({'text': 'green'}, 2)])
+def test_the_class_of_a_record(parts, expected):
+    label_map = LabelMap.from_names(['red', 'green', 'blue'])
+    assert inputs.class_id(record(**parts), label_map) == expected

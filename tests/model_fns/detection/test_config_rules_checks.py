@@ -231,7 +231,7 @@ def test_what_fits_is_accepted(settings):
             '101; expected at most 100, max_total_detections.',
         ),
         # Missing.
-        (['num_classes=0'], 'num_classes', '0; expected at least 1.'),
+        (['num_classes=0'], 'num_classes', '0; expected at least 1 and at most 1000000.'),
         (['loss.localization_loss={}'], 'loss.localization_loss', 'empty; expected one of: '),
         (['feature_extractor.type=""'], 'feature_extractor.type', 'not set.'),
         (

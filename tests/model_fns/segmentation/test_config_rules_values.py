@@ -11,7 +11,7 @@ from protos import segmentation_pb2
 @pytest.mark.parametrize(
     ('values', 'text'),
     [
-        ({'min_scale_factor': 0.009}, 'min_scale_factor: 0.009; expected at least 0.01.'),
+        ({'min_scale_factor': 0.009}, 'min_scale_factor: 0.009; expected at least 0.01 and'),
         ({'max_rotation_degrees': 181}, 'max_rotation_degrees: 181; expected at least 0 and at '),
         ({'min_scale_factor': 1, 'max_scale_factor': 0.5}, 'min_scale_factor: 1; expected at most'),
     ],

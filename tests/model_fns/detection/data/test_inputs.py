@@ -444,3 +444,10 @@ def test_classes_of_images_are_read_where_a_metric_needs_them():
 def test_fields_that_are_not_honoured(text, path):
     with pytest.raises(errors.ConfigError, match=path):
         built(text)
+
+
+def test_an_image_of_too_many_pixels_is_not_decoded():
+    content = record(encoded=png(4, 5))
+    assert decoder(inputs.Reader(num_classes=3, max_pixels=20))(content)[fields.IMAGE].shape[0] == 4
+    with pytest.raises(tf.errors.InvalidArgumentError, match='the image has 20 pixels'):
+        decoder(inputs.Reader(num_classes=3, max_pixels=19))(content)

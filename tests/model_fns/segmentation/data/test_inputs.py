@@ -115,3 +115,25 @@ def test_an_ignore_label_that_is_a_class():
     with tf.Graph().as_default(), tf1.Session() as session:
         example = session.run(inputs.decode(tf.constant(record(classes=classes)), 151, 0))
     np.testing.assert_array_equal(example[fields.SEMANTIC], classes)
+
+
+@pytest.mark.parametrize(
+    ('most', 'content', 'problem'),
+    [
+        (11, record(source_id='7'), 'has 12 pixels; expected at most 11 '),
+        (
+            12,
+            record(np.zeros([3, 4, 3], np.uint8), np.zeros([4, 4], int)),
+            f'{inputs.CLASSES_KEY} has 16 pixels',
+        ),
+    ],
+)
+def test_what_has_too_many_pixels_is_not_decoded(most, content, problem):
+    with tf.Graph().as_default(), tf1.Session() as session:
+        decoded = inputs.decode(tf.constant(content), 3, 255, max_pixels=most)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=problem):
+            session.run(decoded)
+
+
+def test_pixels_of_each_value():
+    assert inputs.count_pixels(record()) == {0: 6, 1: 2, 2: 3, 255: 1}

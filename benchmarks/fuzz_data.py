@@ -1,0 +1,188 @@
+"""Small sound inputs of every kind, for `benchmarks.fuzz` to spoil."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any, Dict, List
+
+import numpy as np
+import tensorflow as tf
+
+from model_fns.datasets import codecs, id_pngs, records
+from model_fns.images import image_header
+from model_fns.label_map import LabelMap
+
+tf1 = tf.compat.v1
+
+SIZE = 32
+KINDS = ('classification', 'detection', 'segmentation')
+
+_MODELS = {
+    'classification': """
+  classification { num_classes: 2 labels_offset: 1 backbone { name: 'lenet' } use_grayscale: true }
+""",
+    'segmentation': """
+  segmentation {
+    num_classes: 3 crop_height: 33 crop_width: 33
+    backbone { name: 'mobilenet_v2' depth_multiplier: 0.1 output_stride: 16 }
+    aspp { atrous_rates: 2 num_filters: 8 }
+    decoder { output_strides: 4 num_filters: 8 }
+  }
+""",
+    'detection': """
+  ssd {
+    num_classes: 2
+    image_resizer { fixed_shape_resizer { height: 64 width: 64 } }
+    feature_extractor {
+      type: 'ssd_mobilenet_v1' depth_multiplier: 0.1 min_depth: 8
+      conv_hyperparams {
+        regularizer { l2_regularizer { weight: 0.0001 } }
+        initializer { truncated_normal_initializer { stddev: 0.03 } }
+        batch_norm { decay: 0.9 epsilon: 0.001 }
+      }
+    }
+    box_predictor {
+      convolutional_box_predictor {
+        kernel_size: 1
+        conv_hyperparams {
+          regularizer { l2_regularizer { weight: 0.0001 } }
+          initializer { truncated_normal_initializer { stddev: 0.03 } }
+        }
+      }
+    }
+    anchor_generator {
+      ssd_anchor_generator { num_layers: 6 min_scale: 0.2 max_scale: 0.95 aspect_ratios: 1.0 }
+    }
+    box_coder { faster_rcnn_box_coder { y_scale: 10.0 } }
+    matcher { argmax_matcher { matched_threshold: 0.5 unmatched_threshold: 0.5 } }
+    similarity_calculator { iou_similarity { } }
+    loss {
+      classification_loss { weighted_sigmoid { } }
+      localization_loss { weighted_smooth_l1 { } }
+    }
+    post_processing {
+      batch_non_max_suppression { score_threshold: 0.1 iou_threshold: 0.6 }
+      score_converter: SIGMOID
+    }
+  }
+""",
+}
+_STEPS = {
+    'detection': 'data_augmentation_options { ssd_random_crop { } }\n',
+}
+_REST = """
+train_config {{
+  batch_size: 2
+  num_steps: 10
+  {steps}
+  optimizer {{
+    momentum_optimizer {{
+      learning_rate {{ cosine_decay_learning_rate {{ total_steps: 10 warmup_steps: 2 }} }}
+      momentum_optimizer_value: 0.9
+    }}
+    use_moving_average: false
+  }}
+  fine_tune_checkpoint_type: 'classification'
+  freeze_variables: 'nothing'
+}}
+train_input_reader {{
+  label_map_path: '{folder}/label_map.pbtxt'
+  tf_record_input_reader {{ input_path: '{folder}/{kind}.tfrecord' }}
+  shuffle_buffer_size: 10
+  num_readers: 2
+}}
+eval_config {{ batch_size: 1 num_examples: 2 schedule {{ throttle_seconds: 3 }} }}
+eval_input_reader {{ tf_record_input_reader {{ input_path: '{folder}/{kind}.tfrecord' }} }}
+export_config {{ latest {{ keep_max: 1 }} }}
+"""
+
+VOC = """<annotation>
+  <filename>a.png</filename>
+  <size><width>32</width><height>32</height><depth>3</depth></size>
+  <object><name>cat</name><difficult>0</difficult><truncated>1</truncated>
+    <bndbox><xmin>3</xmin><ymin>4</ymin><xmax>20</xmax><ymax>30</ymax></bndbox></object>
+  <object><name>dog</name>
+    <bndbox><xmin>1.5</xmin><ymin>1</ymin><xmax>9</xmax><ymax>9</ymax></bndbox></object>
+</annotation>
+"""
+YOLO = '0 0.5 0.5 0.25 0.25\n1 0.1 0.1 0.4 0.2 0.3 0.6\n'
+COCO: Dict[str, List[Any]] = {
+    'images': [
+        {'id': 1, 'file_name': 'a.png', 'width': SIZE, 'height': SIZE},
+        {'id': 2, 'file_name': 'b.png', 'width': SIZE, 'height': SIZE},
+    ],
+    'categories': [
+        {'id': 1, 'name': 'cat', 'keypoints': ['nose', 'tail'], 'skeleton': [[1, 2]]},
+        {'id': 7, 'name': 'dog'},
+    ],
+    'annotations': [
+        {'id': 1, 'image_id': 1, 'category_id': 1, 'bbox': [2, 3, 10, 12.5], 'area': 90.5,
+         'iscrowd': 0, 'segmentation': [[2, 3, 12, 3, 12, 15.5, 2, 15.5]],
+         'keypoints': [3, 4, 2, 0, 0, 0], 'num_keypoints': 1},
+        {'id': 2, 'image_id': 2, 'category_id': 7, 'bbox': [0, 0, 32, 32], 'area': 512,
+         'iscrowd': 1, 'segmentation': {'size': [SIZE, SIZE], 'counts': [0, 512, 512]}},
+    ],
+}  # fmt: skip
+CLUSTER = {
+    'cluster': {
+        'chief': ['10.0.0.1:2222'],
+        'worker': ['10.0.0.2:2222', '10.0.0.3:2222'],
+        'ps': ['10.0.0.4:2222'],
+        'evaluator': ['10.0.0.5:2222'],
+    },
+    'task': {'type': 'worker', 'index': 1},
+}
+
+
+def config_text(folder: pathlib.Path, kind: str) -> str:
+    """The pipeline config of one kind of task."""
+    rest = _REST.format(folder=folder, kind=kind, steps=_STEPS.get(kind, ''))
+    return f'model {{{_MODELS[kind]}}}{rest}'
+
+
+def example(kind: str, index: int) -> bytes:
+    """A record of one kind of task."""
+    noise = np.random.RandomState(index).randint(0, 256, [SIZE, SIZE, 3]).astype(np.uint8)
+    encoded = codecs.encode_png(noise)
+    features = records.image_features(encoded, image_header(encoded), f'{index}.png', str(index))
+    if kind == 'classification':
+        features['image/class/label'] = np.array([1 + index % 2])
+        features['image/class/text'] = ['cat' if index % 2 == 0 else 'dog']
+    elif kind == 'detection':
+        for place, side in enumerate(('ymin', 'xmin', 'ymax', 'xmax')):
+            features[f'image/object/bbox/{side}'] = np.array([0.1, 0.5]) + 0.4 * (place > 1)
+        features['image/object/class/label'] = np.array([1, 2])
+        features['image/object/class/text'] = ['cat', 'dog']
+        features['image/object/difficult'] = np.array([0, 1])
+    else:
+        ids = np.random.RandomState(index).randint(0, 3, [SIZE, SIZE])
+        features.update(id_pngs.class_features(ids))
+    return records.serialize(features)
+
+
+def write_checkpoint(folder: pathlib.Path) -> None:
+    """`model.ckpt-3` and `model.ckpt-5`, of two variables and the global step."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        for name, shape in (('conv/weights', [3, 3, 3, 4]), ('conv/biases', [4])):
+            tf1.get_variable(name, shape)
+        step = tf1.train.create_global_step()
+        saver = tf1.train.Saver()
+        session.run(tf1.global_variables_initializer())
+        for number in (3, 5):
+            session.run(step.assign(number))
+            saver.save(session, str(folder / 'model.ckpt'), step)
+
+
+def write_all(folder: pathlib.Path) -> None:
+    """Records, images, label map and a checkpoint."""
+    LabelMap.from_names(['cat', 'dog']).write(str(folder / 'label_map.pbtxt'))
+    for kind in KINDS:
+        with tf.io.TFRecordWriter(str(folder / f'{kind}.tfrecord')) as writer:
+            for index in range(3):
+                writer.write(example(kind, index))
+    (folder / 'images').mkdir()
+    for index, stem in enumerate('ab'):
+        pixels = np.full([SIZE, SIZE, 3], 50 * index, np.uint8)
+        (folder / 'images' / f'{stem}.png').write_bytes(codecs.encode_png(pixels))
+    write_checkpoint(folder / 'model')

@@ -1,0 +1,87 @@
+"""What `--mode=check` says of the classes of examples: histograms, and what is probably amiss."""
+
+from __future__ import annotations
+
+import collections
+from typing import Counter, Dict, List, Mapping, Sequence, Tuple
+
+from estimator_lib import errors
+from estimator_lib.task import DataReport
+
+# How much of each class a record holds: objects, images or pixels, by class id.
+Counts = Mapping[int, int]
+
+_MOST_SHOWN = 30  # classes of a histogram
+_MOST_NAMED = 10  # classes of a warning
+_TRAINING = 'train_input_reader'
+
+
+def class_report(
+    readers: Mapping[str, Sequence[Counts]], names: Mapping[int, str], unit: str
+) -> DataReport:
+    """Histograms of the classes of each reader, and the classes that lack examples.
+
+    Args:
+        readers: the counts of each record, by reader.
+        names: of the classes that there should be; what else is counted is ignored in training.
+        unit: of the counts: `objects`, `pixels`; `images` where each record is one.
+    """
+    lines: List[str] = []
+    seen: Dict[str, Counter[int]] = {}
+    for reader, records in readers.items():
+        if not records:
+            continue
+        totals: Counter[int] = collections.Counter()
+        images: Counter[int] = collections.Counter()
+        for counts in records:
+            totals.update(counts)
+            images.update(class_id for class_id, count in counts.items() if count)
+        seen[reader] = images
+        lines += [f'{reader}: classes', *_histogram(totals, images, len(records), names, unit)]
+    return DataReport(lines, _missing(seen, names))
+
+
+def _histogram(
+    totals: Counter[int], images: Counter[int], count: int, names: Mapping[int, str], unit: str
+) -> List[str]:
+    rows = sorted(images, key=lambda class_id: (-totals[class_id], class_id))
+    width = max((len(_name(class_id, names)) for class_id in rows), default=0)
+    whole = max(sum(totals.values()), 1)
+    lines = []
+    for class_id in rows:
+        of_unit = f'{totals[class_id]:>13,} {unit} {totals[class_id] / whole:>6.1%}'
+        line = f'  {_name(class_id, names):<{width}}{of_unit}'
+        if unit != 'images':
+            line += f'  in {images[class_id]:,} of {count:,} images'
+        lines.append(line)
+    hidden = len(lines) - _MOST_SHOWN
+    if hidden > 0:
+        half = _MOST_SHOWN // 2
+        lines[half:-half] = [f'  ... {hidden} classes between these']
+    return lines
+
+
+def _missing(seen: Mapping[str, Counter[int]], names: Mapping[int, str]) -> List[str]:
+    """Sentences about classes without examples, or with examples in one split alone."""
+    trained = set(seen.get(_TRAINING, ()))
+    evaluated = {class_id for reader in seen if reader != _TRAINING for class_id in seen[reader]}
+    classes = list(names)
+    checks: List[Tuple[str, List[int]]] = []
+    if seen:
+        nowhere = [one for one in classes if one not in trained | evaluated]
+        checks.append(('there is no example of', nowhere))
+    if _TRAINING in seen and len(seen) > 1:
+        untrained = [one for one in classes if one in evaluated - trained]
+        checks.append(('evaluation has examples of, and training has none of', untrained))
+        untested = [one for one in classes if one in trained - evaluated]
+        checks.append(('training has examples of, and evaluation has none of', untested))
+    return [
+        f'{text} {len(missing)} of {len(classes)} classes: '
+        f'{errors.shortened([_name(one, names) for one in missing], _MOST_NAMED)}'
+        for text, missing in checks
+        if missing
+    ]
+
+
+def _name(class_id: int, names: Mapping[int, str]) -> str:
+    return f'{class_id} {names.get(class_id, "(ignored)")}'

@@ -1,0 +1,78 @@
+"""Boxes beside anchors, on a detector of two anchors."""
+
+import numpy as np
+import tensorflow as tf
+
+from model_fns.detection import box_report
+from model_fns.detection.boxes import axis_aligned
+from model_fns.detection.data import image_resizers
+from model_fns.detection.detector import AnchorFit
+from model_fns.label_map import LabelMap
+from tests.model_fns.detection.records import png, record
+
+# Of inputs of 40 x 80: 20 x 20 and 40 x 40 pixels.
+ANCHORS = np.array([[0.0, 0.0, 0.5, 0.25], [0.0, 0.0, 1.0, 0.5]], np.float32)
+
+
+class Model:
+    """What the report asks of a detector."""
+
+    resizer = image_resizers.FixedShapeResizer(40, 80)
+    family = axis_aligned
+
+    def __init__(self, threshold=0.5):
+        self.threshold = threshold
+
+    def anchor_fit(self, images, boxes):
+        assert images.shape == (1, 40, 80, 3)
+        if self.threshold is None:
+            return None
+        similarity = tf.reduce_max(axis_aligned.pairwise_iou(boxes, ANCHORS), -1)
+        return AnchorFit(similarity, tf.constant(ANCHORS), self.threshold)
+
+
+def report(boxes, threshold=0.5):
+    records = [box_report.Record((4, 6), np.array([box], np.float32), (1,)) for box in boxes]
+    return box_report.box_report(Model(threshold), {'train_input_reader': records})
+
+
+FITS, HALF, FAR = [0, 0, 0.5, 0.25], [0, 0, 0.5, 0.2], [0.9, 0.9, 1, 1]
+
+
+def test_boxes_and_anchors_are_in_pixels_of_the_input():
+    said = report([FITS, FITS, FITS, HALF])
+    # The roots are 20, 20, 20 and sqrt(20 x 16) = 17.9; those of the anchors are 20 and 40.
+    assert said.lines == [
+        'boxes: root of the area 18 (5 %), 20 (median), 20 (95 %) pixels of the input',
+        'anchors: root of the area 21 (5 %), 30 (median), 39 (95 %) pixels of the input, for '
+        'inputs of 40 x 80',
+        'matches: 0.0% of 4 boxes overlap no anchor by 0.5',
+    ]
+    assert list(said.doubts) == []
+
+
+def test_boxes_that_no_anchor_overlaps():
+    said = report([FITS, FAR])
+    assert said.doubts == [
+        '50.0% of 2 boxes overlap no anchor by 0.5, matched_threshold: the anchors do not fit the '
+        'boxes'
+    ]
+    # The IoU of HALF is 0.8.
+    assert report([HALF], 0.81).lines[-1] == 'matches: 100.0% of 1 boxes overlap no anchor by 0.81'
+    assert report([HALF], 0.79).lines[-1] == 'matches: 0.0% of 1 boxes overlap no anchor by 0.79'
+
+
+def test_detectors_without_anchors_have_sizes_alone():
+    assert len(report([FITS], None).lines) == 1
+    assert report([]).lines == ()
+
+
+def test_what_is_kept_of_a_record():
+    label_map = LabelMap.from_names(['cat', 'dog'])
+    boxes = [[0.1, 0.2, 0.5, 0.6], [0.0, 0.0, 1.0, 0.5]]
+    one = box_report.examine(record(boxes, [2, 2], encoded=png(4, 6)), axis_aligned, label_map)
+    assert one.size == (4, 6) and one.ids == (2, 2) and one.counts() == {2: 2}
+    np.testing.assert_allclose(one.boxes, boxes, rtol=1e-6)
+    named = record(boxes, [], texts=['dog', 'cat'])
+    assert box_report.examine(named, axis_aligned, label_map).ids == (2, 1)
+    assert box_report.examine(record(), axis_aligned, None).boxes.shape == (0, 4)
