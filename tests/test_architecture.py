@@ -107,7 +107,6 @@ estimator_lib/data/image_decoding.py
 estimator_lib/distribution/run_configs.py
 estimator_lib/distribution/startup.py
 estimator_lib/drawing/bitmap_font.py
-estimator_lib/logs.py
 estimator_lib/optimization/exchange.py
 estimator_lib/optimization/partitioned.py
 estimator_lib/optimization/schedule_parts.py

@@ -9,7 +9,7 @@ from google.protobuf import text_format
 from estimator_lib import errors
 from model_fns import layers, weights
 from model_fns.detection.networks import hyperparams
-from model_fns.weights import Initializer, Penalty
+from model_fns.weights import Initializer, Regularizer
 from protos import hyperparams_pb2
 
 WHERE = 'model.ssd.x.conv_hyperparams'
@@ -88,10 +88,10 @@ def test_no_initializer(text):
     'text, expected',
     [
         ('', None),
-        ('regularizer { l2_regularizer { weight: 0.25 } }', Penalty('l2', 0.25)),
-        ('regularizer { l1_regularizer { weight: 0.5 } }', Penalty('l1', 0.5)),
-        ('regularizer { l2_regularizer {} }', Penalty('l2', 1.0)),
-        ('regularizer { l1_regularizer {} }', Penalty('l1', 1.0)),
+        ('regularizer { l2_regularizer { weight: 0.25 } }', Regularizer('l2', 0.25)),
+        ('regularizer { l1_regularizer { weight: 0.5 } }', Regularizer('l1', 0.5)),
+        ('regularizer { l2_regularizer {} }', Regularizer('l2', 1.0)),
+        ('regularizer { l1_regularizer {} }', Regularizer('l1', 1.0)),
         ('regularizer { l2_regularizer { weight: 0 } }', None),
         ('regularizer { l1_regularizer { weight: 0 } }', None),
     ],
