@@ -92,6 +92,8 @@ def test_each_task_has_its_own_networks():
     everything = set(registry.network_names('detection'))
     assert classifiers | segmenters < everything
     assert segmenters - classifiers == {
+        'nas_hnasnet',
+        'nas_pnasnet',
         'mobilenet_v3_large_seg',
         'mobilenet_v3_small_seg',
         'resnet_v1_18',
