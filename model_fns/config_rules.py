@@ -5,10 +5,12 @@ from __future__ import annotations
 from estimator_lib.config.rules import (
     ALL,
     AT_LEAST_0,
+    AT_LEAST_1,
     CHANNELS,
     DECAY,
     FEW,
     POSITIVE,
+    POSITIVE_FRACTION,
     SCALE,
     ConfigRules,
     because,
@@ -110,9 +112,11 @@ NO_BOXES = ConfigRules(
 BACKBONE = ConfigRules(
     supported={'Backbone': ALL},
     ranges={
-        **ranges(CHANNELS, 'Backbone.min_depth Backbone.channel_divisor'),
+        **ranges(CHANNELS, 'Backbone.min_depth Backbone.channel_divisor Backbone.stem_filters'),
         **ranges(FEW, 'Backbone.multi_grid'),
         **ranges(or_0(FEW), 'Backbone.output_stride'),
+        'Backbone.drop_path_steps': AT_LEAST_1,
+        'Backbone.drop_path_keep_prob': POSITIVE_FRACTION,
         'Backbone.weight_decay': AT_LEAST_0,
         'Backbone.depth_multiplier': SCALE,
         'Backbone.batch_norm_epsilon': POSITIVE,

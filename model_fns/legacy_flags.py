@@ -157,6 +157,7 @@ _FIELDS: Mapping[str, str] = {
     'dense_prediction_cell_json': f'{_SEGMENTER}.dense_prediction_cell.json_path',
     'depth_multiplier': f'{_SEGMENTER}.backbone.depth_multiplier',
     'divisible_by': f'{_SEGMENTER}.backbone.channel_divisor',
+    'drop_path_keep_prob': f'{_SEGMENTER}.backbone.drop_path_keep_prob',
     'eval_batch_size': 'eval_config.batch_size',
     'eval_crop_size': f'{_SEGMENTER}.evaluation.crop_height {_SEGMENTER}.evaluation.crop_width',
     'eval_interval_secs': 'eval_config.eval_interval_secs',
@@ -191,6 +192,7 @@ _FIELDS: Mapping[str, str] = {
     'min_scale_factor': f'{_SEGMENTER}.preprocessing.min_scale_factor',
     'model_variant': f'{_SEGMENTER}.backbone.name',
     'multi_grid': f'{_SEGMENTER}.backbone.multi_grid[]',
+    'nas_stem_output_num_conv_filters': f'{_SEGMENTER}.backbone.stem_filters',
     'output_stride': f'{_SEGMENTER}.backbone.output_stride',
     'prediction_with_upsampled_logits': f'{_SEGMENTER}.predict_with_upsampled_logits',
     'profile_logdir': 'train_config.progress.profile_step',
@@ -237,7 +239,7 @@ _LITE = (
     'TFLite file'
 )
 _SIDE = 'leave it out: an exported model has the image as its only input'
-_SEARCHED = 'leave it out: the searched backbones of DeepLab (nas_*) are not here'
+_SEARCHED = 'leave it out: nas_pnasnet and nas_hnasnet are as they are published for segmentation'
 _DEBUG = 'python -m pdb, or python -m cProfile, in front of run_train_eval.py'
 
 
@@ -318,10 +320,8 @@ _SAYINGS: Mapping[str, str] = {
     'input_shape': _ANY_SIZE,
     'vis_crop_size': _ANY_SIZE,
     'colormap_type': 'leave it out: model.segmentation.dataset decides the colours',
-    'nas_stem_output_num_conv_filters': _SEARCHED,
     'nas_use_classification_head': _SEARCHED,
     'nas_remove_os32_stride': _SEARCHED,
-    'drop_path_keep_prob': _SEARCHED,
     'is_video_model': 'leave it out: networks of video are not here',
     'num_frames': 'leave it out: networks of video are not here',
     **dict.fromkeys(

@@ -14,7 +14,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15protos/backbone.proto\x12\x17object_detection.protos\"\xdb\x01\n\x08\x42\x61\x63kbone\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1b\n\x10\x64\x65pth_multiplier\x18\x02 \x01(\x02:\x01\x31\x12\x11\n\tmin_depth\x18\x03 \x01(\r\x12\x18\n\routput_stride\x18\x04 \x01(\r:\x01\x30\x12\x14\n\x0cweight_decay\x18\x05 \x01(\x02\x12\x18\n\x10\x62\x61tch_norm_decay\x18\x06 \x01(\x02\x12\x1a\n\x12\x62\x61tch_norm_epsilon\x18\x07 \x01(\x02\x12\x12\n\nmulti_grid\x18\x08 \x03(\r\x12\x17\n\x0f\x63hannel_divisor\x18\t \x01(\r')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15protos/backbone.proto\x12\x17object_detection.protos\"\xa7\x02\n\x08\x42\x61\x63kbone\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1b\n\x10\x64\x65pth_multiplier\x18\x02 \x01(\x02:\x01\x31\x12\x11\n\tmin_depth\x18\x03 \x01(\r\x12\x18\n\routput_stride\x18\x04 \x01(\r:\x01\x30\x12\x14\n\x0cweight_decay\x18\x05 \x01(\x02\x12\x18\n\x10\x62\x61tch_norm_decay\x18\x06 \x01(\x02\x12\x1a\n\x12\x62\x61tch_norm_epsilon\x18\x07 \x01(\x02\x12\x12\n\nmulti_grid\x18\x08 \x03(\r\x12\x17\n\x0f\x63hannel_divisor\x18\t \x01(\r\x12\x1b\n\x13\x64rop_path_keep_prob\x18\n \x01(\x02\x12\x17\n\x0f\x64rop_path_steps\x18\x0b \x01(\r\x12\x14\n\x0cstem_filters\x18\x0c \x01(\r')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -22,5 +22,5 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.backbone_pb2', _glob
 if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
   _globals['_BACKBONE']._serialized_start=51
-  _globals['_BACKBONE']._serialized_end=270
+  _globals['_BACKBONE']._serialized_end=346
 # @@protoc_insertion_point(module_scope)

@@ -109,7 +109,7 @@ class DropPath:
             keep = 1.0 - tf.minimum(1.0, done) * (1.0 - least)
             seed = forward_pass.step_seed('drop_path')
             uniform = tf.random.stateless_uniform([count, batch, 1, 1, 1], seed)
-            return tf.unstack(tf.cast(uniform < keep, tf.float32) / keep)
+            return tf.unstack(tf.where(uniform < keep, 1.0 / keep, 0.0))
 
 
 class Place(NamedTuple):

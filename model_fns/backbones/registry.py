@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from estimator_lib.registry import Registry
 from model_fns import layers
+from protos import backbone_pb2
 
 EndPoints = Dict[str, tf.Tensor]
 
@@ -65,6 +66,35 @@ class Options:
     stem_filters: Optional[int] = None
     bounded: bool = False
     compute_dtype: tf.DType = tf.float32
+
+    @classmethod
+    def from_config(cls, config: backbone_pb2.Backbone, num_steps: int = 0) -> Options:
+        """What a config says of a network.
+
+        Args:
+            config: its message.
+            num_steps: of the training; 0: it has no end.
+        """
+
+        def given(field: str) -> Optional[float]:
+            return getattr(config, field) if config.HasField(field) else None
+
+        drop_path_steps = given('drop_path_steps')
+        if drop_path_steps is None and 0.0 < config.drop_path_keep_prob < 1.0:
+            drop_path_steps = num_steps or None
+        return cls(
+            depth_multiplier=config.depth_multiplier,
+            min_depth=given('min_depth'),
+            output_stride=config.output_stride or None,
+            multi_grid=tuple(config.multi_grid),
+            weight_decay=given('weight_decay'),
+            batch_norm_decay=given('batch_norm_decay'),
+            batch_norm_epsilon=given('batch_norm_epsilon'),
+            channel_divisor=given('channel_divisor'),
+            drop_path_keep_prob=given('drop_path_keep_prob'),
+            drop_path_steps=drop_path_steps,
+            stem_filters=given('stem_filters'),
+        )
 
     def get(self, name: str, published: float) -> float:
         """The value of that option, or the published one where it is None."""

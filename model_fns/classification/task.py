@@ -118,7 +118,7 @@ class ClassificationTask(Task):
                 use_grayscale=channels == 1,
                 slow_color_distortion=model.slow_color_distortion,
             ),
-            _options(model, network),
+            _options(model, network, config.train_config.num_steps),
             channels=channels,
             labels_offset=model.labels_offset,
             label_smoothing=model.label_smoothing,
@@ -297,25 +297,12 @@ def _check_size(network: registry.Network, size: Tuple[int, int]) -> None:
 
 
 def _options(
-    model: classification_pb2.Classification, network: registry.Network
+    model: classification_pb2.Classification, network: registry.Network, num_steps: int
 ) -> registry.Options:
     """What the config changes of the network; an option that it does not have is an error."""
-    backbone = model.backbone
-
-    def given(message: Any, field: str) -> Any:
-        return getattr(message, field) if message.HasField(field) else None
-
-    options = registry.Options(
-        depth_multiplier=backbone.depth_multiplier,
-        min_depth=given(backbone, 'min_depth'),
-        output_stride=backbone.output_stride or None,
-        multi_grid=tuple(backbone.multi_grid),
-        dropout_keep_prob=given(model, 'dropout_keep_prob'),
-        weight_decay=given(backbone, 'weight_decay'),
-        batch_norm_decay=given(backbone, 'batch_norm_decay'),
-        batch_norm_epsilon=given(backbone, 'batch_norm_epsilon'),
-        channel_divisor=given(backbone, 'channel_divisor'),
-    )
+    options = registry.Options.from_config(model.backbone, num_steps)
+    if model.HasField('dropout_keep_prob'):
+        options = options.but(dropout_keep_prob=model.dropout_keep_prob)
     for name in options.changed():
         if name not in network.honours:
             where = '' if name == 'dropout_keep_prob' else 'backbone.'

@@ -105,7 +105,9 @@ class SegmentationTask(Task):
         """
         model = config.model.segmentation
         dataset = presets.from_config(model, label_map.of_readers(config))
-        network = SegmentationNetwork.from_config(model, dataset.num_classes)
+        network = SegmentationNetwork.from_config(
+            model, dataset.num_classes, num_steps=config.train_config.num_steps
+        )
         _check_raw_predictions(config)
         if model.export.output_stride:
             _for_export(network, model.export)

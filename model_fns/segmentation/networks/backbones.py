@@ -10,8 +10,6 @@ import tensorflow as tf
 from estimator_lib import errors
 from model_fns.backbones import registry
 
-DEFAULT_OUTPUT_STRIDE = 16
-
 
 @dataclasses.dataclass(frozen=True)
 class SegmentationBackbone:
@@ -49,6 +47,11 @@ class SegmentationBackbone:
         return self.network.segmentation.options.get('weight_decay', 4e-5)
 
     @property
+    def output_stride(self) -> int:
+        """Input size over that of the last features, where the config sets none."""
+        return int(self.network.segmentation.options.output_stride)
+
+    @property
     def last_end_point(self) -> str:
         """The features that heads are put on."""
         return self.network.segmentation.last_end_point
@@ -68,7 +71,7 @@ class SegmentationBackbone:
                 unknown.
             is_training: whether the network is trained.
             options: what the config changes; None: nothing. An unset output stride is
-                `DEFAULT_OUTPUT_STRIDE`.
+                `output_stride`.
             bounded_activation: ReLU6 in place of ReLU (ResNet and Xception; the MobileNets have
                 activations of their own).
             fine_tune_batch_norm: whether batch norm then uses, and updates from, the batch's

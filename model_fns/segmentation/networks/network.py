@@ -85,6 +85,7 @@ class SegmentationNetwork:
         config: segmentation_pb2.Segmentation,
         num_classes: int,
         where: str = 'model.segmentation',
+        num_steps: int = 0,
     ) -> SegmentationNetwork:
         """The network that a config describes.
 
@@ -92,12 +93,13 @@ class SegmentationNetwork:
             config: the model.
             num_classes: of the semantic head.
             where: the message's place in the pipeline config, for errors.
+            num_steps: of the training; 0: it has no end.
 
         Raises:
             errors.ConfigError: an unknown backbone, or a combination that cannot be.
         """
         backbone = backbones.get_backbone(config.backbone.name, f'{where}.backbone.name')
-        options = _options(config)
+        options = _options(config, backbone, num_steps)
         backbone.check_options(options, f'{where}.backbone')
         network_checks.check(config, num_classes, backbone, options.output_stride, where)
         has_decoder = config.HasField('decoder')
@@ -122,7 +124,7 @@ class SegmentationNetwork:
     @property
     def output_stride(self) -> int:
         """Of the backbone's features, in training."""
-        return int(self.options.output_stride or backbones.DEFAULT_OUTPUT_STRIDE)
+        return int(self.options.output_stride or self.backbone.output_stride)
 
     def last_layer_scopes(self) -> Tuple[str, ...]:
         """Name parts of what counts as the last layers."""
@@ -342,20 +344,11 @@ def _context(config: segmentation_pb2.Segmentation, where: str) -> Dict[str, Any
     return {'context': None, 'logits_rates': rates, 'batch_norm_decay': decay}
 
 
-def _options(config: segmentation_pb2.Segmentation) -> registry.Options:
+def _options(
+    config: segmentation_pb2.Segmentation, backbone: backbones.SegmentationBackbone, num_steps: int
+) -> registry.Options:
     """What the config changes of the backbone."""
-    backbone = config.backbone
-
-    def given(field: str) -> Optional[float]:
-        return getattr(backbone, field) if backbone.HasField(field) else None
-
-    return registry.Options(
-        depth_multiplier=sizes.exact(backbone.depth_multiplier),
-        min_depth=given('min_depth'),
-        output_stride=backbone.output_stride or backbones.DEFAULT_OUTPUT_STRIDE,
-        multi_grid=tuple(backbone.multi_grid),
-        weight_decay=given('weight_decay'),
-        batch_norm_decay=given('batch_norm_decay'),
-        batch_norm_epsilon=given('batch_norm_epsilon'),
-        channel_divisor=given('channel_divisor'),
+    return registry.Options.from_config(config.backbone, num_steps).but(
+        depth_multiplier=sizes.exact(config.backbone.depth_multiplier),
+        output_stride=config.backbone.output_stride or backbone.output_stride,
     )

@@ -35,6 +35,10 @@ PADDED = (
     'vgg_a',
     'lenet',
     'cifarnet',
+    'nasnet_mobile',
+    'nasnet_cifar',
+    'pnasnet_mobile',
+    'nas_pnasnet',
 )
 
 
@@ -46,7 +50,8 @@ def _maps(name, size, options=None):
         images = tf1.placeholder(tf.float32, [1, size, size, network.image_channels])
         end_points = network.features(images, network.style(False, options), options)
         variables = tf1.global_variables()
-    assert {variable.op.name.split('/')[0] for variable in variables} == {network.scope}
+    if network.scope:
+        assert {variable.op.name.split('/')[0] for variable in variables} == {network.scope}
     return {stride: end_points[point].shape[1] for stride, point in network.feature_maps.items()}
 
 
@@ -55,7 +60,7 @@ def test_feature_maps_have_their_stride(name):
     options = registry.Options(subsample_after='resnet' in name)
     maps = _maps(name, 64, options)
     assert maps == {stride: 64 // stride for stride in maps}
-    strides = {'lenet': 4, 'cifarnet': 4}.get(name, 32)
+    strides = {'lenet': 4, 'cifarnet': 4, 'nasnet_cifar': 4, 'nas_pnasnet': 16}.get(name, 32)
     assert max(maps) == strides
 
 
@@ -87,6 +92,8 @@ def test_each_task_has_its_own_networks():
     everything = set(registry.network_names('detection'))
     assert classifiers | segmenters < everything
     assert segmenters - classifiers == {
+        'nas_hnasnet',
+        'nas_pnasnet',
         'mobilenet_v3_large_seg',
         'mobilenet_v3_small_seg',
         'resnet_v1_18',

@@ -181,3 +181,23 @@ def test_moving_averages_are_of_batch_norm_too_and_soon_follow(tmp_path):
             moved, followed = session.run([mean, kept[f'{statistics[0]}/{average}']])
         assert np.abs(moved).max() > 0  # from 0
         np.testing.assert_allclose(followed, moved * 9 / 11, rtol=1e-5)
+
+
+def test_drop_path_falls_over_the_training_unless_the_config_says():
+    def options(backbone, num_steps=40):
+        text = f'num_classes: 4 backbone {{ name: "nasnet_mobile" {backbone} }}'
+        config = pipeline_pb2.TrainEvalPipelineConfig()
+        text_format.Parse(f'model {{ classification {{ {text} }} }}', config)
+        config.train_config.num_steps = num_steps
+        return build_task(config)._options
+
+    found = options('drop_path_keep_prob: 0.5')
+    assert (found.drop_path_keep_prob, found.drop_path_steps) == (0.5, 40)
+    assert options('drop_path_keep_prob: 0.5 drop_path_steps: 7').drop_path_steps == 7
+    assert options('').changed() == ()
+    with pytest.raises(
+        errors.ConfigError, match='backbone.stem_filters: nasnet_mobile has no such'
+    ):
+        options('stem_filters: 8')
+    with pytest.raises(errors.ConfigError, match='drop_path_keep_prob'):
+        options('drop_path_keep_prob: 0')

@@ -17,6 +17,7 @@ tf1 = tf.compat.v1
 
 RESNETS = tuple(f'resnet_v1_{size}{end}' for size in (101, 18, 50) for end in ('', '_beta'))
 MOBILENETS = ('mobilenet_v2', 'mobilenet_v3_large_seg', 'mobilenet_v3_small_seg')
+SEARCHED = ('nas_hnasnet', 'nas_pnasnet')
 XCEPTIONS = ('xception_41', 'xception_65', 'xception_71')
 
 # (channels of the features, of the decoder taps at output strides 4, 8 and 16).
@@ -41,7 +42,12 @@ def _build(name, options=None, is_training=False, shape=(2, 129, 129, 3), bounde
 
 
 def test_knows_the_networks_of_the_published_models():
-    assert backbones.backbone_names() == (*MOBILENETS, *sorted(RESNETS), *XCEPTIONS)
+    assert backbones.backbone_names() == (
+        *MOBILENETS,
+        *SEARCHED,
+        *sorted(RESNETS),
+        *XCEPTIONS,
+    )
 
 
 @pytest.mark.parametrize('name', CHANNELS)

@@ -426,6 +426,22 @@ def test_another_output_stride_of_a_searched_cell():
     assert network.at_output_stride(8).cell.branches[0].rate == (2, 12)
 
 
+def test_searched_backbones_have_their_own_stride_and_drop_paths_over_the_training():
+    def options(text, num_steps=700):
+        config = tiny_networks.config(f'backbone {{ name: "nas_hnasnet" {text} }}')
+        network = SegmentationNetwork.from_config(config, 4, num_steps=num_steps)
+        assert network.output_stride == 8
+        return network.options
+
+    assert options('').drop_path_steps is None
+    assert options('drop_path_keep_prob: 0.75').drop_path_steps == 700
+    assert options('drop_path_keep_prob: 0.75').drop_path_keep_prob == 0.75
+    assert options('drop_path_keep_prob: 0.75 drop_path_steps: 9').drop_path_steps == 9
+    assert options('drop_path_keep_prob: 0.75', num_steps=0).drop_path_steps is None
+    assert options('drop_path_keep_prob: 1').drop_path_steps is None
+    assert options('stem_filters: 8').stem_filters == 8
+
+
 # The graph.
 
 
