@@ -5,6 +5,7 @@
 #              TESTS=tests/model_fns/detection runs a part, PROCESSES=0 in this process
 # make published    takes a training step of every published detection config
 # make comparisons  our metrics, suppression and bfloat16 beside those of others
+# make fuzz    gives spoilt inputs to whatever reads them, see benchmarks/fuzz.py
 # make chaos   runs clusters on this machine and kills their tasks, see benchmarks/chaos.py
 
 VENV := .venv
@@ -15,7 +16,7 @@ DEMO_DIR ?= /tmp/vision-model-fns-demo
 TESTS ?= tests
 PROCESSES ?= 2
 
-.PHONY: demo test lint format protos benchmark published comparisons chaos clean
+.PHONY: demo test lint format protos benchmark published comparisons chaos fuzz clean
 
 demo: $(INSTALLED)
 	$(BIN)/python run_train_eval.py --model_dir=$(DEMO_DIR)
@@ -50,6 +51,9 @@ comparisons: $(INSTALLED_TEST)
 
 chaos: $(INSTALLED)
 	$(BIN)/python -m benchmarks.chaos $(CHAOS)
+
+fuzz: $(INSTALLED)
+	$(BIN)/python -m benchmarks.fuzz $(FUZZ)
 
 clean:
 	rm -rf $(VENV)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import functools
 import io
 import logging
 import os
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from typing import Counter, List, Optional, Sequence
+from typing import Callable, Counter, List, Optional, Sequence
 
 # The messages of TensorFlow's runtime, of thousands of cases, are of no use.
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
@@ -60,6 +61,7 @@ def run_cases(
     folder: pathlib.Path,
     names: Sequence[str] = (),
     place: Optional[pathlib.Path] = None,
+    say: Callable[[str], None] = lambda text: None,
 ) -> Report:
     """Runs cases in this process.
 
@@ -70,6 +72,7 @@ def run_cases(
         folder: an empty one.
         names: of the targets; empty: all.
         place: a file that is told which case runs, in case the process dies of it.
+        say: is told of each fault at once.
     """
     from benchmarks import fuzz_targets
     from estimator_lib import errors
@@ -91,14 +94,15 @@ def run_cases(
             outcome = OTHER
             trace = ''.join(traceback.format_exception(type(error), error, error.__traceback__))
             report.faults.append(f'{_repeating(number, seed, names)}\n{trace}')
+            say(report.faults[-1])
         report.counts[name, outcome] += 1
     return report
 
 
 def _repeating(number: int, seed: int, names: Sequence[str]) -> str:
-    targets = f' --targets={",".join(names)}'
-    return f'case {number}: python -m benchmarks.fuzz --seed={seed} --first={number} --cases=1' + (
-        targets
+    return (
+        f'case {number}: python -m benchmarks.fuzz --seed={seed} --first={number} --cases=1 '
+        f'--targets={",".join(names)}'
     )
 
 
@@ -124,8 +128,9 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
             pathlib.Path(folder),
             names,
             pathlib.Path(place) if place else None,
+            functools.partial(print, flush=True),
         )
-    print('\n'.join([*report.faults, *report.lines()]))
+    print('\n'.join(report.lines()))
     sys.exit(1 if report.faults else 0)
 
 

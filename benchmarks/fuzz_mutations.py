@@ -101,7 +101,7 @@ def spoil_message(generator: random.Random, message: message_lib.Message) -> mes
     """A message with a few single fields at odd values, set ones and others."""
     message = copy.deepcopy(message)
     for _ in range(generator.randint(1, 3)):
-        holder = generator.choice(_messages(message))
+        holder = generator.choice([one for one in _messages(message) if one.DESCRIPTOR.fields])
         field = generator.choice(holder.DESCRIPTOR.fields)
         if field.label == field.LABEL_REPEATED:
             if field.cpp_type == field.CPPTYPE_MESSAGE:

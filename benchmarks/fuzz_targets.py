@@ -191,7 +191,7 @@ class Targets:
         folder = self._folder / 'spoilt_model'
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(self._folder / 'model', folder)
-        path = generator.choice([*sorted(folder.glob('model.ckpt-5*')), folder / 'checkpoint'])
+        path = generator.choice([*sorted(folder.glob('model.ckpt-5.[di]*')), folder / 'checkpoint'])
         if generator.random() < 0.2:
             path.unlink()
         else:

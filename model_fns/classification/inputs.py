@@ -98,7 +98,8 @@ def problem_with(
         names = features['image/class/text'].bytes_list.value
         if label_map is None or not names:
             return 'no image/class/label'
-        return None if names[0].decode() in label_map else f'unknown class {names[0].decode()!r}'
+        name = names[0].decode(errors='replace')
+        return None if name in label_map else f'unknown class {name!r}'
     last = labels_offset + num_classes - 1
     if not labels_offset <= labels[0] <= last:
         return f'image/class/label is {labels[0]}; expected {labels_offset} to {last}'

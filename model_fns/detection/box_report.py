@@ -18,7 +18,7 @@ from model_fns.label_map import LabelMap
 tf1 = tf.compat.v1
 
 _MOST_BOXES = 2000  # that are compared with anchors
-_AT_ONCE = 64
+_AT_ONCE = 20_000_000  # pairs of a box and an anchor
 _TOO_MANY = 0.2  # of the boxes, without an anchor
 _PERCENTILES = (5, 50, 95)
 
@@ -135,9 +135,10 @@ def _fit(model: Detector, boxes: np.ndarray, size: Size) -> Optional[Tuple[Any, 
         fit = model.anchor_fit(tf.zeros([1, *size, model.resizer.channels]), normalized)
         if fit is None:
             return None
-        similarities: List[np.ndarray] = [
-            session.run(fit.similarity, {some: boxes[start : start + _AT_ONCE]})
-            for start in range(0, len(boxes), _AT_ONCE)
-        ]
         anchors = session.run(model.family.scale(fit.anchors, *scale))
+        step = max(1, _AT_ONCE // len(anchors))
+        similarities: List[np.ndarray] = [
+            session.run(fit.similarity, {some: boxes[start : start + step]})
+            for start in range(0, len(boxes), step)
+        ]
         return np.concatenate(similarities), anchors, fit.threshold

@@ -26,6 +26,17 @@ KEYPOINTS = (
     'image/object/keypoint/visibility',
 )
 
+# What values are; a mask may be one of two.
+_KINDS = {
+    'image/encoded': 'bytes_list',
+    'image/object/class/text': 'bytes_list',
+    'image/object/class/label': 'int64_list',
+    **dict.fromkeys(PER_BOX[:3], 'int64_list'),
+    **dict.fromkeys(PER_BOX[3:], 'float_list'),
+    **dict.fromkeys(KEYPOINTS[:2], 'float_list'),
+    KEYPOINTS[2]: 'int64_list',
+}
+
 _ROUNDING = 1e-4  # what a box may reach over the image because numbers were rounded
 
 
@@ -56,6 +67,9 @@ def problem_with(
         features = tf.train.Example.FromString(serialized).features.feature
     except Exception:  # protobuf's DecodeError, of which there is one a runtime
         return 'not a tf.train.Example'
+    wrong = _wrong_kind(features, family)
+    if wrong:
+        return wrong
     values = {key: _values(feature) for key, feature in features.items()}
     if not any(values.get('image/encoded', ())):
         return 'no image/encoded'
@@ -75,6 +89,15 @@ def problem_with(
 def _values(feature: Any) -> Sequence[Any]:
     kind = feature.WhichOneof('kind')
     return getattr(feature, kind).value if kind else ()
+
+
+def _wrong_kind(features: Mapping[str, Any], family: BoxFamily) -> Optional[str]:
+    expected = {**_KINDS, **dict.fromkeys(family.RECORD_KEYS, 'float_list')}
+    for key, kind in expected.items():
+        given = features[key].WhichOneof('kind') if key in features else None
+        if given not in (None, kind) and _values(features[key]):
+            return f'{key} is a {given}; expected a {kind}'
+    return None
 
 
 def _uneven_boxes(numbers: Mapping[str, Sequence[float]]) -> Optional[str]:

@@ -96,3 +96,9 @@ def test_an_image_of_too_many_pixels_is_not_decoded():
 def test_the_class_of_a_record(parts, expected):
     label_map = LabelMap.from_names(['red', 'green', 'blue'])
     assert inputs.class_id(record(**parts), label_map) == expected
+
+
+def test_a_class_name_of_other_bytes_than_text_is_unknown():
+    content = record(text='name').replace(b'name', b'n\xff\xfee')
+    label_map = LabelMap.from_names(['red', 'green', 'blue'])
+    assert inputs.problem_with(content, 3, 1, label_map) == "unknown class 'n\ufffd\ufffde'"

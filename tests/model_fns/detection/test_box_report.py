@@ -3,11 +3,14 @@
 import numpy as np
 import tensorflow as tf
 
+import model_fns
+from estimator_lib import config as config_lib
 from model_fns.detection import box_report
 from model_fns.detection.boxes import axis_aligned
 from model_fns.detection.data import image_resizers
 from model_fns.detection.detector import AnchorFit
 from model_fns.label_map import LabelMap
+from tests import tiny_detection
 from tests.model_fns.detection.records import png, record
 
 # Of inputs of 40 x 80: 20 x 20 and 40 x 40 pixels.
@@ -76,3 +79,21 @@ def test_what_is_kept_of_a_record():
     named = record(boxes, [], texts=['dog', 'cat'])
     assert box_report.examine(named, axis_aligned, label_map).ids == (2, 1)
     assert box_report.examine(record(), axis_aligned, None).boxes.shape == (0, 4)
+
+
+def test_the_anchors_of_a_single_shot_detector(tmp_path):
+    # Of 64 x 64 pixels: 8 x 8 cells with anchors of 16 and 16 sqrt(2), 4 x 4 with 32 and 32 sqrt(2).
+    tiny_detection.write_records(tmp_path / 'train.tfrecord', 1, seed=0)
+    LabelMap.from_names(['green', 'blue']).write(str(tmp_path / 'label_map.pbtxt'))
+    text = tiny_detection.config_text(tmp_path)
+    task = model_fns.build_task(config_lib.parse_pipeline_config(text, 'text'), 'train')
+    content = record([[0.5, 0.5, 0.5 + 2 / 64, 0.5 + 2 / 64]], [2], encoded=png(4, 6))
+    report = task.data_report({'train_input_reader': [task.examine(content)]})
+    assert report.lines[1:] == [
+        '  2 blue            1 objects 100.0%  in 1 of 1 images',
+        'boxes: root of the area 2 (5 %), 2 (median), 2 (95 %) pixels of the input',
+        'anchors: root of the area 16 (5 %), 23 (median), 45 (95 %) pixels of the input, for '
+        'inputs of 64 x 64',
+        'matches: 100.0% of 1 boxes overlap no anchor by 0.5',
+    ]
+    assert report.doubts[0] == 'there is no example of 1 of 2 classes: 1 green'

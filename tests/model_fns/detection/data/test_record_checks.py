@@ -116,3 +116,24 @@ def test_one_sentence(parts, message):
 
 def test_what_is_no_example():
     assert record_checks.problem_with(b'\x00\xff', 2, 10) == 'not a tf.train.Example'
+
+
+@pytest.mark.parametrize(
+    ('parts', 'message'),
+    [
+        (
+            {'boxes': [BOX], 'ymax': ['text']},
+            'image/object/bbox/ymax is a bytes_list; expected a float_list',
+        ),
+        (
+            {'boxes': [BOX], 'labels': [], 'texts': [3]},
+            'image/object/class/text is a int64_list; expected a bytes_list',
+        ),
+        (
+            {'boxes': [BOX], 'area': [3]},
+            'image/object/area is a int64_list; expected a float_list',
+        ),
+    ],
+)
+def test_values_of_another_kind(parts, message):
+    assert problem(**parts, label_map=LABEL_MAP) == message
