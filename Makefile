@@ -5,6 +5,7 @@
 #              TESTS=tests/model_fns/detection runs a part, PROCESSES=0 in this process
 # make published    takes a training step of every published detection config
 # make comparisons  our metrics, suppression and bfloat16 beside those of others
+# make predicting    images a second of --mode=predict, beside a loop over one at a time
 # make chaos   runs clusters on this machine and kills their tasks, see benchmarks/chaos.py
 
 VENV := .venv
@@ -15,7 +16,7 @@ DEMO_DIR ?= /tmp/vision-model-fns-demo
 TESTS ?= tests
 PROCESSES ?= 2
 
-.PHONY: demo test lint format protos benchmark published comparisons chaos clean
+.PHONY: demo test lint format protos benchmark published comparisons predicting chaos clean
 
 demo: $(INSTALLED)
 	$(BIN)/python run_train_eval.py --model_dir=$(DEMO_DIR)
@@ -47,6 +48,9 @@ comparisons: $(INSTALLED_TEST)
 	$(BIN)/python -m benchmarks.coco_metrics
 	$(BIN)/python -m benchmarks.suppression
 	$(BIN)/python -m benchmarks.loss_curves
+
+predicting: $(INSTALLED)
+	$(BIN)/python -m benchmarks.predicting
 
 chaos: $(INSTALLED)
 	$(BIN)/python -m benchmarks.chaos $(CHAOS)
