@@ -6,6 +6,7 @@
 # make published    takes a training step of every published detection config
 # make comparisons  our metrics, suppression and bfloat16 beside those of others
 # make fuzz    gives spoilt inputs to whatever reads them, see benchmarks/fuzz.py
+# make predicting    images a second of --mode=predict, beside a loop over one at a time
 # make chaos   runs clusters on this machine and kills their tasks, see benchmarks/chaos.py
 
 VENV := .venv
@@ -16,7 +17,7 @@ DEMO_DIR ?= /tmp/vision-model-fns-demo
 TESTS ?= tests
 PROCESSES ?= 2
 
-.PHONY: demo test lint format protos benchmark published comparisons chaos fuzz clean
+.PHONY: demo test lint format protos benchmark published comparisons predicting chaos fuzz clean
 
 demo: $(INSTALLED)
 	$(BIN)/python run_train_eval.py --model_dir=$(DEMO_DIR)
@@ -48,6 +49,9 @@ comparisons: $(INSTALLED_TEST)
 	$(BIN)/python -m benchmarks.coco_metrics
 	$(BIN)/python -m benchmarks.suppression
 	$(BIN)/python -m benchmarks.loss_curves
+
+predicting: $(INSTALLED)
+	$(BIN)/python -m benchmarks.predicting
 
 chaos: $(INSTALLED)
 	$(BIN)/python -m benchmarks.chaos $(CHAOS)

@@ -60,7 +60,7 @@ def define_flags() -> flags.FlagValues:
         flag_values=values,
     )
     integer('num_train_steps', None, 'Overrides train_config.num_steps.', 1)
-    string('checkpoint_path', 'evaluate, export: the checkpoint; left out: the latest.')
+    string('checkpoint_path', 'evaluate, export, predict: the checkpoint; left out: the latest.')
     string('checkpoint_dir', 'Evaluate the checkpoints of this folder as they come; no training.')
     boolean('run_once', 'With checkpoint_dir: evaluate the latest checkpoint, once.')
     integer(
@@ -88,12 +88,60 @@ def define_flags() -> flags.FlagValues:
         'export: what the server sends; left out: export_config.serving_input.',
         flag_values=values,
     )
-    string('saved_model_dir', 'predict: an exported model.')
-    string('images', 'predict: a glob of image files.')
-    string('output_dir', 'predict: where predictions.json and the pictures go.')
+    string('signature_name', 'export: one more name of the signature; predict: whom to ask.')
+    integer(
+        'warmup_requests',
+        0,
+        'export: how many requests TensorFlow Serving makes before it takes others (0 to 1000; '
+        'needs tensorflow-serving-api).',
+        0,
+    )
+    _define_prediction_flags(values)
     boolean('check_all', 'check: every record, not a sample.')
     _define_logging_flags(values)
     return values
+
+
+def _define_prediction_flags(values: flags.FlagValues) -> None:
+    """The flags of `--mode=predict`."""
+    from absl import flags
+
+    def string(name: str, text: str) -> None:
+        flags.DEFINE_string(name, None, f'predict: {text}', flag_values=values)
+
+    def choice(name: str, known: Sequence[str], text: str) -> None:
+        flags.DEFINE_enum(name, known[0], known, f'predict: {text}', flag_values=values)
+
+    string(
+        'saved_model_dir',
+        'an exported model; left out: the checkpoint of checkpoint_path or model_dir.',
+    )
+    string(
+        'images',
+        'an image file, a glob, a folder, a text file with a path in each line, or TFRecords.',
+    )
+    string('output_dir', 'where predictions and pictures go.')
+    choice('output_format', ('json', 'coco', 'csv'), 'of the predictions.')
+    choice('on_error', ('skip', 'fail'), 'what a bad image does: it is listed at the end, or ends.')
+    choice('exif', ('apply', 'ignore'), 'whether images are turned as cameras say.')
+    flags.DEFINE_boolean(
+        'raw', False, "predict: the model's outputs too, as they are.", flag_values=values
+    )
+    flags.DEFINE_float(
+        'score_threshold',
+        None,
+        'predict: the least score of what is written and drawn; left out: '
+        'eval_config.min_score_threshold (for coco: 0).',
+        lower_bound=0.0,
+        flag_values=values,
+    )
+    flags.DEFINE_integer(
+        'top_k',
+        None,
+        'predict: so many detections of an image, or classes, are written and drawn at most.',
+        lower_bound=1,
+        flag_values=values,
+    )
 
 
 def _define_logging_flags(values: flags.FlagValues) -> None:

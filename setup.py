@@ -42,6 +42,8 @@ setup(
         'faster-coco-eval>=1.6',  # reads the masks of COCO files
     ],
     extras_require={
+        # Warm-up requests in exports; its versions go with TensorFlow's.
+        'serving': ['tensorflow-serving-api==2.15.*'],
         'test': [
             'pytest>=7',
             'pytest-xdist>=3',
@@ -49,6 +51,7 @@ setup(
             'ruff>=0.4',
             'grpcio-tools==1.62.3',
             'pycocotools>=2.0.6',
+            'tensorflow-serving-api==2.15.*',
         ],
     },
     entry_points={

@@ -23,7 +23,7 @@ from benchmarks import measuring, pipelines
 
 HEIGHT, WIDTH = 240, 320
 BATCH_SIZE = 8
-_CLASSES = ('one', 'two', 'three')  # as many as the recorded figures are of
+CLASSES = ('one', 'two', 'three')  # as many as the recorded figures are of
 _SIZE = 320  # of the drawn squares that images are cut from
 
 
@@ -33,7 +33,7 @@ def write_records(folder: str, num_images: int) -> Dict[str, str]:
     from model_fns.datasets import codecs, demo, records
 
     subset = demo.Subset(_SIZE, 6, (0.16, 0.38), np.pi, {'train': num_images}, {'train': 1})
-    classes = label_map.LabelMap.from_names(_CLASSES)
+    classes = label_map.LabelMap.from_names(CLASSES)
     paths = {'label_map': os.path.join(folder, 'label_map.pbtxt')}
     classes.write(paths['label_map'])
     prefix = os.path.join(folder, 'scenes')
@@ -49,7 +49,7 @@ def write_records(folder: str, num_images: int) -> Dict[str, str]:
             features = {
                 **records.image_features(encoded, images.image_header(encoded), name, name),
                 'image/object/class/label': np.array(
-                    [1 + len(item.name) % len(_CLASSES) for item in inside], np.int64
+                    [1 + len(item.name) % len(CLASSES) for item in inside], np.int64
                 ),
             }
             for side, values in zip(('ymin', 'xmin', 'ymax', 'xmax'), boxes.T):

@@ -32,6 +32,37 @@ class DataReport(NamedTuple):
     doubts: Sequence[str] = ()
 
 
+class Shown(NamedTuple):
+    """How much of what a model finds in an image is told.
+
+    Attributes:
+        least_score: the least score; None: what the task or its config has for it.
+        top_k: so many findings, those with the highest scores; None: as `least_score`.
+    """
+
+    least_score: Optional[float] = None
+    top_k: Optional[int] = None
+
+
+AS_CONFIGURED = Shown()
+
+
+class Description(NamedTuple):
+    """What is told of one image.
+
+    Attributes:
+        values: for people and programs, by name.
+        rows: the same as a table: a flat mapping a finding.
+        picture: uint8 [height, width, 3]; None: none.
+        files: to be written beside the picture, by the end of their names.
+    """
+
+    values: Mapping[str, Any]
+    rows: Sequence[Mapping[str, Any]] = ()
+    picture: Optional[np.ndarray] = None
+    files: Mapping[str, bytes] = {}
+
+
 class Task(abc.ABC):
     """One kind of vision model, as a set of functions without memory.
 
@@ -194,20 +225,36 @@ class Task(abc.ABC):
         return {}
 
     def describe(
-        self, features: Arrays, outputs: Arrays
-    ) -> Tuple[Mapping[str, Any], Mapping[str, bytes]]:
-        """What `--mode=predict` writes of one image beside its picture.
+        self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
+    ) -> Description:
+        """What `--mode=predict` writes of one image: all outputs, unless the task knows better.
 
         Args:
-            features: see `draw`.
-            outputs: see `draw`.
+            features: `IMAGE`, raw, uint8 [height, width, 3].
+            outputs: see `draw`; pixel by pixel those of the raw image.
+            shown: how much of them.
+
+        Raises:
+            errors.ConfigError: the task does not find what `shown` chooses from.
+        """
+        del shown
+        return Description(outputs, picture=self.draw(features, outputs))
+
+    def coco_results(
+        self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
+    ) -> Optional[Sequence[Mapping[str, Any]]]:
+        """What is found in one image as COCO's results list it, without `image_id`.
+
+        Args:
+            features: see `describe`.
+            outputs: see `describe`.
+            shown: how much of them; unless it says otherwise all, as average precision needs.
 
         Returns:
-            Values by name for `predictions.json`: all outputs, unless the task knows better; and
-            files by the end of their names.
+            JSON objects; None: COCO has no such results.
         """
-        del features
-        return outputs, {}
+        del features, outputs, shown
+        return None
 
     def draw_metrics(self, values: Mapping[str, Any]) -> Dict[str, np.ndarray]:
         """Pictures of an evaluation as a whole, uint8 [height, width, 3] by name."""
@@ -260,6 +307,13 @@ class Task(abc.ABC):
             grows; False: of the trained ones, with a constant decay.
         """
         return False
+
+    def asset_files(self) -> Mapping[str, str]:
+        """Texts by file name that a model needs besides its weights: the names of classes.
+
+        They are saved in `model_dir` and in exports, which may be moved to where the data is not.
+        """
+        return {}
 
     def check_evaluation(self) -> None:
         """Refuses an evaluation that could not be made, before hours of training.

@@ -290,17 +290,20 @@ def train_input_fn(
 
 
 class _ConfigSaver(tf.estimator.SessionRunHook):
-    """Saves the as-run config once the graph is built.
+    """Saves the as-run config, and the task's files, once the graph is built.
 
     The folder of another model has been refused by then, and keeps its own.
     """
 
-    def __init__(self, config: pipeline_pb2.TrainEvalPipelineConfig, model_dir: str):
+    def __init__(self, task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, model_dir: str):
+        self._task = task
         self._config = config
         self._model_dir = model_dir
 
     def begin(self) -> None:
         config_lib.save_pipeline_config(self._config, self._model_dir)
+        for name, text in self._task.asset_files().items():
+            checkpoint_files.write_atomically(os.path.join(self._model_dir, name), text)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -346,7 +349,7 @@ class _Run:
         with evaluating.explained(input_fn), progress.closing_bar():
             self.estimator(self.plan).train(
                 input_fn,
-                hooks=[_ConfigSaver(self.config, self.model_dir)],
+                hooks=[_ConfigSaver(self.task, self.config, self.model_dir)],
                 max_steps=self.config.train_config.num_steps or None,
                 saving_listeners=listeners,
             )
@@ -372,7 +375,7 @@ class _Run:
         return running.Parts(
             create_estimator=lambda: self.estimator(self.plan),
             create_input_fn=lambda: train_input_fn(self.task, self.config, self.plan),
-            chief_hooks=[_ConfigSaver(self.config, self.model_dir)],
+            chief_hooks=[_ConfigSaver(self.task, self.config, self.model_dir)],
             create_evaluator=self.evaluator if self.evaluates else None,
             finish=lambda: self.finish(self.evaluator()),
             create_stopping=lambda: getattr(self.evaluator(), 'stopping', None),

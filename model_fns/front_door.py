@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import os
-from typing import Any, Callable, Dict, Sequence
+from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
 from estimator_lib import config as config_lib
 from estimator_lib import distribution, errors, training
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.commands import check, predict
-from estimator_lib.export import exporting
-from model_fns import build_task, builtin_configs, make_task, validate
-from model_fns.datasets import demo
+from estimator_lib.export import exported_model, exporting, serving
+from estimator_lib.task import Shown, Task
+from model_fns import build_task, builtin_configs, label_map, make_task, validate
+from model_fns.datasets import demo, image_sources
 from protos import export_pb2, pipeline_pb2
 
 log = logging.getLogger('estimator_lib')
@@ -23,6 +23,8 @@ _SERVING_INPUTS = {
     'encoded_image_string_tensor': export_pb2.ENCODED_IMAGE_STRING_TENSOR,
     'tf_example': export_pb2.SERIALIZED_TF_EXAMPLE,
 }
+
+_TRAINED = ('evaluate', 'export', 'predict')  # modes that need a model, not its training
 
 
 def run(flags: Any) -> None:
@@ -49,14 +51,18 @@ def run(flags: Any) -> None:
 
 
 def load_config(flags: Any) -> pipeline_pb2.TrainEvalPipelineConfig:
-    """The pipeline config of a run: file, then overrides, then single fields, then flags."""
+    """The pipeline config of a run: file, then overrides, then single fields, then flags.
+
+    What has been trained needs no path of its training: see `label_map.localize`.
+    """
     settings = list(flags.set)
     if flags.num_train_steps is not None:
         settings.append(f'train_config.num_steps={flags.num_train_steps}')
     path = flags.pipeline_config_path or config_lib.saved_pipeline_config(flags.model_dir)
+    if not path and flags.mode in _TRAINED and flags.checkpoint_path:
+        path = config_lib.saved_pipeline_config(os.path.dirname(flags.checkpoint_path))
     if path:
-        path = builtin_configs.resolve(path)
-        config = config_lib.load_pipeline_config(path, flags.config_override, settings)
+        config = _load_file(flags, path, settings)
     else:
         log.info('no --pipeline_config_path: running the embedded demo')
         config = config_lib.parse_pipeline_config(
@@ -66,6 +72,19 @@ def load_config(flags: Any) -> pipeline_pb2.TrainEvalPipelineConfig:
         for reader in config.eval_input_reader:
             reader.sample_1_of_n_examples = flags.sample_1_of_n_eval_examples
     return config
+
+
+def _load_file(
+    flags: Any, path: str, settings: Sequence[str] = ()
+) -> pipeline_pb2.TrainEvalPipelineConfig:
+    path = builtin_configs.resolve(path)
+    config = config_lib.load_pipeline_config(path)
+    if flags.checkpoint_dir or flags.mode in _TRAINED:
+        checkpoint = flags.checkpoint_path or flags.checkpoint_dir or ''
+        folders = [flags.model_dir, os.path.dirname(path), checkpoint, os.path.dirname(checkpoint)]
+        label_map.localize(config, folders, only_names=flags.mode in ('export', 'predict'))
+    config = config_lib.apply_overrides(config, flags.config_override)
+    return config_lib.apply_settings(config, settings or flags.set)
 
 
 def _train_and_evaluate(flags: Any) -> None:
@@ -131,19 +150,59 @@ def _export(flags: Any) -> None:
         serving_input = _SERVING_INPUTS[flags.input_type]
     else:
         serving_input = config.export_config.serving_input
-    path = exporting.export_saved_model(task, config, checkpoint, flags.export_dir, serving_input)
+    path = exporting.export_saved_model(
+        task,
+        config,
+        checkpoint,
+        flags.export_dir,
+        serving_input,
+        signature_name=flags.signature_name,
+        warmup_requests=flags.warmup_requests,
+    )
     print(path)
 
 
 def _predict(flags: Any) -> None:
-    for name in ('saved_model_dir', 'images', 'output_dir'):
+    for name in ('images', 'output_dir'):
         _need(flags, name)
-    predict.predict_images(
-        flags.saved_model_dir,
-        flags.images,
-        flags.output_dir,
-        build_task=functools.partial(build_task, mode=flags.mode),
+    if flags.raw and flags.output_format != 'json':
+        raise errors.UserError(f'--raw: {flags.output_format} has no place for it; expected json.')
+    predictor, task = _predictor(flags)
+    images = image_sources.find_images(flags.images, apply_exif=flags.exif == 'apply')
+    images.refuse_overwriting(flags.output_dir)
+    options = predict.Options(
+        Shown(flags.score_threshold, flags.top_k),
+        flags.output_format,
+        flags.raw,
+        skips=flags.on_error == 'skip',
     )
+    count = images.count()
+    skipped = predict.predict_images(predictor, task, images, flags.output_dir, options, count)
+    print(f'images predicted: {count - len(skipped)}, skipped: {len(skipped)}; {flags.output_dir}')
+    print('\n'.join(f'skipped: {problem}' for problem in skipped), end='\n' if skipped else '')
+
+
+def _predictor(flags: Any) -> Tuple[exported_model.Predictor, Optional[Task]]:
+    """The model that is asked for, and its task where that is known."""
+    if not flags.saved_model_dir:
+        if not (flags.model_dir or flags.checkpoint_path):
+            raise errors.UserError(
+                '--mode=predict needs --saved_model_dir (or --model_dir or --checkpoint_path).'
+            )
+        config = load_config(flags)
+        task = build_task(config, flags.mode)
+        checkpoint = flags.checkpoint_path or flags.model_dir
+        return exported_model.CheckpointPredictor(task, config, checkpoint), task
+    for name in ('model_dir', 'checkpoint_path'):
+        if flags[name].value:
+            raise errors.UserError(f'--saved_model_dir and --{name}: expected one of them.')
+    signature_name = flags.signature_name or serving.DEFAULT_SIGNATURE
+    predictor = exported_model.Predictor(flags.saved_model_dir, signature_name)
+    path = flags.pipeline_config_path or predictor.config_path
+    if path is None:
+        log.warning('%s holds no pipeline.config: no pictures are drawn', predictor.path)
+        return predictor, None
+    return predictor, build_task(_load_file(flags, path), flags.mode)
 
 
 def _check(flags: Any) -> None:

@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 FIRST_ID = 1
 UNKNOWN_ID = -1
 
+FILE = 'label_map.pbtxt'  # in a `model_dir`, and among the files of an export
+
 _BYTE_ORDER_MARK = '\ufeff'
 _LINE = re.compile(r'(\d+):\s*(\S.*)')
 
@@ -169,14 +171,18 @@ class LabelMap:
 
     def write(self, path: str) -> None:
         """Writes the text file that `read` reads; it is complete or not there."""
-        message = label_map_pb2.StringIntLabelMap(item=[_item_to_proto(i) for i in self.items])
         folder = os.path.dirname(path)
         if folder:
             tf.io.gfile.makedirs(folder)
         temporary = f'{path}.tmp-{os.getpid()}'
         with tf.io.gfile.GFile(temporary, 'w') as file:
-            file.write(text_format.MessageToString(message, as_utf8=True))
+            file.write(self.text())
         tf.io.gfile.rename(temporary, path, overwrite=True)
+
+    def text(self) -> str:
+        """What `parse` takes."""
+        message = label_map_pb2.StringIntLabelMap(item=[_item_to_proto(i) for i in self.items])
+        return text_format.MessageToString(message, as_utf8=True)
 
     def merged(self, other: LabelMap) -> LabelMap:
         """The classes of both maps, called as in this one, and found by the names of both.
@@ -371,6 +377,44 @@ def of_readers(
     paths = dict.fromkeys(one.label_map_path for one in readers if one.label_map_path)
     maps = [LabelMap.read(path, num_classes, first_id) for path in paths]
     return functools.reduce(LabelMap.merged, maps) if maps else None
+
+
+def asset_files(label_map: Optional[LabelMap]) -> Dict[str, str]:
+    """See `Task.asset_files`: the label map, where there is one."""
+    return {} if label_map is None else {FILE: label_map.text()}
+
+
+def localize(
+    config: pipeline_pb2.TrainEvalPipelineConfig, folders: Sequence[str], only_names: bool
+) -> None:
+    """Points the readers of a saved config to the label map that was saved with it.
+
+    Args:
+        config: changed in place.
+        folders: may hold a copy, see `FILE`; the first that does counts.
+        only_names: nothing is decoded with the label maps: the copy is then taken even where a
+            reader's own path exists (in another working directory that may be any file), and where
+            there is neither, classes go without names, with a warning. False: a reader keeps the
+            path that exists.
+    """
+    copies = [os.path.join(folder, FILE) for folder in folders if folder]
+    copy = next((path for path in copies if _exists(path)), '')
+    for index, reader in enumerate([config.train_input_reader, *config.eval_input_reader]):
+        path = reader.label_map_path
+        if not path or (_exists(path) and not (copy and only_names)):
+            continue
+        if copy:
+            reader.label_map_path = copy
+        elif only_names or index == 0:
+            log.warning('label map %s: it is not there, so classes have no names', path)
+            reader.ClearField('label_map_path')
+
+
+def _exists(path: str) -> bool:
+    try:
+        return tf.io.gfile.exists(path) and not tf.io.gfile.isdir(path)
+    except tf.errors.OpError:  # of a file system that is not there either
+        return False
 
 
 def _items_of_lines(text: str) -> List[LabelMapItem]:

@@ -177,7 +177,10 @@ def test_predict_writes_numbers_and_pictures(trained, tmp_path):
     assert status == 0
     predictions = json.loads((tmp_path / 'out' / 'predictions.json').read_text())
     assert len(predictions) == 2
-    assert all(sum(one['probabilities']) == pytest.approx(1) for one in predictions.values())
+    for name, one in predictions.items():
+        scores = [found['score'] for found in one['classes']]
+        assert sum(scores) == pytest.approx(1, abs=1e-5) and scores == sorted(scores)[::-1], name
+        assert {found['class'] for found in one['classes']} == set(tiny_data.COLORS)
     assert sorted(path.name for path in (tmp_path / 'out').glob('*.png')) == ['0.png', '1.png']
 
 

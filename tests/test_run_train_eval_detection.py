@@ -106,11 +106,15 @@ def test_predict_finds_the_squares_and_draws_them(trained, tmp_path):
         f'--saved_model_dir={trained / "export" / "best"}',
         f'--images={tmp_path}/*.png',
         f'--output_dir={tmp_path / "out"}',
+        '--score_threshold=0.01',
     )
     assert status == 0
     predictions = json.loads((tmp_path / 'out' / 'predictions.json').read_text())
     assert len(predictions) == 2
-    assert all(max(one['detection_scores']) > 0.2 for one in predictions.values())
+    for one in predictions.values():
+        assert (one['height'], one['width']) == (64, 64)
+        assert one['detections'][0]['score'] > 0.2
+        assert {found['class'] for found in one['detections']} <= {'green', 'blue'}
     assert len(list((tmp_path / 'out').glob('*.png'))) == 2
 
 

@@ -1,125 +1,224 @@
-"""`--mode=predict`: an exported model run over image files."""
+"""`--mode=predict`: a model run over images, in batches, while others are read and written."""
 
 from __future__ import annotations
 
-import json
+import collections
+import concurrent.futures
+import dataclasses
 import logging
 import os
-from typing import Any, Callable, Dict, List, Mapping
+from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 import tensorflow as tf
 import tqdm
 
-from estimator_lib import config as config_lib
 from estimator_lib import errors
-from estimator_lib.data import image_decoding
+from estimator_lib.commands import prediction_files
 from estimator_lib.drawing import visualization
 from estimator_lib.export import exported_model
-from estimator_lib.task import IMAGE, Task
-from protos import pipeline_pb2
+from estimator_lib.task import AS_CONFIGURED, IMAGE, Arrays, Shown, Task
 
-tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
 
-PREDICTIONS_FILE = 'predictions.json'
+BATCH_SIZE = 8
+_BATCH_PIXELS = 8_000_000  # of all images of a batch: what is larger is run in smaller batches
+_THREADS = 2 * (os.cpu_count() or 1)  # reading and writing wait for disks too
+_AHEAD = BATCH_SIZE + _THREADS  # images that are read before they are needed
+
+
+class Image(NamedTuple):
+    """An image that a model is to be run on.
+
+    Attributes:
+        name: of its entry in the predictions, like no other's: the path of its file.
+        stem: what the names of its picture and files begin with, like no other's.
+        id: its number in COCO's files.
+        read: its pixels, uint8 [height, width, 3]; raises `errors.DataError` with its name where
+            there are none.
+    """
+
+    name: str
+    stem: str
+    id: int
+    read: Callable[[], np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """How predictions are made and written.
+
+    Attributes:
+        shown: how much of what is found.
+        output_format: one of `prediction_files.FORMATS`.
+        raw: write the model's outputs as they are, too.
+        skips: report a bad image and go on; False: end with it.
+        batch_size: images of equal size that are run at a time, at most.
+    """
+
+    shown: Shown = AS_CONFIGURED
+    output_format: str = 'json'
+    raw: bool = False
+    skips: bool = True
+    batch_size: int = BATCH_SIZE
 
 
 def predict_images(
-    saved_model_dir: str,
-    images: str,
+    predictor: exported_model.Predictor,
+    task: Optional[Task],
+    images: Iterable[Image],
     output_dir: str,
-    build_task: Callable[[pipeline_pb2.TrainEvalPipelineConfig], Task],
-) -> Dict[str, Dict[str, Any]]:
-    """Runs an exported model on image files; writes `predictions.json` and a picture of each.
-
-    Tasks may put other things than the model's outputs there, and files beside: see
-    `Task.describe`.
+    options: Options = Options(),
+    count: Optional[int] = None,
+) -> List[str]:
+    """Runs a model on images; writes what it finds, and a picture of each image.
 
     Args:
-        saved_model_dir: what an export wrote; or the folder of several exports: the latest.
-        images: a glob of JPEG, PNG, GIF or BMP files.
+        predictor: the model.
+        task: says what outputs mean, and draws; None: outputs are written as they are.
+        images: read in order, some of them ahead of their turn.
         output_dir: made when it is not there.
-        build_task: makes the task, which draws, from the config that the export holds.
+        options: how.
+        count: of `images`, for the progress bar.
 
     Returns:
-        What `predictions.json` holds: values, as lists, by file name.
+        What is wrong with each image that was skipped, a sentence each.
 
     Raises:
-        errors.DataError: no file matches, or a file is not an image.
+        errors.DataError: no image can be read, or one cannot and `options.skips` is False.
+        errors.UserError: `output_dir` cannot be written to, or the options do not go with the task.
     """
-    paths = sorted(tf.io.gfile.glob(images))
-    if not paths:
-        raise errors.DataError(f'--images: no file matches {images!r}.')
-    predictor = exported_model.Predictor(saved_model_dir)
-    task = _task_of(predictor, build_task)
-    tf.io.gfile.makedirs(output_dir)
-    predictions: Dict[str, Dict[str, Any]] = {}
-    decode = _Decoder()
-    for path in tqdm.tqdm(paths, unit='image', disable=None):
-        image = decode(path)
-        outputs = {name: value[0] for name, value in predictor.predict(image[np.newaxis]).items()}
-        if task is None:
-            predictions[path] = _all_listed(outputs)
-            continue
-        values, files = task.describe({IMAGE: image}, outputs)
-        predictions[path] = _all_listed(values)
-        stem = os.path.join(output_dir, os.path.splitext(os.path.basename(path))[0])
-        picture = task.draw({IMAGE: image}, outputs)
-        if picture is not None:
-            visualization.write_png(f'{stem}.png', picture)
-        for suffix, content in files.items():
-            with tf.io.gfile.GFile(stem + suffix, 'wb') as file:
-                file.write(content)
-    target = os.path.join(output_dir, PREDICTIONS_FILE)
-    with tf.io.gfile.GFile(target, 'w') as file:
-        file.write(json.dumps(predictions, indent=1) + '\n')
-    log.info('%d predictions in %s', len(predictions), target)
-    return predictions
+    files = prediction_files.PredictionFiles(output_dir, options.output_format)
+    skipped: List[str] = []
 
+    def report(problem: errors.DataError) -> None:
+        if not options.skips:
+            raise problem
+        skipped.append(str(problem))
 
-class _Decoder:
-    """Reads image files as uint8 [height, width, 3]."""
-
-    def __init__(self) -> None:
-        with tf.Graph().as_default():
-            self._encoded = tf1.placeholder(tf.string, [])
-            self._image = image_decoding.decode_image(self._encoded)
-            self._session = tf1.Session()
-
-    def __call__(self, path: str) -> np.ndarray:
-        with tf.io.gfile.GFile(path, 'rb') as file:
-            encoded = file.read()
+    with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool, _bar(count) as bar:
+        loaded = _read_ahead(pool, images, bar, report)
+        found = _run(predictor, _batches(loaded, predictor, options.batch_size), report)
+        writing = _Describer(task, options, files)
+        written: Deque[concurrent.futures.Future] = collections.deque()
         try:
-            return self._session.run(self._image, {self._encoded: encoded})
-        except tf.errors.InvalidArgumentError:
-            problem = image_decoding.decoding_problem(encoded)
-            raise errors.DataError(f'--images: {path} {problem}.') from None
+            for image, pixels, outputs in found:
+                written.append(pool.submit(writing, image, pixels, outputs))
+                while len(written) > _AHEAD:
+                    written.popleft().result()
+            for one in written:
+                one.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    if not files.entries:
+        shown = errors.shortened(skipped, 3)
+        raise errors.DataError(f'--images: none of the images can be read: {shown}')
+    files.write()
+    return skipped
 
 
-def _task_of(
-    predictor: exported_model.Predictor,
-    build_task: Callable[[pipeline_pb2.TrainEvalPipelineConfig], Task],
-) -> Any:
-    """The task that the model was exported from; None for a model of another program."""
-    if predictor.config_path is None:
-        log.warning('%s holds no pipeline.config: no pictures are drawn', predictor.path)
-        return None
-    return build_task(config_lib.load_pipeline_config(predictor.config_path))
+class _Describer:
+    """Describes an image's outputs, and writes its picture and files."""
+
+    def __init__(
+        self, task: Optional[Task], options: Options, files: prediction_files.PredictionFiles
+    ):
+        if task is None and (options.output_format != 'json' or options.shown != AS_CONFIGURED):
+            raise errors.UserError(
+                'the model has no pipeline.config, so what its outputs mean is not known: to '
+                'choose among them, and for csv or coco, --pipeline_config_path is needed.'
+            )
+        self._task = task
+        self._options = options
+        self._files = files
+
+    def __call__(self, image: Image, pixels: np.ndarray, outputs: Arrays) -> None:
+        entry = prediction_files.Entry(image.name, image.id, pixels.shape[:2])
+        if self._task is None:
+            self._files.add(entry._replace(values=outputs))
+            return
+        shown, features = self._options.shown, {IMAGE: pixels}
+        described = self._task.describe(features, outputs, shown)
+        values = dict(described.values)
+        if self._options.raw:
+            values['raw'] = outputs
+        results = None
+        if self._options.output_format == 'coco':
+            results = self._task.coco_results(features, outputs, shown)
+            if results is None:
+                raise errors.UserError(
+                    f'--output_format=coco: COCO has no results of {self._task.name}; expected '
+                    'json or csv.'
+                )
+        contents = dict(described.files)
+        if described.picture is not None:
+            contents['.png'] = visualization.encode_png(described.picture)
+        for suffix, content in contents.items():
+            self._files.write_file(image.stem + suffix, content)
+        self._files.add(entry._replace(values=values, rows=described.rows, results=results or ()))
 
 
-def _all_listed(values: Mapping[str, Any]) -> Dict[str, Any]:
-    return {name: _listed(value) for name, value in values.items()}
+_Loaded = Tuple[Image, np.ndarray]
+_Report = Callable[[errors.DataError], None]
 
 
-def _listed(value: Any) -> Any:
-    """A NumPy value as JSON has it."""
-    array = np.asarray(value)
-    if array.dtype.kind == 'S' or array.dtype == object:
-        return [_text(one) for one in array.ravel()] if array.ndim else _text(array.item())
-    listed: List[Any] = array.tolist()
-    return listed
+def _bar(count: Optional[int]) -> tqdm.tqdm:
+    return tqdm.tqdm(total=count, unit='image', disable=None)
 
 
-def _text(value: Any) -> str:
-    return value.decode('utf-8', 'replace') if isinstance(value, bytes) else str(value)
+def _read_ahead(
+    pool: concurrent.futures.Executor, images: Iterable[Image], bar: tqdm.tqdm, report: _Report
+) -> Iterator[_Loaded]:
+    """The images that can be read, in order; the next ones are being read meanwhile."""
+    waiting: Deque[Tuple[Image, concurrent.futures.Future]] = collections.deque()
+
+    def next_one() -> Iterator[_Loaded]:
+        image, reading = waiting.popleft()
+        try:
+            yield image, reading.result()
+        except errors.DataError as problem:
+            report(problem)
+        bar.update()
+
+    for image in images:
+        waiting.append((image, pool.submit(image.read)))
+        if len(waiting) > _AHEAD:
+            yield from next_one()
+    while waiting:
+        yield from next_one()
+
+
+def _batches(
+    loaded: Iterable[_Loaded], predictor: exported_model.Predictor, batch_size: int
+) -> Iterator[List[_Loaded]]:
+    """Images of equal size, together; one waits until as many others have passed as are read."""
+    limit = min(batch_size, predictor.max_batch_size or batch_size)
+    groups: Dict[Tuple[int, ...], List[_Loaded]] = {}
+    for image, pixels in loaded:
+        group = groups.setdefault(pixels.shape, [])
+        group.append((image, pixels))
+        height, width = pixels.shape[:2]
+        if len(group) >= min(limit, max(1, _BATCH_PIXELS // (height * width))):
+            yield groups.pop(pixels.shape)
+        elif sum(map(len, groups.values())) > _AHEAD:
+            yield groups.pop(next(iter(groups)))
+    yield from groups.values()
+
+
+def _run(
+    predictor: exported_model.Predictor, batches: Iterable[List[_Loaded]], report: _Report
+) -> Iterator[Tuple[Image, np.ndarray, Dict[str, Any]]]:
+    """Each image with its pixels and outputs; of a batch that fails each image is run alone."""
+    for batch in batches:
+        try:
+            outputs = predictor.predict(np.stack([pixels for _, pixels in batch]))
+        except tf.errors.OpError as error:
+            if len(batch) > 1:
+                yield from _run(predictor, [[one] for one in batch], report)
+            else:
+                reason = errors.first_line(error)
+                report(errors.DataError(f'{batch[0][0].name}: the model fails on it: {reason}'))
+            continue
+        for index, (image, pixels) in enumerate(batch):
+            yield image, pixels, {name: value[index] for name, value in outputs.items()}

@@ -197,10 +197,21 @@ def _compression(path: str) -> str:
         return GZIP if path.endswith('.gz') else ''
     with open(path, 'rb') as stream:
         start = stream.read(_HEADER_BYTES)
-    if not start:
-        return ''
-    is_frame = len(start) == _HEADER_BYTES and start[8:] == struct.pack('<I', masked_crc(start[:8]))
-    return GZIP if start.startswith(_GZIP_MAGIC) and not is_frame else ''
+    return GZIP if start.startswith(_GZIP_MAGIC) and not _is_header(start) else ''
+
+
+def is_record_file(path: str) -> bool:
+    """Whether a file begins as a TFRecord file does, compressed or not."""
+    try:
+        with _open(_inspect_file(path)) as stream:
+            return _is_header(stream.read(_HEADER_BYTES))
+    except (EOFError, OSError, zlib.error, tf.errors.OpError):
+        return False
+
+
+def _is_header(start: bytes) -> bool:
+    """Whether bytes are the header of a frame."""
+    return len(start) == _HEADER_BYTES and start[8:] == struct.pack('<I', masked_crc(start[:8]))
 
 
 def _is_empty(file: RecordFile) -> bool:

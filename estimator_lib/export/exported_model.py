@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.drawing import visualization
+from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.export import exporting, serving
+from estimator_lib.task import Task
+from protos import export_pb2, pipeline_pb2
 
 tf1 = tf.compat.v1
-
-_SIGNATURE = tf1.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 
 class Predictor:
@@ -22,24 +22,35 @@ class Predictor:
 
     Args:
         saved_model_dir: a SavedModel, or a folder of exports, of which the latest is taken.
+        signature_name: of what it is asked.
 
     Attributes:
         path: of the SavedModel.
-        config_path: of the pipeline config that was saved with it; None where there is none.
+        max_batch_size: how many images it takes at a time; None: any number.
 
     Raises:
         errors.UserError: there is no SavedModel, or it has no signature that takes images.
     """
 
-    def __init__(self, saved_model_dir: str):
+    def __init__(self, saved_model_dir: str, signature_name: str = serving.DEFAULT_SIGNATURE):
         self.path = _find(saved_model_dir)
-        config_path = os.path.join(self.path, exporting.CONFIG_FILE)
-        self.config_path = config_path if tf.io.gfile.exists(config_path) else None
+        self._open(lambda session: _load(session, self.path, signature_name))
+
+    def _open(self, load: Callable[[tf1.Session], Any]) -> None:
+        """Has a model added to a new graph; `load` returns its `SignatureDef`."""
         with tf.Graph().as_default() as graph:
             self._session = tf1.Session(graph=graph)
-            signature = _load(self._session, self.path)
+            signature = load(self._session)
         self._input, self._kind = _image_input(signature, self.path)
         self._outputs = {key: output.name for key, output in signature.outputs.items()}
+        shape = graph.get_tensor_by_name(self._input).shape
+        self.max_batch_size = shape[0] if shape.rank else None
+
+    @property
+    def config_path(self) -> Optional[str]:
+        """The pipeline config that was saved with the model; None where there is none."""
+        path = os.path.join(self.path, exporting.CONFIG_FILE)
+        return path if tf.io.gfile.exists(path) else None
 
     @property
     def output_names(self) -> List[str]:
@@ -55,13 +66,27 @@ class Predictor:
         Returns:
             Arrays by the output's key in the signature.
         """
-        return self._session.run(self._outputs, {self._input: self._as_inputs(images)})
+        return self._session.run(
+            self._outputs, {self._input: serving.as_requests(images, self._kind)}
+        )
 
-    def _as_inputs(self, images: np.ndarray) -> Any:
-        if self._kind == serving.IMAGE_TENSOR:
-            return images
-        encoded = [visualization.encode_png(image) for image in images]
-        return encoded if self._kind != serving.TF_EXAMPLE else [_example(one) for one in encoded]
+
+class CheckpointPredictor(Predictor):
+    """The model of a checkpoint, as an export of it would be; `path` is the checkpoint's.
+
+    Args:
+        task: builds the network.
+        config: see `exporting.inference_graph`.
+        checkpoint: its prefix, or its folder.
+
+    Raises:
+        errors.CheckpointError: the checkpoint is not there, or not of this model.
+    """
+
+    def __init__(self, task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, checkpoint: str):
+        self.path = checkpoint_files.resolve_checkpoint(checkpoint)
+        model = exporting.inference_graph(task, config, self.path, export_pb2.IMAGE_TENSOR)
+        self._open(lambda session: model.signature())
 
 
 def _find(folder: str) -> str:
@@ -76,17 +101,17 @@ def _find(folder: str) -> str:
     return found
 
 
-def _load(session: tf1.Session, path: str) -> Any:
+def _load(session: tf1.Session, path: str, signature_name: str) -> Any:
     try:
         loaded = tf1.saved_model.load(session, [tf1.saved_model.tag_constants.SERVING], path)
     except (OSError, RuntimeError, tf.errors.OpError) as error:
         raise errors.UserError(f'{path} cannot be loaded as a SavedModel: {error}') from error
-    if _SIGNATURE not in loaded.signature_def:
+    if signature_name not in loaded.signature_def:
         names = ', '.join(sorted(loaded.signature_def)) or 'none'
         raise errors.UserError(
-            f'the SavedModel {path} has no signature {_SIGNATURE!r}; it has: {names}.'
+            f'the SavedModel {path} has no signature {signature_name!r}; it has: {names}.'
         )
-    return loaded.signature_def[_SIGNATURE]
+    return loaded.signature_def[signature_name]
 
 
 def _image_input(signature: Any, path: str) -> Tuple[str, str]:
@@ -105,13 +130,6 @@ def _image_input(signature: Any, path: str) -> Tuple[str, str]:
             kind = serving.TF_EXAMPLE if is_example else serving.ENCODED_IMAGE_STRING_TENSOR
             return only.name, kind
     raise errors.UserError(
-        f'the signature {_SIGNATURE!r} of {path} takes {described or "nothing"}; expected one '
+        f'the signature of {path} takes {described or "nothing"}; expected one '
         'input, of images (uint8), encoded images or examples (string).'
     )
-
-
-def _example(encoded: bytes) -> bytes:
-    """A serialized `tf.train.Example` with that image."""
-    image = tf.train.Feature(bytes_list=tf.train.BytesList(value=[encoded]))
-    features = tf.train.Features(feature={serving.ENCODED_IMAGE: image})
-    return tf.train.Example(features=features).SerializeToString()

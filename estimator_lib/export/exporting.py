@@ -12,14 +12,14 @@ import json
 import logging
 import os
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files, restoring
-from estimator_lib.export import freezing, serving
+from estimator_lib.export import freezing, serving, warmup
 from estimator_lib.task import Features, Task, Tensors
 from protos import pipeline_pb2
 
@@ -30,9 +30,35 @@ SAVED_MODEL_FILE = 'saved_model.pb'
 # TensorFlow leaves files in this folder of a SavedModel alone.
 ASSETS = 'assets.extra'
 CONFIG_FILE = os.path.join(ASSETS, 'pipeline.config')
+WARMUP_FILE = os.path.join(ASSETS, 'tf_serving_warmup_requests')
 ORIGIN_FILE = os.path.join(ASSETS, 'origin.json')
 
 GraphHook = Optional[Callable[[], None]]
+
+
+class InferenceGraph(NamedTuple):
+    """A model's graph with constants in the places of its variables.
+
+    Attributes:
+        graph_def: the graph.
+        inputs: tensors of the graph that it was made from, by key; names are the same.
+        outputs: likewise.
+    """
+
+    graph_def: tf1.GraphDef
+    inputs: Mapping[str, tf.Tensor]
+    outputs: Tensors
+
+    def signature(self) -> Any:
+        """The `SignatureDef` of inputs and outputs; the graph is the default one."""
+        tf1.import_graph_def(self.graph_def, name='')
+        graph = tf1.get_default_graph()
+        return tf1.saved_model.predict_signature_def(
+            *(
+                {key: graph.get_tensor_by_name(one.name) for key, one in tensors.items()}
+                for tensors in (self.inputs, self.outputs)
+            )
+        )
 
 
 def export_saved_model(
@@ -42,13 +68,15 @@ def export_saved_model(
     export_dir: str,
     serving_input: Optional[int] = None,
     graph_hook_fn: GraphHook = None,
+    signature_name: Optional[str] = None,
+    warmup_requests: int = 0,
 ) -> str:
     """Writes the model of a checkpoint as `export_dir/<timestamp>/`.
 
-    The signature `serving_default` takes `inputs` (see `serving.serving_input_receiver_fn`) and
-    returns what `task.export_outputs` names. Variables are constants in it. The folder appears
-    under its name when it is complete; in its `assets.extra` are `pipeline.config` and
-    `origin.json` (see `origin`).
+    The signatures `serving_default` and `tensorflow/serving/predict` take `inputs` (see
+    `serving.serving_input_receiver_fn`) and return what `task.export_outputs` names. Variables are
+    constants. The folder appears under its name when it is complete; in its `assets.extra` are
+    `pipeline.config`, `origin.json` (see `origin`) and the files of `Task.asset_files`.
 
     Args:
         task: what is exported.
@@ -58,13 +86,15 @@ def export_saved_model(
         export_dir: made when it is not there.
         serving_input: an `export_pb2.ServingInput`; None: `config.export_config.serving_input`.
         graph_hook_fn: called when the network is built, as in training.
+        signature_name: another name by which the signature can be asked for.
+        warmup_requests: how many requests a server makes before it takes others; see `warmup`.
 
     Returns:
         The path of the new folder.
 
     Raises:
         errors.CheckpointError: the checkpoint is not there, or not of this model.
-        errors.UserError: `export_dir` cannot be written to.
+        errors.UserError: `export_dir` cannot be written to, or there can be no such warm-up.
     """
     prefix = checkpoint_files.resolve_checkpoint(checkpoint)
     if serving_input is None:
@@ -72,22 +102,53 @@ def export_saved_model(
     files = {
         CONFIG_FILE: text_format.MessageToString(config, as_utf8=True),
         ORIGIN_FILE: json.dumps(origin(config, prefix)) + '\n',
+        **{os.path.join(ASSETS, name): text for name, text in task.asset_files().items()},
     }
-    with tf.Graph().as_default():
-        receiver = serving.serving_input_receiver_fn(task, serving_input)()
-        outputs = _build_outputs(task, receiver.features, graph_hook_fn)
-        graph_def = _trained_graph(prefix, outputs, config.eval_config.use_moving_averages)
+    if warmup_requests:
+        warmup.check(warmup_requests)
+    names = [serving.DEFAULT_SIGNATURE, serving.PREDICT_SIGNATURE]
+    names += [signature_name] if signature_name else []
+    model = inference_graph(task, config, prefix, serving_input, graph_hook_fn)
 
     def write(unfinished: str) -> None:
-        _write_saved_model(graph_def, receiver.receiver_tensors, outputs, unfinished)
+        _write_saved_model(model, names, unfinished)
         tf.io.gfile.makedirs(os.path.join(unfinished, ASSETS))
         for name, text in files.items():
             with tf.io.gfile.GFile(os.path.join(unfinished, name), 'w') as file:
                 file.write(text)
+        if warmup_requests:
+            kind = model.inputs[serving.INPUT_KEY].op.name
+            warmup.write(os.path.join(unfinished, WARMUP_FILE), kind, warmup_requests)
 
     path = _write_whole(export_dir, write)
     log.info('exported %s to %s', prefix, path)
     return path
+
+
+def inference_graph(
+    task: Task,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    prefix: str,
+    serving_input: int,
+    graph_hook_fn: GraphHook = None,
+) -> InferenceGraph:
+    """The graph that serves a checkpoint's model.
+
+    Args:
+        task: see `export_saved_model`.
+        config: see `export_saved_model`.
+        prefix: of the checkpoint.
+        serving_input: an `export_pb2.ServingInput`.
+        graph_hook_fn: see `export_saved_model`.
+
+    Raises:
+        errors.CheckpointError: the checkpoint is not of this model.
+    """
+    with tf.Graph().as_default():
+        receiver = serving.serving_input_receiver_fn(task, serving_input)()
+        outputs = _build_outputs(task, receiver.features, graph_hook_fn)
+        graph_def = _trained_graph(prefix, outputs, config.eval_config.use_moving_averages)
+        return InferenceGraph(graph_def, receiver.receiver_tensors, outputs)
 
 
 def origin(config: pipeline_pb2.TrainEvalPipelineConfig, prefix: str) -> Dict[str, Any]:
@@ -181,23 +242,15 @@ def _write_whole(export_dir: str, write: Callable[[str], None]) -> str:
     return path
 
 
-def _write_saved_model(
-    graph_def: tf1.GraphDef,
-    inputs: Mapping[str, tf.Tensor],
-    outputs: Tensors,
-    path: str,
-) -> None:
-    with tf.Graph().as_default() as graph, tf1.Session() as session:
-        tf1.import_graph_def(graph_def, name='')
-
-        def here(tensors: Mapping[str, tf.Tensor]) -> Dict[str, tf.Tensor]:
-            return {key: graph.get_tensor_by_name(one.name) for key, one in tensors.items()}
-
-        signature = tf1.saved_model.predict_signature_def(here(inputs), here(outputs))
-        key = tf1.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+def _write_saved_model(model: InferenceGraph, names: Sequence[str], path: str) -> None:
+    with tf.Graph().as_default(), tf1.Session() as session:
+        signature = model.signature()
         builder = tf1.saved_model.Builder(path)
         builder.add_meta_graph_and_variables(
-            session, [tf1.saved_model.tag_constants.SERVING], {key: signature}, clear_devices=True
+            session,
+            [tf1.saved_model.tag_constants.SERVING],
+            dict.fromkeys(names, signature),
+            clear_devices=True,
         )
         builder.save()
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Callable, Dict, Tuple
+from typing import Any, Callable, Dict, Tuple
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_lib.data.image_decoding import decode_image
+from estimator_lib.drawing import visualization
 from estimator_lib.task import Features, Task, Tensors
 from protos import export_pb2
 
 tf1 = tf.compat.v1
 
 INPUT_KEY = 'inputs'
+
+# Signatures: clients of the published detectors' Estimators ask for the second.
+DEFAULT_SIGNATURE = tf1.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+PREDICT_SIGNATURE = tf1.saved_model.signature_constants.PREDICT_METHOD_NAME
+
 ENCODED_IMAGE = 'image/encoded'  # the key of the image in a `tf.train.Example`
 
 # The names of the placeholders, which tell the kinds of an exported model's input apart.
@@ -48,6 +55,26 @@ def serving_input_receiver_fn(
         return tf.estimator.export.ServingInputReceiver(features, {INPUT_KEY: received})
 
     return receive
+
+
+def as_requests(images: np.ndarray, kind: str) -> Any:
+    """Images in the form in which a model takes them.
+
+    Args:
+        images: uint8 [batch, height, width, 3].
+        kind: the name of the placeholder that they are for.
+    """
+    if kind == IMAGE_TENSOR:
+        return images
+    encoded = [visualization.encode_png(image) for image in images]
+    return encoded if kind != TF_EXAMPLE else [_example(one) for one in encoded]
+
+
+def _example(encoded: bytes) -> bytes:
+    """A serialized `tf.train.Example` with that image."""
+    image = tf.train.Feature(bytes_list=tf.train.BytesList(value=[encoded]))
+    features = tf.train.Features(feature={ENCODED_IMAGE: image})
+    return tf.train.Example(features=features).SerializeToString()
 
 
 def _images(task: Task) -> Tuple[tf.Tensor, Features]:

@@ -11,13 +11,16 @@ from estimator_lib import errors
 from estimator_lib.config.rules import ConfigRules
 from estimator_lib.drawing import visualization
 from estimator_lib.task import (
+    AS_CONFIGURED,
     IMAGE,
     Arrays,
     DataReport,
+    Description,
     Example,
     Features,
     Labels,
     Metric,
+    Shown,
     Task,
     Tensors,
 )
@@ -34,6 +37,8 @@ LOGITS = 'logits'
 AUXILIARY_LOGITS = 'auxiliary_logits'
 PROBABILITIES = 'probabilities'
 CLASSES = 'classes'
+
+_TOP_K = 5  # classes that are told of an image, unless another number is asked for
 
 CLASSIFICATION_LOSS = 'classification_loss'
 AUXILIARY_LOSS = 'auxiliary_loss'
@@ -227,6 +232,24 @@ class ClassificationTask(Task):
             visualization.displayable(features[IMAGE]), lines, alarming=wrong
         )
 
+    def describe(
+        self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
+    ) -> Description:
+        """The most probable classes: their names, labels and probabilities."""
+        probabilities = np.asarray(outputs[PROBABILITIES])
+        names = self._class_names()
+        best = np.argsort(-probabilities, kind='stable')[: shown.top_k or _TOP_K]
+        rows = [
+            {
+                'class': names[index],
+                'id': int(index) + self._labels_offset,
+                'score': round(float(probabilities[index]), 6),
+            }
+            for index in best
+            if probabilities[index] >= (shown.least_score or 0.0)
+        ]
+        return Description({'classes': rows}, rows, self.draw(features, outputs))
+
     def draw_metrics(self, values: Mapping[str, Any]) -> Dict[str, np.ndarray]:
         """The confusion matrix."""
         shares = metrics.normalised_rows(values[metrics.CONFUSION])
@@ -267,6 +290,10 @@ class ClassificationTask(Task):
     def averages_model_variables(self) -> bool:
         """See `Task`; so does the published trainer of classifiers."""
         return True
+
+    def asset_files(self) -> Mapping[str, str]:
+        """See `Task`."""
+        return label_maps.asset_files(self._label_map)
 
     def check_example(self, serialized: bytes) -> Optional[str]:
         """See `Task`."""

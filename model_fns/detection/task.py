@@ -10,12 +10,15 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.config.rules import ConfigRules
 from estimator_lib.task import (
+    AS_CONFIGURED,
     Arrays,
     DataReport,
+    Description,
     Example,
     Features,
     Labels,
     Metric,
+    Shown,
     Task,
     Tensors,
 )
@@ -24,7 +27,7 @@ from model_fns import label_map as label_maps
 from model_fns.detection import box_report, config_rules, detector, fields, metrics
 from model_fns.detection.boxes import targets
 from model_fns.detection.data import augmentation, inputs
-from model_fns.detection.detections import pictures
+from model_fns.detection.detections import descriptions, pictures
 from protos import pipeline_pb2
 
 ModeKeys = tf.estimator.ModeKeys
@@ -49,6 +52,7 @@ class DetectionTask(Task):
         drawer: how detections are drawn.
         load_all_variables: whether a detection checkpoint gives all variables of the same name,
             not the feature extractor's alone.
+        label_map: names of the classes.
     """
 
     def __init__(
@@ -59,6 +63,7 @@ class DetectionTask(Task):
         evaluator: metrics.Metrics,
         drawer: pictures.Drawer,
         load_all_variables: bool = False,
+        label_map: Optional[label_maps.LabelMap] = None,
     ):
         self._model = model
         self._reader = reader
@@ -66,6 +71,7 @@ class DetectionTask(Task):
         self._evaluator = evaluator
         self._drawer = drawer
         self._load_all_variables = load_all_variables
+        self._label_map = label_map
 
     @classmethod
     def config_rules(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> ConfigRules:
@@ -89,6 +95,7 @@ class DetectionTask(Task):
             metrics.build_metrics(config.eval_config, model.num_classes, label_map),
             pictures.build_drawer(config.eval_config, label_map),
             config.train_config.load_all_detection_checkpoint_vars,
+            label_map,
         )
 
     @property
@@ -163,6 +170,22 @@ class DetectionTask(Task):
         """Detections, with the groundtruth beside them where it is known."""
         return self._drawer.draw(features, outputs, labels)
 
+    def describe(
+        self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
+    ) -> Description:
+        """The detections with names and boxes in pixels; the picture has the best of them."""
+        drawer = self._drawer.showing(shown)
+        found = descriptions.find(outputs, features[fields.IMAGE].shape, drawer.min_score, shown)
+        rows = descriptions.rows(found, drawer.class_names)
+        return Description(descriptions.values(found, rows), rows, drawer.draw(features, outputs))
+
+    def coco_results(
+        self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
+    ) -> Sequence[Mapping[str, Any]]:
+        """See `descriptions.coco_results`."""
+        shape = features[fields.IMAGE].shape
+        return descriptions.coco_results(descriptions.find(outputs, shape, 0.0, shown))
+
     def serving_features(self, images: tf.Tensor) -> Features:
         """Each image at the network's input size."""
         signature = {
@@ -202,6 +225,10 @@ class DetectionTask(Task):
     def last_layer_scopes(self) -> Sequence[str]:
         """See `Task`."""
         return self._model.last_layer_scopes
+
+    def asset_files(self) -> Mapping[str, str]:
+        """See `Task`."""
+        return label_maps.asset_files(self._label_map)
 
     def check_example(self, serialized: bytes) -> Optional[str]:
         """See `Task`."""

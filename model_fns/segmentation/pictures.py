@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 import numpy as np
 
 from estimator_lib.drawing import colors, visualization
 from estimator_lib.task import Arrays
+from model_fns import run_lengths
 from model_fns.segmentation import fields
 from model_fns.segmentation.data.presets import Dataset
 
@@ -90,19 +91,55 @@ class Drawer:
         """`raw_classes` as a grey PNG file."""
         return visualization.encode_png(self.raw_classes(features, outputs))
 
-    def numbers(self, outputs: Arrays) -> Dict[str, Any]:
-        """The classes of one example: how many pixels each has; and how many instances.
+    def numbers(self, outputs: Arrays, top_k: Optional[int] = None) -> Dict[str, Any]:
+        """The size of one example, its classes (see `rows`), and how many instances it has.
 
         Args:
             outputs: with `SEMANTIC_PREDICTIONS`, perhaps with `INSTANCE_PREDICTIONS`.
+            top_k: see `rows`.
         """
-        classes = np.asarray(outputs[fields.SEMANTIC_PREDICTIONS])
-        counts = np.bincount(classes.ravel(), minlength=self.dataset.num_classes)
-        numbers: Dict[str, Any] = {'classes': list(self.dataset.class_names), 'pixels': counts}
+        height, width = np.shape(outputs[fields.SEMANTIC_PREDICTIONS])
+        classes = self.rows(outputs, top_k)
+        numbers: Dict[str, Any] = {'height': height, 'width': width, 'classes': classes}
         if fields.INSTANCE_PREDICTIONS in outputs:
             ids = np.asarray(outputs[fields.INSTANCE_PREDICTIONS])
             numbers['instances'] = np.unique(ids[ids > 0]).size
         return numbers
+
+    def rows(self, outputs: Arrays, top_k: Optional[int] = None) -> List[Dict[str, Any]]:
+        """The classes that are in one example, the largest first, and how many pixels each has.
+
+        Args:
+            outputs: see `numbers`.
+            top_k: so many classes; None: all.
+        """
+        counts = np.bincount(np.asarray(outputs[fields.SEMANTIC_PREDICTIONS]).ravel())
+        largest = [index for index in np.argsort(-counts, kind='stable') if counts[index]]
+        names = self.dataset.class_names
+        return [
+            {'class': names[index], 'id': int(index), 'pixels': int(counts[index])}
+            for index in largest[:top_k]
+        ]
+
+    def coco_results(self, outputs: Arrays, top_k: Optional[int]) -> List[Dict[str, Any]]:
+        """Run lengths of each instance where there are any, else of each class; scores are 1.
+
+        Args:
+            outputs: see `numbers`.
+            top_k: so many, the largest; None: all.
+        """
+        classes = np.asarray(outputs[fields.SEMANTIC_PREDICTIONS])
+        regions = np.asarray(outputs.get(fields.INSTANCE_PREDICTIONS, classes + 1))
+        ids, counts = np.unique(regions[regions > 0], return_counts=True)
+        masks = [regions == ids[index] for index in np.argsort(-counts, kind='stable')[:top_k]]
+        return [
+            {
+                'category_id': int(np.bincount(classes[mask]).argmax()),
+                'segmentation': run_lengths.encode(mask),
+                'score': 1.0,
+            }
+            for mask in masks
+        ]
 
     def id_pngs(self, features: Arrays, outputs: Arrays) -> Dict[str, bytes]:
         """Grey PNG files of ids by the end of their names: classes, and instances where found.

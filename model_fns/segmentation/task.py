@@ -11,16 +11,20 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.config.rules import ConfigRules
 from estimator_lib.task import (
+    AS_CONFIGURED,
     Arrays,
     DataReport,
+    Description,
     Example,
     Features,
     Labels,
     Metric,
+    Shown,
     Task,
     Tensors,
 )
-from model_fns import checkpoint_scopes, class_report, forward_pass, images, label_map
+from model_fns import checkpoint_scopes, class_report, forward_pass, images
+from model_fns import label_map as label_maps
 from model_fns.segmentation import config_rules, fields, instances, losses, pictures, serving
 from model_fns.segmentation.data import (
     class_weights,
@@ -53,12 +57,14 @@ class _Data(NamedTuple):
         training: where the training records are.
         evaluation: where those of evaluations are.
         max_pixels: of an image that is decoded.
+        label_map: names of the classes; None: those of the data set.
     """
 
     dataset: presets.Dataset
     training: Any
     evaluation: Sequence[Any]
     max_pixels: int
+    label_map: Optional[label_maps.LabelMap]
 
 
 class SegmentationTask(Task):
@@ -104,7 +110,8 @@ class SegmentationTask(Task):
             errors.ConfigError: an unknown backbone or data set, or a combination that cannot be.
         """
         model = config.model.segmentation
-        dataset = presets.from_config(model, label_map.of_readers(config))
+        label_map = label_maps.of_readers(config)
+        dataset = presets.from_config(model, label_map)
         network = SegmentationNetwork.from_config(
             model, dataset.num_classes, num_steps=config.train_config.num_steps
         )
@@ -123,6 +130,7 @@ class SegmentationTask(Task):
             config.train_input_reader,
             config.eval_input_reader,
             images.pixel_limit(config),
+            label_map,
         )
         return cls(model, network, preprocessor, data)
 
@@ -283,7 +291,7 @@ class SegmentationTask(Task):
 
     def metric_title(self, name: str) -> str:
         """See `Task`."""
-        return label_map.with_class_name(name, self._dataset.class_names)
+        return label_maps.with_class_name(name, self._dataset.class_names)
 
     def draw(
         self, features: Arrays, outputs: Arrays, labels: Optional[Arrays] = None
@@ -298,13 +306,26 @@ class SegmentationTask(Task):
         return {'_raw.png': self._drawer.raw_png(features, outputs)}
 
     def describe(
-        self, features: Arrays, outputs: Arrays
-    ) -> Tuple[Mapping[str, Any], Mapping[str, bytes]]:
+        self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
+    ) -> Description:
         """How many pixels each class has, how many instances there are, and both as PNGs of ids.
 
         Pixel by pixel, the outputs would be a hundred megabytes of text for an image.
         """
-        return self._drawer.numbers(outputs), self._drawer.id_pngs(features, outputs)
+        _refuse_threshold(shown)
+        return Description(
+            self._drawer.numbers(outputs, shown.top_k),
+            self._drawer.rows(outputs, shown.top_k),
+            self.draw(features, outputs),
+            self._drawer.id_pngs(features, outputs),
+        )
+
+    def coco_results(
+        self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
+    ) -> Sequence[Mapping[str, Any]]:
+        """See `pictures.Drawer.coco_results`."""
+        _refuse_threshold(shown)
+        return self._drawer.coco_results(outputs, shown.top_k)
 
     def serving_features(self, images: tf.Tensor) -> Features:
         """Images of any size, padded where they are smaller than the crop of training."""
@@ -345,6 +366,10 @@ class SegmentationTask(Task):
         evaluation = self._model.evaluation
         if evaluation.crop_height or evaluation.crop_width:
             self._crop_of_evaluation()
+
+    def asset_files(self) -> Mapping[str, str]:
+        """See `Task`."""
+        return label_maps.asset_files(self._data.label_map)
 
     def check_example(self, serialized: bytes) -> Optional[str]:
         """See `Task`."""
@@ -416,6 +441,13 @@ def _check_raw_predictions(config: pipeline_pb2.TrainEvalPipelineConfig) -> None
         raise errors.ConfigError(
             'model.segmentation.evaluation.save_raw_predictions: the files are written beside the '
             'pictures, and eval_config.visualization_export_dir is not set; expected a folder.'
+        )
+
+
+def _refuse_threshold(shown: Shown) -> None:
+    if shown.least_score is not None:
+        raise errors.ConfigError(
+            '--score_threshold: segmentation gives each pixel a class and no score; expected none.'
         )
 
 

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import model_fn
-from estimator_lib.task import IMAGE, SOURCE_ID
+from estimator_lib.task import IMAGE, SOURCE_ID, Description
 from protos import pipeline_pb2
 from tests.estimator_lib.tiny_task import TinyTask
 
@@ -43,5 +43,7 @@ def test_what_a_task_need_not_say(tmp_path):
     assert task.draw({}, {}) is None
     assert task.files({}, {}) == {}
     assert task.check_example(b'') is None
-    assert task.describe({}, {'logits': 1}) == ({'logits': 1}, {})
+    assert task.describe({}, {'logits': 1}) == Description({'logits': 1})
+    assert task.coco_results({}, {'logits': 1}) is None
+    assert task.asset_files() == {}
     assert task.finish_metrics({'a': 1, 'b': [1, 2]}) == {'a': 1.0}

@@ -280,3 +280,37 @@ def test_metrics_of_a_class_get_its_name():
         'accuracy': 'accuracy',
     }
     assert {one: label_map_lib.with_class_name(one, names) for one in titles} == titles
+
+
+def test_a_label_map_is_saved_as_text_and_read_back():
+    pets = LabelMap.parse(PETS)
+    (text,) = label_map_lib.asset_files(pets).values()
+    assert LabelMap.parse(text) == pets
+    assert label_map_lib.asset_files(None) == {}
+
+
+def localized(tmp_path, only_names, train='train.pbtxt', evaluation='eval.pbtxt'):
+    """The label maps of the readers after `localize`, by the names of their files."""
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    if train:
+        config.train_input_reader.label_map_path = str(tmp_path / train)
+    config.eval_input_reader.add().label_map_path = str(tmp_path / evaluation)
+    label_map_lib.localize(config, ['', str(tmp_path / 'saved')], only_names)
+    assert config.HasField('train_input_reader') == bool(train)
+    readers = [config.train_input_reader, *config.eval_input_reader]
+    return [reader.label_map_path.replace(str(tmp_path), '').strip('/') for reader in readers]
+
+
+def test_label_maps_that_are_gone_are_taken_from_where_the_model_is(tmp_path):
+    copy = 'saved/label_map.pbtxt'
+    (tmp_path / 'eval.pbtxt').write_text(PETS)
+    # Without a copy: no names at worst, but records cannot be decoded without theirs.
+    assert localized(tmp_path, True) == ['', 'eval.pbtxt']
+    assert localized(tmp_path, False) == ['', 'eval.pbtxt']
+    assert localized(tmp_path, False, evaluation='gone') == ['', 'gone']
+    (tmp_path / 'saved').mkdir()
+    (tmp_path / copy).write_text(PETS)
+    # Names come from the copy; to decode records, the file that the reader names is better.
+    assert localized(tmp_path, True) == [copy, copy]
+    assert localized(tmp_path, False) == [copy, 'eval.pbtxt']
+    assert localized(tmp_path, False, train='') == ['', 'eval.pbtxt']

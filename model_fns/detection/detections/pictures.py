@@ -11,7 +11,7 @@ from PIL import Image
 from estimator_lib import errors
 from estimator_lib.drawing import colors, visualization
 from estimator_lib.drawing.colors import Color
-from estimator_lib.task import Arrays
+from estimator_lib.task import Arrays, Shown
 from model_fns.detection import fields
 from model_fns.label_map import LabelMap, to_id
 from protos import eval_pb2
@@ -64,6 +64,14 @@ class Drawer:
     show_labels: bool = True
     groundtruth_color: Optional[Color] = None
     keypoint_edges: Sequence[Tuple[int, int]] = ()
+
+    def showing(self, shown: Shown) -> Drawer:
+        """The drawer of fewer detections, or more."""
+        return dataclasses.replace(
+            self,
+            min_score=self.min_score if shown.least_score is None else shown.least_score,
+            max_boxes=shown.top_k or self.max_boxes,
+        )
 
     def draw(
         self, features: Arrays, outputs: Arrays, labels: Optional[Arrays] = None
@@ -124,7 +132,7 @@ class Drawer:
         boxes = np.asarray(outputs[fields.DETECTION_BOXES])[shown]
         masks, keypoints = None, None
         if fields.DETECTION_MASKS in outputs:
-            masks = _in_boxes(np.asarray(outputs[fields.DETECTION_MASKS])[shown], boxes, size)
+            masks = in_boxes(np.asarray(outputs[fields.DETECTION_MASKS])[shown], boxes, size)
         if fields.DETECTION_KEYPOINTS in outputs:
             keypoints = np.asarray(outputs[fields.DETECTION_KEYPOINTS])[shown]
         texts = [
@@ -233,7 +241,7 @@ def _colors(classes: np.ndarray) -> List[Color]:
     return [colors.of_class(int(class_id)) for class_id in classes]
 
 
-def _in_boxes(masks: np.ndarray, boxes: np.ndarray, size: Tuple[int, int]) -> np.ndarray:
+def in_boxes(masks: np.ndarray, boxes: np.ndarray, size: Tuple[int, int]) -> np.ndarray:
     """Masks [n, mask height, mask width], each of its box, as masks of the whole picture."""
     whole = np.zeros([len(masks), *size], bool)
     for index, (mask, box) in enumerate(zip(masks, boxes)):

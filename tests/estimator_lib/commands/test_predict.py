@@ -1,15 +1,19 @@
-"""An exported model over image files."""
+"""A model run over images: batches, reading ahead, bad images."""
 
 import json
+import threading
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from google.protobuf import text_format
 from PIL import Image
 
 from estimator_lib import errors
 from estimator_lib.commands import predict
-from estimator_lib.export import exporting
+from estimator_lib.commands.prediction_files import PREDICTIONS_FILE
+from estimator_lib.export import exported_model, exporting
+from estimator_lib.task import Description, Shown
 from protos import pipeline_pb2
 from tests.estimator_lib import tiny_task
 
@@ -17,16 +21,29 @@ from tests.estimator_lib import tiny_task
 class Drawing(tiny_task.TinyTask):
     """Draws one pixel, writes a file, and describes an image by its sides."""
 
-    def describe(self, features, outputs):
+    def describe(self, features, outputs, shown=None):
         height, width, _ = features['image'].shape
-        return {'size': [height, width], 'class': outputs['classes']}, {'.txt': b'hello'}
+        values = {'size': [height, width], 'class': outputs['classes'], 'top_k': shown.top_k}
+        return Description(values, (), features['image'][:1, :1], {'.txt': b'hello'})
 
-    def draw(self, features, outputs, labels=None):
-        return features['image'][:1, :1]
+
+class Recording:
+    """A predictor that computes means, and remembers the shapes of its batches."""
+
+    def __init__(self, max_batch_size=None, refuses=None):
+        self.max_batch_size = max_batch_size
+        self.shapes = []
+        self._refuses = refuses
+
+    def predict(self, images):
+        if self._refuses is not None and (images == self._refuses).any():
+            raise tf.errors.InvalidArgumentError(None, None, 'too dark\nand more')
+        self.shapes.append(images.shape)
+        return {'mean': images.mean(axis=(1, 2, 3))}
 
 
 @pytest.fixture(scope='module')
-def export(tmp_path_factory):
+def predictor(tmp_path_factory):
     folder = tmp_path_factory.mktemp('exported')
     checkpoint = tiny_task.save(folder / 'model.ckpt-7', tiny_task.values())
     config = text_format.Parse(
@@ -34,58 +51,161 @@ def export(tmp_path_factory):
         "train_input_reader { tf_record_input_reader { input_path: 'unused' } }",
         pipeline_pb2.TrainEvalPipelineConfig(),
     )
-    return exporting.export_saved_model(
-        tiny_task.TinyTask(), config, checkpoint, str(folder / 'export')
-    )
-
-
-@pytest.fixture
-def images(tmp_path):
-    """Two images of different sizes, as files."""
-    random = np.random.RandomState(0)
-    arrays = {
-        'a': random.randint(0, 255, [5, 7, 3]).astype(np.uint8),
-        'b': random.randint(0, 255, [9, 6, 3]).astype(np.uint8),
-    }
-    for name, array in arrays.items():
-        Image.fromarray(array).save(tmp_path / f'{name}.png')
-    return arrays
-
-
-def test_each_image_is_described_and_drawn(export, images, tmp_path):
-    out = tmp_path / 'out'
-    said = predict.predict_images(
-        export, f'{tmp_path}/*.png', str(out), build_task=lambda config: Drawing()
-    )
-    assert said == json.loads((out / predict.PREDICTIONS_FILE).read_text())
-    for name, array in images.items():
-        logits = tiny_task.expected_logits(array[np.newaxis], tiny_task.values())
-        one = said[str(tmp_path / f'{name}.png')]
-        assert one == {'size': list(array.shape[:2]), 'class': int(np.argmax(logits))}
-        assert np.array_equal(np.asarray(Image.open(out / f'{name}.png')), array[:1, :1])
-        assert (out / f'{name}.txt').read_bytes() == b'hello'
-
-
-def test_without_a_description_all_outputs_are_listed(export, images, tmp_path):
-    said = predict.predict_images(
-        export, f'{tmp_path}/a.png', str(tmp_path / 'out'), lambda config: tiny_task.TinyTask()
-    )
-    (one,) = said.values()
-    expected = tiny_task.expected_logits(images['a'][np.newaxis], tiny_task.values())[0]
-    np.testing.assert_allclose(one['logits'], expected, rtol=1e-5)
-    assert sorted(one) == ['classes', 'logits']
-
-
-def test_what_is_no_image_is_named(export, images, tmp_path):
-    (tmp_path / 'c.png').write_bytes(b'not an image')
-    with pytest.raises(errors.DataError, match=r'c\.png'):
-        predict.predict_images(
-            export, f'{tmp_path}/*.png', str(tmp_path / 'out'), lambda config: Drawing()
+    return exported_model.Predictor(
+        exporting.export_saved_model(
+            tiny_task.TinyTask(), config, checkpoint, str(folder / 'export')
         )
+    )
 
 
-def test_a_pattern_without_files_is_named(export, tmp_path):
-    with pytest.raises(errors.DataError, match=r'no file matches .*\.jpeg'):
+def pixels(seed, height=5, width=7):
+    random = np.random.RandomState(seed)
+    return random.randint(0, 255, [height, width, 3]).astype(np.uint8)
+
+
+def image(name, array):
+    return predict.Image(name, name, len(name), lambda: array)
+
+
+def bad(name):
+    def read():
+        raise errors.DataError(f'{name}: it is bad.')
+
+    return predict.Image(name, name, len(name), read)
+
+
+def read_json(out):
+    return json.loads((out / PREDICTIONS_FILE).read_text())
+
+
+def test_each_image_is_described_and_drawn(predictor, tmp_path):
+    arrays = {'a': pixels(0), 'b': pixels(1, 9, 6), 'c': pixels(2)}
+    images = [image(*each) for each in arrays.items()]
+    options = predict.Options(Shown(top_k=3))
+    assert predict.predict_images(predictor, Drawing(), images, str(tmp_path), options) == []
+    said = read_json(tmp_path)
+    assert list(said) == ['a', 'b', 'c']
+    for name, array in arrays.items():
+        logits = tiny_task.expected_logits(array[np.newaxis], tiny_task.values())
+        assert said[name] == {
+            'size': list(array.shape[:2]),
+            'class': int(np.argmax(logits)),
+            'top_k': 3,
+        }
+        assert np.array_equal(np.asarray(Image.open(tmp_path / f'{name}.png')), array[:1, :1])
+        assert (tmp_path / f'{name}.txt').read_bytes() == b'hello'
+
+
+def test_without_a_description_all_outputs_are_listed(predictor, tmp_path):
+    array = pixels(0)
+    predict.predict_images(
+        predictor, tiny_task.TinyTask(), [image('a', array)], str(tmp_path / 'task')
+    )
+    predict.predict_images(predictor, None, [image('a', array)], str(tmp_path / 'none'))
+    expected = tiny_task.expected_logits(array[np.newaxis], tiny_task.values())[0]
+    for folder in ('task', 'none'):
+        (one,) = read_json(tmp_path / folder).values()
+        np.testing.assert_allclose(one['logits'], expected, rtol=1e-5)
+        assert sorted(one) == ['classes', 'logits']
+
+
+def test_raw_outputs_are_added(predictor, tmp_path):
+    array = pixels(0)
+    options = predict.Options(raw=True)
+    predict.predict_images(predictor, Drawing(), [image('a', array)], str(tmp_path), options)
+    (one,) = read_json(tmp_path).values()
+    expected = tiny_task.expected_logits(array[np.newaxis], tiny_task.values())[0]
+    np.testing.assert_allclose(one['raw']['logits'], expected, rtol=1e-5)
+
+
+def test_images_of_equal_size_go_together(tmp_path):
+    recording = Recording()
+    images = [image(f'{n:02}', np.full([4, 4 + n % 2, 3], n, np.uint8)) for n in range(10)]
+    options = predict.Options(batch_size=4)
+    predict.predict_images(recording, None, images, str(tmp_path), options)
+    assert sorted(recording.shapes) == [
+        (1, 4, 4, 3),
+        (1, 4, 5, 3),
+        (4, 4, 4, 3),
+        (4, 4, 5, 3),
+    ]
+    assert {name: one['mean'] for name, one in read_json(tmp_path).items()} == {
+        f'{n:02}': n for n in range(10)
+    }
+
+
+@pytest.mark.parametrize(
+    'side, max_batch_size, expected',
+    [
+        (4, 1, [1, 1, 1]),
+        (4, 2, [2, 1]),
+        (1600, None, [3]),
+        (2000, None, [2, 1]),
+        (3000, 8, [1] * 3),
+    ],
+)
+def test_batches_are_as_large_as_model_and_memory_allow(tmp_path, side, max_batch_size, expected):
+    """Eight million pixels are a batch: three images of 1600 x 1600, two of 2000 x 2000."""
+    recording = Recording(max_batch_size)
+    array = np.zeros([side, side, 3], np.uint8)
+    predict.predict_images(recording, None, [image(n, array) for n in 'abc'], str(tmp_path))
+    assert [shape[0] for shape in recording.shapes] == expected
+
+
+def test_bad_images_are_reported_in_order_and_all_others_are_written(tmp_path):
+    images = [bad('1'), image('2', pixels(0)), bad('33'), image('444', pixels(1))]
+    skipped = predict.predict_images(Recording(), None, images, str(tmp_path))
+    assert skipped == ['1: it is bad.', '33: it is bad.']
+    assert list(read_json(tmp_path)) == ['2', '444']
+
+
+def test_an_image_that_the_model_fails_on_is_a_bad_one_and_its_batch_is_not(tmp_path):
+    images = [image(str(n), np.full([4, 4, 3], n, np.uint8)) for n in range(8)]
+    skipped = predict.predict_images(Recording(refuses=5), None, images, str(tmp_path))
+    assert skipped == ['5: the model fails on it: too dark']
+    assert list(read_json(tmp_path)) == ['0', '1', '2', '3', '4', '6', '7']
+
+
+def test_a_bad_image_ends_it_where_that_is_asked(tmp_path):
+    images = [image('1', pixels(0)), bad('22')]
+    with pytest.raises(errors.DataError, match='22: it is bad'):
         predict.predict_images(
-            export, f'{tmp_path}/*.jpeg', str(tmp_path / 'out'), lambda config: Drawing()
+            Recording(), None, images, str(tmp_path), predict.Options(skips=False)
+        )
+    assert not (tmp_path / PREDICTIONS_FILE).exists()
+
+
+def test_no_image_at_all_is_an_error(tmp_path):
+    with pytest.raises(errors.DataError, match=r'none of the images can be read: 1: it is bad'):
+        predict.predict_images(Recording(), None, [bad('1')], str(tmp_path))
+
+
+def test_images_are_read_at_the_same_time(tmp_path):
+    """Two reads wait for each other: one at a time they would never end."""
+    both = threading.Barrier(2, timeout=20)
+
+    def read():
+        both.wait()
+        return pixels(0)
+
+    images = [predict.Image(name, name, 1, read) for name in 'ab']
+    assert predict.predict_images(Recording(), None, images, str(tmp_path)) == []
+    assert list(read_json(tmp_path)) == ['a', 'b']
+
+
+@pytest.mark.parametrize(
+    'options',
+    [predict.Options(Shown(top_k=1)), predict.Options(output_format='csv')],
+    ids=['top_k', 'csv'],
+)
+def test_what_a_model_without_a_config_cannot_do_is_said(tmp_path, options):
+    with pytest.raises(errors.UserError, match='--pipeline_config_path is needed'):
+        predict.predict_images(Recording(), None, [image('a', pixels(0))], str(tmp_path), options)
+
+
+def test_a_task_without_coco_results_says_so(predictor, tmp_path):
+    options = predict.Options(output_format='coco')
+    with pytest.raises(errors.UserError, match='COCO has no results of tiny; expected json or'):
+        predict.predict_images(
+            predictor, Drawing(), [image('a', pixels(0))], str(tmp_path), options
         )

@@ -90,7 +90,7 @@ def sent_to(kind):
     encoded = [visualization.encode_png(image) for image in IMAGES]
     if kind == export_pb2.ENCODED_IMAGE_STRING_TENSOR:
         return encoded
-    return [exported_model._example(one) for one in encoded]
+    return serving.as_requests(IMAGES, serving.TF_EXAMPLE)
 
 
 @pytest.mark.parametrize('kind', KINDS)

@@ -3,6 +3,7 @@
 import dataclasses
 
 import numpy as np
+import pycocotools.mask
 import pytest
 import tensorflow as tf
 from google.protobuf import text_format
@@ -10,6 +11,7 @@ from google.protobuf import text_format
 from estimator_lib import errors, training
 from estimator_lib import model_fn as model_fn_lib
 from estimator_lib.export import exporting
+from estimator_lib.task import Shown
 from model_fns import build_task, id_images
 from model_fns.datasets import codecs
 from model_fns.segmentation import fields
@@ -408,9 +410,14 @@ def test_an_image_is_described_by_numbers_and_files_of_ids():
     classes, instances = np.array([[0, 1, 1]]), np.array([[0, 300, 2]], np.int32)
     outputs = {fields.SEMANTIC_PREDICTIONS: classes, fields.INSTANCE_PREDICTIONS: instances}
     features = {fields.IMAGE: np.zeros([1, 3, 3], np.uint8)}
-    values, files = build_task(pipeline(HEADS)).describe(features, outputs)
-    assert values['classes'] == ['class 0', 'class 1', 'class 2', 'class 3']
-    assert list(values['pixels']) == [1, 2, 0, 0] and values['instances'] == 2
+    task = build_task(pipeline(HEADS))
+    values, rows, picture, files = task.describe(features, outputs)
+    assert rows == [
+        {'class': 'class 1', 'id': 1, 'pixels': 2},
+        {'class': 'class 0', 'id': 0, 'pixels': 1},
+    ]
+    assert values == {'height': 1, 'width': 3, 'classes': rows, 'instances': 2}
+    assert np.array_equal(picture, task.draw(features, outputs))
     with tf.Graph().as_default(), tf1.Session() as session:
         for name, dtype, expected in (
             ('_classes.png', tf.uint8, classes),
@@ -418,6 +425,35 @@ def test_an_image_is_described_by_numbers_and_files_of_ids():
         ):
             decoded = session.run(tf.io.decode_png(files[name], dtype=dtype))
             np.testing.assert_array_equal(decoded[..., 0], expected)
+
+
+def test_what_is_shown_of_a_segmentation():
+    outputs = {fields.SEMANTIC_PREDICTIONS: np.array([[0, 1, 1], [2, 1, 2]])}
+    features = {fields.IMAGE: np.zeros([2, 3, 3], np.uint8)}
+    task = build_task(pipeline(HEADS))
+    assert [row['id'] for row in task.describe(features, outputs).rows] == [1, 2, 0]
+    assert [row['id'] for row in task.describe(features, outputs, Shown(top_k=1)).rows] == [1]
+    with pytest.raises(errors.ConfigError, match='--score_threshold: segmentation gives each'):
+        task.describe(features, outputs, Shown(least_score=0.5))
+
+
+def test_coco_results_are_instances_or_else_classes():
+    classes = np.array([[0, 1, 1], [2, 1, 2]])
+    features = {fields.IMAGE: np.zeros([2, 3, 3], np.uint8)}
+    outputs = {fields.SEMANTIC_PREDICTIONS: classes}
+    task = build_task(pipeline(HEADS))
+    for shown, expected in ((Shown(), (1, 2, 0)), (Shown(top_k=2), (1, 2))):
+        results = task.coco_results(features, outputs, shown)
+        assert tuple(one['category_id'] for one in results) == expected
+        for one in results:
+            mask = pycocotools.mask.decode(one['segmentation'])
+            np.testing.assert_array_equal(mask, classes == one['category_id'])
+    # Instance 5 is mostly of class 1.
+    outputs[fields.INSTANCE_PREDICTIONS] = np.array([[0, 5, 5], [7, 0, 5]], np.int32)
+    results = task.coco_results(features, outputs)
+    assert [one['category_id'] for one in results] == [1, 2]
+    mask = pycocotools.mask.decode(results[0]['segmentation'])
+    np.testing.assert_array_equal(mask, [[0, 1, 1], [0, 0, 1]])
 
 
 # Weights.

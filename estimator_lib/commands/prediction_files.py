@@ -1,0 +1,135 @@
+"""What `--mode=predict` writes: predictions as JSON, CSV or COCO's results, and files of images."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib import errors
+
+FORMATS = ('json', 'coco', 'csv')
+PREDICTIONS_FILE = 'predictions.json'
+TABLE_FILE = 'predictions.csv'
+COCO_IMAGES_FILE = 'images.json'  # the numbers that COCO's results call images by
+IMAGE_COLUMN = 'image'
+
+
+class Entry(NamedTuple):
+    """The predictions of one image.
+
+    Attributes:
+        name: of the image.
+        id: its number in COCO's files.
+        size: height and width in pixels.
+        values: by name, for JSON.
+        rows: for CSV.
+        results: for COCO, without `image_id`.
+    """
+
+    name: str
+    id: int
+    size: Tuple[int, ...]
+    values: Mapping[str, Any] = {}
+    rows: Sequence[Mapping[str, Any]] = ()
+    results: Sequence[Mapping[str, Any]] = ()
+
+
+class PredictionFiles:
+    """Collects the predictions of images, in any order and from any thread.
+
+    Args:
+        output_dir: made when it is not there.
+        output_format: one of `FORMATS`.
+
+    Attributes:
+        entries: what has been added.
+
+    Raises:
+        errors.UserError: `output_dir` is not a folder that can be written to.
+    """
+
+    def __init__(self, output_dir: str, output_format: str = 'json'):
+        self._dir = output_dir
+        self._format = output_format
+        self.entries: List[Entry] = []
+        if tf.io.gfile.exists(output_dir) and not tf.io.gfile.isdir(output_dir):
+            raise errors.UserError(f'--output_dir: {output_dir} is a file; expected a folder.')
+        try:
+            tf.io.gfile.makedirs(output_dir)
+        except tf.errors.OpError as error:
+            raise errors.UserError(f'--output_dir: {output_dir}: {error.message}.') from None
+
+    def add(self, entry: Entry) -> None:
+        """Keeps what the format needs of the predictions of an image."""
+        kept = {'json': 'values', 'csv': 'rows', 'coco': 'results'}[self._format]
+        own = _listed(getattr(entry, kept))
+        self.entries.append(Entry(entry.name, entry.id, entry.size)._replace(**{kept: own}))
+
+    def write_file(self, name: str, content: bytes) -> None:
+        """Writes a file of one image.
+
+        Raises:
+            errors.UserError: it cannot be written.
+        """
+        path = os.path.join(self._dir, name)
+        try:
+            with tf.io.gfile.GFile(path, 'wb') as file:
+                file.write(content)
+        except tf.errors.OpError as error:
+            raise errors.UserError(f'--output_dir: {path}: {error.message}.') from None
+
+    def write(self) -> None:
+        """Writes the predictions of all images, by name."""
+        entries = sorted(self.entries, key=lambda entry: entry.name)
+        write = {'json': self._write_json, 'csv': self._write_table, 'coco': self._write_coco}
+        write[self._format](entries)
+
+    def _write_json(self, entries: Sequence[Entry]) -> None:
+        self._save(PREDICTIONS_FILE, {entry.name: entry.values for entry in entries}, indent=1)
+
+    def _write_table(self, entries: Sequence[Entry]) -> None:
+        columns: Dict[str, None] = {IMAGE_COLUMN: None}
+        for entry in entries:
+            for row in entry.rows:
+                columns.update(dict.fromkeys(row))
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(columns), lineterminator='\n')
+        writer.writeheader()
+        for entry in entries:
+            writer.writerows({IMAGE_COLUMN: entry.name, **row} for row in entry.rows)
+        self.write_file(TABLE_FILE, text.getvalue().encode())
+
+    def _write_coco(self, entries: Sequence[Entry]) -> None:
+        entries = sorted(entries, key=lambda entry: entry.id)
+        found = [{'image_id': one.id, **result} for one in entries for result in one.results]
+        self._save(PREDICTIONS_FILE, found)
+        images = [
+            {'id': one.id, 'file_name': one.name, 'height': one.size[0], 'width': one.size[1]}
+            for one in entries
+        ]
+        self._save(COCO_IMAGES_FILE, {'images': images})
+
+    def _save(self, name: str, content: Any, indent: Optional[int] = None) -> None:
+        text = json.dumps(content, indent=indent, ensure_ascii=False)
+        self.write_file(name, f'{text}\n'.encode())
+
+
+def _listed(value: Any) -> Any:
+    """A value, of NumPy's types too, as JSON has it."""
+    if isinstance(value, Mapping):
+        return {name: _listed(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_listed(one) for one in value]
+    if isinstance(value, bytes):
+        return value.decode('utf-8', 'replace')
+    if isinstance(value, np.generic):
+        return _listed(value.item())
+    if isinstance(value, np.ndarray):
+        return _listed(value.tolist())
+    return value

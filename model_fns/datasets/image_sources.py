@@ -1,0 +1,272 @@
+"""Images to predict: out of files, folders, lists and TFRecords; as people see them.
+
+Pixels come from the decoders of training, so that a model sees what it was trained with; they are
+turned as EXIF says, and WebP and TIFF are read too.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import os
+from typing import Callable, Iterator, List, NamedTuple, Sequence
+
+import numpy as np
+import tensorflow as tf
+from google.protobuf import message
+
+from estimator_lib import errors
+from estimator_lib.commands.predict import Image
+from estimator_lib.data import image_decoding, records
+from estimator_lib.export.serving import ENCODED_IMAGE
+from model_fns.datasets import image_files
+
+tf1 = tf.compat.v1
+
+_LIST_ENDINGS = ('.txt', '.lst', '.list')
+_SOURCE_ID = 'image/source_id'
+
+# What brings a stored image upright, by its EXIF orientation: rows, columns, both.
+_TURNS = {
+    1: lambda image: image,
+    2: lambda image: image[:, ::-1],
+    3: lambda image: image[::-1, ::-1],
+    4: lambda image: image[::-1],
+    5: lambda image: image.swapaxes(0, 1),
+    6: lambda image: image.swapaxes(0, 1)[:, ::-1],
+    7: lambda image: image.swapaxes(0, 1)[::-1, ::-1],
+    8: lambda image: image.swapaxes(0, 1)[::-1],
+}
+
+Decode = Callable[[bytes, str], np.ndarray]
+
+
+class Images(NamedTuple):
+    """The images that were asked for.
+
+    Attributes:
+        paths: of image files.
+        record_files: TFRecord files of images.
+        decode: bytes and a name for messages -> pixels.
+    """
+
+    paths: Sequence[str]
+    record_files: Sequence[records.RecordFile]
+    decode: Decode
+
+    def count(self) -> int:
+        """How many there are; in a corrupt TFRecord file those before the corrupt record count."""
+        of_records = (len(records.list_frames(file)[0]) for file in self.record_files)
+        return len(self.paths) + sum(of_records)
+
+    def refuse_overwriting(self, output_dir: str) -> None:
+        """Looks for pictures that would be written over their images.
+
+        Raises:
+            errors.UserError: there is one.
+        """
+        taken = {os.path.realpath(path) for path in self.paths}
+        for stem in unique_stems(self.paths):
+            path = os.path.join(output_dir, f'{stem}.png')
+            if os.path.realpath(path) in taken:
+                raise errors.UserError(
+                    f'--output_dir: the picture {path} would overwrite an image; expected another '
+                    'folder.'
+                )
+
+    def __iter__(self) -> Iterator[Image]:
+        """The images, those of files first; TFRecords are read as they are asked for."""
+        stems = unique_stems(self.paths)
+        for path, stem, number in zip(self.paths, stems, _numbers(self.paths)):
+            yield Image(path, stem, number, functools.partial(_read_file, path, self.decode))
+        file_stems = unique_stems([file.path for file in self.record_files])
+        number = len(self.paths)
+        for file, stem in zip(self.record_files, file_stems):
+            for index, record in enumerate(_records_of(file)):
+                number += 1
+                name = f'{file.path}#{index:05d}'
+                yield _image_of(record, name, f'{stem}-{index:05d}', number, self.decode)
+
+
+def find_images(pattern: str, apply_exif: bool = True) -> Images:
+    """The images that `--images` names.
+
+    Args:
+        pattern: an image file, a glob of them, a folder (with the folders in it; files that do not
+            end as images do are left out), a text file with a path in each line (relative ones are
+            looked for beside the list), a TFRecord file or a glob of them (`image/encoded`).
+        apply_exif: turn images as their EXIF orientation says.
+
+    Raises:
+        errors.DataError: there is nothing.
+    """
+    paths, record_files = [], []
+    for path in _matches(pattern):
+        if path.lower().endswith(_LIST_ENDINGS) and not tf.io.gfile.isdir(path):
+            paths += _listed(path)
+        elif path.lower().endswith(image_files.ENDINGS) or not records.is_record_file(path):
+            paths.append(path)
+        else:
+            record_files += records.find_files([path], '--images')
+    return Images(list(dict.fromkeys(paths)), record_files, Decoder(apply_exif))
+
+
+class Decoder:
+    """Decodes image files; may be called from any thread.
+
+    Args:
+        apply_exif: turn images as their EXIF orientation says.
+    """
+
+    def __init__(self, apply_exif: bool = True):
+        self._apply_exif = apply_exif
+        with tf.Graph().as_default() as graph:
+            self._encoded = tf1.placeholder(tf.string, [])
+            image = image_decoding.decode_image(self._encoded)
+            self._run = tf1.Session(graph=graph).make_callable(image, [self._encoded])
+
+    def __call__(self, encoded: bytes, name: str) -> np.ndarray:
+        """The pixels of an image, uint8 [height, width, 3].
+
+        Args:
+            encoded: the bytes of a file.
+            name: of the image, for messages.
+
+        Raises:
+            errors.DataError: it is not an image, or corrupt.
+        """
+        try:
+            file = image_files.prepare(encoded, apply_exif=False)
+            pixels = self._run(file.encoded)
+        except errors.DataError as error:
+            raise errors.DataError(f'{name}: {error}') from None
+        except tf.errors.OpError:
+            problem = image_decoding.decoding_problem(file.encoded)
+            raise errors.DataError(f'{name}: the image {problem}.') from None
+        return np.ascontiguousarray(_TURNS[file.orientation if self._apply_exif else 1](pixels))
+
+
+def unique_stems(paths: Sequence[str]) -> List[str]:
+    """How the names of each path's files begin: its name without its ending where that is enough.
+
+    Where two would be the same their endings stay (`a.jpg`, `a.png`), and where these are the same
+    too their folders come before (`x-a.jpg`, `y-a.jpg`).
+    """
+    root = os.path.commonpath([os.path.dirname(path) for path in paths]) if paths else ''
+    choices = []
+    for path in paths:
+        name = os.path.basename(path)
+        inner = os.path.relpath(path, root).replace(os.sep, '-')
+        choices.append((os.path.splitext(name)[0], name, inner))
+    counts = [collections.Counter(names) for names in zip(*choices)]
+    stems, taken = [], set()
+    for names in choices:
+        stem = next((one for one, count in zip(names, counts) if count[one] == 1), names[-1])
+        candidate, number = stem, 1
+        while candidate in taken:
+            number += 1
+            candidate = f'{stem}-{number}'
+        taken.add(candidate)
+        stems.append(candidate)
+    return stems
+
+
+def _numbers(paths: Sequence[str]) -> List[int]:
+    """COCO names an image's file by its number; others get numbers from 1."""
+    stems = [os.path.splitext(os.path.basename(path))[0] for path in paths]
+    if all(stem.isascii() and stem.isdigit() for stem in stems):
+        numbers = [int(stem) for stem in stems]
+        if len(set(numbers)) == len(numbers):
+            return numbers
+    return list(range(1, len(paths) + 1))
+
+
+def _matches(pattern: str) -> List[str]:
+    """The files that a pattern means; a folder in a glob stays, to be reported."""
+    if tf.io.gfile.isdir(pattern):
+        found = [
+            os.path.join(folder, name)
+            for folder, _, names in tf.io.gfile.walk(pattern)
+            for name in names
+            if name.lower().endswith(image_files.ENDINGS) and not name.startswith('.')
+        ]
+        if not found:
+            raise errors.DataError(
+                f'--images: the folder {pattern} has no images; expected files that end in '
+                f'{", ".join(image_files.ENDINGS)}.'
+            )
+        return sorted(found)
+    if tf.io.gfile.exists(pattern):  # its name may have characters of globs
+        return [pattern]
+    found = sorted(tf.io.gfile.glob(pattern))
+    if not found:
+        raise errors.DataError(f'--images: no file matches {pattern!r}.')
+    return found
+
+
+def _listed(path: str) -> List[str]:
+    """The paths in a list file."""
+    try:
+        with tf.io.gfile.GFile(path) as file:
+            lines = [line.strip() for line in file.read().lstrip('\ufeff').splitlines()]
+    except (tf.errors.OpError, UnicodeDecodeError) as error:
+        reason = errors.first_line(error)
+        raise errors.DataError(f'--images: {path} is not a list of paths: {reason}.') from None
+    if not any(lines):
+        raise errors.DataError(f'--images: {path} is empty; expected a path in each line.')
+    return [os.path.join(os.path.dirname(path), line) for line in lines if line]
+
+
+def _read_file(path: str, decode: Decode) -> np.ndarray:
+    if tf.io.gfile.isdir(path):
+        raise errors.DataError(f'{path}: it is a folder; expected an image file.')
+    try:
+        with tf.io.gfile.GFile(path, 'rb') as file:
+            encoded = file.read()
+    except tf.errors.OpError as error:
+        raise errors.DataError(f'{path}: it cannot be read: {errors.first_line(error)}.') from None
+    return decode(encoded, path)
+
+
+def _records_of(file: records.RecordFile) -> Iterator[object]:
+    """The records of a file; where one is corrupt the error comes in its place, as the last."""
+    options = tf1.io.TFRecordOptions(
+        tf1.io.TFRecordCompressionType.GZIP
+        if file.compression
+        else tf1.io.TFRecordCompressionType.NONE
+    )
+    try:
+        yield from tf1.io.tf_record_iterator(file.path, options)
+    except tf.errors.OpError as error:
+        yield error
+
+
+def _image_of(record: object, name: str, stem: str, number: int, decode: Decode) -> Image:
+    """The image of a record, numbered by its source id where that is a number."""
+    try:
+        if isinstance(record, tf.errors.OpError):
+            raise errors.DataError(
+                f'{name}: the record is corrupt, and the rest of its file is not read: '
+                f'{errors.first_line(record)}'
+            )
+        feature = _example_of(record, name).features.feature
+        encoded = feature[ENCODED_IMAGE].bytes_list.value
+        if not encoded:
+            raise errors.DataError(f'{name}: the record has no {ENCODED_IMAGE}.')
+    except errors.DataError as problem:
+        return Image(name, stem, number, functools.partial(_fail, problem))
+    (source_id,) = feature[_SOURCE_ID].bytes_list.value[:1] or (b'',)
+    if source_id.isdigit():
+        number = int(source_id)
+    return Image(name, stem, number, functools.partial(decode, encoded[0], name))
+
+
+def _example_of(record: bytes, name: str) -> tf.train.Example:
+    try:
+        return tf.train.Example.FromString(record)
+    except message.DecodeError:
+        raise errors.DataError(f'{name}: the record is not a tf.train.Example.') from None
+
+
+def _fail(problem: errors.DataError) -> np.ndarray:
+    raise problem

@@ -1,0 +1,124 @@
+"""The detections of one image for people and programs: names, scores, boxes in pixels."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from estimator_lib.task import Arrays, Shown
+from model_fns import run_lengths
+from model_fns.detection import fields
+from model_fns.detection.detections import pictures
+
+_SIDES = ('ymin', 'xmin', 'ymax', 'xmax')
+
+
+class Found(NamedTuple):
+    """Detections of one image, the one with the highest score first.
+
+    Attributes:
+        size: height and width of the image in pixels.
+        ids: int [n], of the label map.
+        scores: float [n].
+        boxes: float64 [n, 4] in pixels of the image.
+        masks: bool [n, height, width]; None without.
+        keypoints: [n, k, 2], y and x in pixels; None without.
+    """
+
+    size: Tuple[int, int]
+    ids: np.ndarray
+    scores: np.ndarray
+    boxes: np.ndarray
+    masks: Optional[np.ndarray] = None
+    keypoints: Optional[np.ndarray] = None
+
+
+def find(outputs: Arrays, shape: Sequence[int], least_score: float, shown: Shown) -> Found:
+    """Takes the detections that are shown out of a model's outputs.
+
+    Args:
+        outputs: of one image; boxes are normalized to it.
+        shape: of the image: height, width.
+        least_score: where `shown` has none.
+        shown: which ones.
+    """
+    size = int(shape[0]), int(shape[1])
+    scores = np.asarray(outputs[fields.DETECTION_SCORES])[: int(outputs[fields.NUM_DETECTIONS])]
+    if shown.least_score is not None:
+        least_score = shown.least_score
+    best = np.argsort(-scores, kind='stable')
+    best = best[scores[best] >= least_score][: shown.top_k]
+    boxes = np.asarray(outputs[fields.DETECTION_BOXES], np.float64)[best]
+    masks, keypoints = None, None
+    if fields.DETECTION_MASKS in outputs:
+        of_boxes = np.asarray(outputs[fields.DETECTION_MASKS])[best]
+        masks = pictures.in_boxes(of_boxes, boxes, size)
+    if fields.DETECTION_KEYPOINTS in outputs:
+        keypoints = np.asarray(outputs[fields.DETECTION_KEYPOINTS], np.float64)[best] * size
+    return Found(
+        size,
+        np.asarray(outputs[fields.DETECTION_CLASSES])[best].astype(int),
+        scores[best],
+        boxes * [*size, *size],
+        masks,
+        keypoints,
+    )
+
+
+def rows(found: Found, class_names: Mapping[int, str]) -> List[Dict[str, Any]]:
+    """A flat mapping a detection; a class without a name is called by its id.
+
+    Args:
+        found: the detections.
+        class_names: by id.
+    """
+    return [
+        {
+            'class': class_names.get(int(class_id), str(class_id)),
+            'id': int(class_id),
+            'score': round(float(score), 6),
+            **{side: round(float(value), 2) for side, value in zip(_SIDES, box)},
+        }
+        for class_id, score, box in zip(found.ids, found.scores, found.boxes)
+    ]
+
+
+def values(found: Found, rows_of_found: Sequence[Mapping[str, Any]]) -> Dict[str, Any]:
+    """What `predictions.json` says of an image: its size, and its detections.
+
+    Args:
+        found: the detections.
+        rows_of_found: see `rows`; keypoints are added, as [y, x] in pixels, None where not found.
+    """
+    detections = [dict(row) for row in rows_of_found]
+    if found.keypoints is not None:
+        for detection, points in zip(detections, found.keypoints):
+            detection['keypoints'] = [
+                point.round(2).tolist() if np.isfinite(point).all() else None for point in points
+            ]
+    return {'height': found.size[0], 'width': found.size[1], 'detections': detections}
+
+
+def coco_results(found: Found) -> List[Dict[str, Any]]:
+    """The detections as COCO's results list them: `bbox` is [x, y, width, height] in pixels.
+
+    With masks there is a `segmentation`, run lengths as COCO compresses them; with keypoints
+    `keypoints`, [x, y, 1] each, or zeros.
+    """
+    results = []
+    for index, (top, left, bottom, right) in enumerate(found.boxes):
+        result: Dict[str, Any] = {
+            'category_id': int(found.ids[index]),
+            'bbox': [round(float(x), 3) for x in (left, top, right - left, bottom - top)],
+            'score': round(float(found.scores[index]), 6),
+        }
+        if found.masks is not None:
+            result['segmentation'] = run_lengths.encode(found.masks[index])
+        if found.keypoints is not None:
+            points = found.keypoints[index]
+            there = np.isfinite(points).all(axis=1, keepdims=True)
+            triples = np.concatenate([points[:, ::-1], there], axis=1)
+            result['keypoints'] = np.where(there, triples, 0.0).ravel().tolist()
+        results.append(result)
+    return results
