@@ -231,9 +231,9 @@ _FAMILIES = (
     'vgg',
     'lenet',
     'cifarnet',
-    'nasnet',
-    'pnasnet',
-    'deeplab_nas',
+    'searched.nasnet',
+    'searched.pnasnet',
+    'searched.deeplab',
 )
 
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Dict
 
-from model_fns.backbones import nasnet, registry
-from model_fns.backbones.nas_cells import CURRENT, PREVIOUS, Cell, Term
+from model_fns.backbones import registry
+from model_fns.backbones.searched import nasnet
+from model_fns.backbones.searched.cells import CURRENT, PREVIOUS, Cell, Term
 
 CELL = Cell(
     sums=(

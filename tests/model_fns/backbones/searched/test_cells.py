@@ -8,8 +8,9 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from model_fns import layers
-from model_fns.backbones import nas_cells, nasnet, registry
-from model_fns.backbones.nas_cells import CURRENT, PREVIOUS, Cell, DropPath, Place, Term
+from model_fns.backbones import registry
+from model_fns.backbones.searched import cells, nasnet
+from model_fns.backbones.searched.cells import CURRENT, PREVIOUS, Cell, DropPath, Place, Term
 
 tf1 = tf.compat.v1
 
@@ -66,7 +67,7 @@ def test_what_is_dropped_is_left_out_and_identities_stay():
         step = tf1.train.create_global_step()
         maps = [tf.random.stateless_normal([3, 4, 4, 2], [seed, 0]) for seed in (1, 2)]
         drop_path = DropPath(1e-9, 1, 1)
-        outputs = nas_cells.build_cell(cell, *maps, Place(0, 2, 1), STYLE, drop_path)
+        outputs = cells.build_cell(cell, *maps, Place(0, 2, 1), STYLE, drop_path)
         session.run(tf1.global_variables_initializer())
         kept, pooled = session.run([outputs, tf.nn.max_pool2d(maps[1], 3, 1, 'SAME')])
         session.run(step.assign(1))
@@ -80,14 +81,14 @@ def test_inference_drops_nothing():
     with tf.Graph().as_default() as graph:
         maps = [tf1.placeholder(tf.float32, [None, None, None, 2]) for _ in range(2)]
         style = STYLE.but(is_training=False)
-        nas_cells.build_cell(nasnet.NORMAL_CELL, *maps, Place(0, 2, 1), style, drop_path)
+        cells.build_cell(nasnet.NORMAL_CELL, *maps, Place(0, 2, 1), style, drop_path)
     assert not [op for op in graph.get_operations() if 'drop_path' in op.name]
 
 
 def test_states_are_activated_once():
     with tf.Graph().as_default() as graph:
         maps = [tf1.placeholder(tf.float32, [2, 8, 8, 2]) for _ in range(2)]
-        nas_cells.build_cell(nasnet.NORMAL_CELL, *maps, Place(0, 2, 1), STYLE, KEEP_ALL)
+        cells.build_cell(nasnet.NORMAL_CELL, *maps, Place(0, 2, 1), STYLE, KEEP_ALL)
     kinds = collections.Counter(op.type for op in graph.get_operations())
     # The input, its projection and the previous map, and one within each of 5 pairs of layers.
     assert kinds['Relu'] == 8
@@ -98,7 +99,7 @@ def test_draws_of_a_cell_are_one_operation():
     with tf.Graph().as_default() as graph:
         maps = [tf1.placeholder(tf.float32, [None, 8, 8, 2]) for _ in range(2)]
         drop_path = DropPath(0.5, 10, 1)
-        nas_cells.build_cell(nasnet.NORMAL_CELL, *maps, Place(0, 2, 1), STYLE, drop_path)
+        cells.build_cell(nasnet.NORMAL_CELL, *maps, Place(0, 2, 1), STYLE, drop_path)
     drawn = [op.name for op in graph.get_operations() if op.type == 'StatelessRandomUniformV2']
     assert [name for name in drawn if 'drop_path' in name] == drawn and len(drawn) == 1
     (unpacked,) = (op for op in graph.get_operations() if op.type == 'Unpack')
@@ -109,7 +110,7 @@ def test_a_state_with_other_channels_is_projected():
     cell = Cell(((Term('identity', 1, CURRENT), Term('identity', 1, CURRENT)),), outputs=(1, 2))
     with tf.Graph().as_default():
         maps = [tf1.placeholder(tf.float32, [2, 8, 8, channels]) for channels in (3, 5)]
-        outputs = nas_cells.build_cell(cell, *maps, Place(0, 4, 1), STYLE, KEEP_ALL)
+        outputs = cells.build_cell(cell, *maps, Place(0, 4, 1), STYLE, KEEP_ALL)
         weights = {v.op.name: v.shape for v in tf1.global_variables() if 'weights' in v.op.name}
     assert outputs.shape == [2, 8, 8, 8]
     assert weights == {

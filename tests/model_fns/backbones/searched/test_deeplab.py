@@ -7,8 +7,10 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns.backbones import deeplab_nas, registry
-from tests.model_fns.backbones import recorded_backbones, slow_cells
+from model_fns.backbones import registry
+from model_fns.backbones.searched import deeplab
+from tests.model_fns.backbones import recorded_backbones
+from tests.model_fns.backbones.searched import slow_cells
 
 tf1 = tf.compat.v1
 
@@ -17,10 +19,10 @@ tf1 = tf.compat.v1
 def tiny(monkeypatch):
     """A way down and up of both cells, as `tiny_pnasnet` and `tiny_hnasnet`."""
     for name in ('pnasnet', 'hnasnet'):
-        whole = deeplab_nas.ARCHITECTURES[f'nas_{name}']
+        whole = deeplab.ARCHITECTURES[f'nas_{name}']
         levels = {8: (1, 1, 2)} if name == 'pnasnet' else {8: (0, 1, 2, 1)}
         monkeypatch.setitem(
-            deeplab_nas.ARCHITECTURES,
+            deeplab.ARCHITECTURES,
             f'tiny_{name}',
             whole._replace(levels=levels, output_stride=8),
         )
@@ -28,8 +30,8 @@ def tiny(monkeypatch):
 
 def _features(name, images, **options):
     options = registry.Options(**options)
-    style = deeplab_nas.nas_style(False, options)
-    return deeplab_nas.nas_features(images, style, options, name)
+    style = deeplab.nas_style(False, options)
+    return deeplab.nas_features(images, style, options, name)
 
 
 def _run(name, images, shape=None, **options):
@@ -141,7 +143,7 @@ def test_strides_and_channels_of_the_cells(name, strides):
 
 
 def test_cells_of_the_other_output_strides():
-    levels = deeplab_nas.ARCHITECTURES['nas_pnasnet'].levels
+    levels = deeplab.ARCHITECTURES['nas_pnasnet'].levels
     assert [4 * 2**level for level in levels[8]] == [8] * 12
     assert [4 * 2**level for level in levels[32]] == [8] * 4 + [16] * 4 + [32] * 4
 
@@ -156,7 +158,7 @@ def test_output_strides_that_there_are_not(name, stride, known):
 
 
 def test_style_is_the_published_one():
-    style = deeplab_nas.nas_style(True, registry.Options())
+    style = deeplab.nas_style(True, registry.Options())
     assert style.regularizer.weight == 4e-5 and style.regularize_depthwise
     assert (style.batch_norm.decay, style.batch_norm.epsilon) == (0.9997, 1e-3)
     assert style.batch_norm.scale
@@ -171,9 +173,9 @@ def test_training_drops_paths_over_the_steps(tiny):
     with tf.Graph().as_default(), tf1.Session() as session:
         step = tf1.train.create_global_step()
         # Batch norm by the moving statistics, so that only what is dropped makes a difference.
-        style = deeplab_nas.nas_style(True, options).frozen()
+        style = deeplab.nas_style(True, options).frozen()
         images = tf.constant(_images(33, 33))
-        features = deeplab_nas.nas_features(images, style, options, 'tiny_pnasnet')['Features']
+        features = deeplab.nas_features(images, style, options, 'tiny_pnasnet')['Features']
         recorded_backbones.set_weights(session)
         values = []
         for number in (0, 10, 10):

@@ -7,9 +7,11 @@ import pytest
 import tensorflow as tf
 
 from model_fns import forward_pass, layers
-from model_fns.backbones import nasnet, registry
-from tests.model_fns.backbones import recorded_backbones, slow_cells
+from model_fns.backbones import registry
+from model_fns.backbones.searched import nasnet
+from tests.model_fns.backbones import recorded_backbones
 from tests.model_fns.backbones.inception_facts import detector_variables
+from tests.model_fns.backbones.searched import slow_cells
 
 tf1 = tf.compat.v1
 

@@ -17,8 +17,9 @@ from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 import tensorflow as tf
 
 from model_fns import layers
-from model_fns.backbones import nas_cells, registry
-from model_fns.backbones.nas_cells import CURRENT, PREVIOUS, Cell, Term
+from model_fns.backbones import registry
+from model_fns.backbones.searched import cells
+from model_fns.backbones.searched.cells import CURRENT, PREVIOUS, Cell, Term
 
 tf1 = tf.compat.v1
 
@@ -67,8 +68,8 @@ class Architecture:
         reduction: the cell that reduces; None: the first normal cell of a section strides.
         skips_reduction: whether a normal cell behind a reduction has, as its previous map, that of
             the reduction; else the reduction's input.
-        keep_prob: see `nas_cells.DropPath`.
-        steps: see `nas_cells.DropPath`.
+        keep_prob: see `cells.DropPath`.
+        steps: see `cells.DropPath`.
         dropout_keep_prob: of the features before the logits.
         weight_decay: factor of the L2 regularizer.
         batch_norm: decay and epsilon.
@@ -231,7 +232,7 @@ def nasnet_features(
         them activated.
     """
     if architecture.strided_stem:
-        stem = nas_cells.conv(
+        stem = cells.conv(
             images,
             architecture.stem_channels,
             3,
@@ -243,9 +244,7 @@ def nasnet_features(
         )
         end_points = {}
     else:
-        stem = nas_cells.conv(
-            images, architecture.stem_channels, 3, style, 'l1_stem_3x3', 'l1_stem_bn'
-        )
+        stem = cells.conv(images, architecture.stem_channels, 3, style, 'l1_stem_3x3', 'l1_stem_bn')
         end_points = {'Stem': stem}
     return {**end_points, **_run(architecture, [stem], style, options)}
 
@@ -332,20 +331,20 @@ def _run(
         ValueError: there is no such final end point.
     """
     steps = plan(architecture)
-    drop_path = nas_cells.DropPath.published(
+    drop_path = cells.DropPath.published(
         options, architecture.keep_prob, architecture.steps, len(steps)
     )
     end_points: registry.EndPoints = {}
     maps = list(maps)
     for number in range(len(maps) - 1, len(steps)):
         step = steps[number]
-        place = nas_cells.Place(number, step.channels, step.stride)
+        place = cells.Place(number, step.channels, step.stride)
         with tf1.variable_scope(step.scope):
             previous = maps[number] if step.previous is None else maps[step.previous]
             if step.previous is not None:
                 previous = _matched(previous, step, style)
             maps.append(
-                nas_cells.build_cell(step.cell, maps[number], previous, place, style, drop_path)
+                cells.build_cell(step.cell, maps[number], previous, place, style, drop_path)
             )
         if step.end_point is not None:
             end_points[step.end_point] = maps[-1]
@@ -363,25 +362,25 @@ def _matched(previous: tf.Tensor, step: Step, style: layers.LayerStyle) -> tf.Te
     if previous.shape[-1] == step.channels:
         return previous
     active = style.activation(previous)
-    return nas_cells.conv(active, step.channels, 1, style, 'prev_1x1', 'prev_bn')
+    return cells.conv(active, step.channels, 1, style, 'prev_1x1', 'prev_bn')
 
 
 def _halved(active: tf.Tensor, channels: int, style: layers.LayerStyle) -> tf.Tensor:
     shifted = tf.pad(active, [[0, 0], [0, 1], [0, 1], [0, 0]])[:, 1::2, 1::2]
     paths = [
-        nas_cells.conv(values, channels // 2, 1, style, f'path{index}_conv', None)
+        cells.conv(values, channels // 2, 1, style, f'path{index}_conv', None)
         for index, values in ((1, active[:, ::2, ::2]), (2, shifted))
     ]
-    return nas_cells.norm(layers.concat(paths, style), style, 'final_path_bn')
+    return cells.norm(layers.concat(paths, style), style, 'final_path_bn')
 
 
 def _auxiliary_logits(features: tf.Tensor, num_classes: int, style: layers.LayerStyle) -> tf.Tensor:
     """The auxiliary head; its last convolution covers all of the map, whose size is static."""
     window = [min(side, 5) for side in features.shape[1:3]]
     pooled = tf.nn.avg_pool2d(style.activation(features), window, 3, 'VALID')
-    projected = style.activation(nas_cells.conv(pooled, 128, 1, style, 'proj', 'aux_bn0'))
+    projected = style.activation(cells.conv(pooled, 128, 1, style, 'proj', 'aux_bn0'))
     kernel = tuple(projected.shape[1:3])
-    whole = nas_cells.conv(projected, 768, kernel, style, 'Conv', 'aux_bn1', padding='VALID')
+    whole = cells.conv(projected, 768, kernel, style, 'Conv', 'aux_bn1', padding='VALID')
     flat = tf.squeeze(style.activation(whole), [1, 2])
     return layers.fully_connected(flat, num_classes, style.linear(), 'FC')
 

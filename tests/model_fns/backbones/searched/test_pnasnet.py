@@ -7,8 +7,10 @@ import pytest
 import tensorflow as tf
 
 from model_fns import forward_pass
-from model_fns.backbones import nasnet, pnasnet, registry
-from tests.model_fns.backbones import recorded_backbones, slow_cells
+from model_fns.backbones import registry
+from model_fns.backbones.searched import nasnet, pnasnet
+from tests.model_fns.backbones import recorded_backbones
+from tests.model_fns.backbones.searched import slow_cells
 
 tf1 = tf.compat.v1
 

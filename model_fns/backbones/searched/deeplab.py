@@ -14,8 +14,9 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from model_fns import layers
-from model_fns.backbones import nas_cells, pnasnet, registry
-from model_fns.backbones.nas_cells import CURRENT, PREVIOUS, Cell, Term
+from model_fns.backbones import registry
+from model_fns.backbones.searched import cells, pnasnet
+from model_fns.backbones.searched.cells import CURRENT, PREVIOUS, Cell, Term
 
 tf1 = tf.compat.v1
 
@@ -115,24 +116,20 @@ def nas_features(
     """
     architecture = ARCHITECTURES[name]
     levels = _levels(architecture, options.output_stride, name)
-    drop_path = nas_cells.DropPath.published(options, 1.0, _DROP_PATH_STEPS, len(levels))
+    drop_path = cells.DropPath.published(options, 1.0, _DROP_PATH_STEPS, len(levels))
     with tf1.variable_scope(architecture.scope):
         maps = list(_stem(images, style))
         end_points = {'Stem': maps[-1]}
         for number, (before, level) in enumerate(zip((0, *levels), levels)):
             current = maps[-1]
             if level < before:
-                current = layers.resize(
-                    current, *(2 * side - 1 for side in nas_cells.size_of(current))
-                )
+                current = layers.resize(current, *(2 * side - 1 for side in cells.size_of(current)))
             filters = int(options.get('stem_filters', _STEM_FILTERS)) * 2**level
-            place = nas_cells.Place(number, filters, 2 if level > before else 1)
+            place = cells.Place(number, filters, 2 if level > before else 1)
             with tf1.variable_scope(f'cell_{number}'):
                 previous = _matched(maps[-2], current, filters, style)
                 maps.append(
-                    nas_cells.build_cell(
-                        architecture.cell, current, previous, place, style, drop_path
-                    )
+                    cells.build_cell(architecture.cell, current, previous, place, style, drop_path)
                 )
             end_points[f'Cell_{number}'] = maps[-1]
         end_points[LAST_END_POINT] = style.activation(maps[-1])
@@ -151,13 +148,11 @@ def _levels(architecture: Architecture, stride: Optional[int], name: str) -> Tup
 
 def _stem(images: tf.Tensor, style: layers.LayerStyle) -> Tuple[tf.Tensor, tf.Tensor]:
     """Maps of stride 2 and 4."""
-    outputs = nas_cells.conv(images, 64, 3, style, 'conv0', 'conv0_bn', stride=2, padding='FIXED')
+    outputs = cells.conv(images, 64, 3, style, 'conv0', 'conv0_bn', stride=2, padding='FIXED')
     outputs = style.activation(outputs)
-    first = nas_cells.conv(outputs, 64, 3, style, 'conv1', 'conv1_bn')
+    first = cells.conv(outputs, 64, 3, style, 'conv1', 'conv1_bn')
     outputs = style.activation(first)
-    return first, nas_cells.conv(
-        outputs, 128, 3, style, 'conv2', 'conv2_bn', stride=2, padding='FIXED'
-    )
+    return first, cells.conv(outputs, 128, 3, style, 'conv2', 'conv2_bn', stride=2, padding='FIXED')
 
 
 def _matched(
@@ -166,18 +161,18 @@ def _matched(
     """The previous map at the current one's size, with the cell's channels."""
     known = current.shape[1:3].is_fully_defined()
     if not (known and previous.shape[1:3] == current.shape[1:3]):
-        previous = layers.resize(previous, *nas_cells.size_of(current))
+        previous = layers.resize(previous, *cells.size_of(current))
     if previous.shape[-1] == channels:
         return previous
     active = style.activation(previous)
-    return nas_cells.conv(active, channels, 1, style, 'prev_1x1', 'prev_bn')
+    return cells.conv(active, channels, 1, style, 'prev_1x1', 'prev_bn')
 
 
 def _feature_maps(architecture: Architecture) -> Mapping[int, str]:
     """The last end point of each stride, at the published output stride."""
     levels = architecture.levels[architecture.output_stride]
-    cells = {4 * 2**level: f'Cell_{number}' for number, level in enumerate(levels)}
-    return {4: 'Stem', **cells}
+    last = {4 * 2**level: f'Cell_{number}' for number, level in enumerate(levels)}
+    return {4: 'Stem', **last}
 
 
 for _name, _architecture in ARCHITECTURES.items():

@@ -1,0 +1,1 @@
+"""Networks that architecture search has found: NASNet, PNASNet, those of DeepLab."""
