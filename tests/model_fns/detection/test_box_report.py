@@ -82,7 +82,7 @@ def test_what_is_kept_of_a_record():
 
 
 def test_the_anchors_of_a_single_shot_detector(tmp_path):
-    # Of 64 x 64 pixels: 8 x 8 cells with anchors of 16 and 16 sqrt(2), 4 x 4 with 32 and 32 sqrt(2).
+    # Of 64 x 64 pixels: 8 x 8 cells with anchors of 16 and 16 sqrt(2), 4 x 4 with twice these.
     tiny_detection.write_records(tmp_path / 'train.tfrecord', 1, seed=0)
     LabelMap.from_names(['green', 'blue']).write(str(tmp_path / 'label_map.pbtxt'))
     text = tiny_detection.config_text(tmp_path)
