@@ -144,8 +144,11 @@ def test_predict_writes_numbers_pictures_and_ids(trained, tmp_path):
     assert status == 0
     predictions = json.loads((tmp_path / 'out' / 'predictions.json').read_text())
     first, second = (predictions[str(tmp_path / f'{index}.png')] for index in range(2))
-    assert first['classes'] == ['background', 'green', 'blue']
-    assert sum(first['pixels']) == 48 * 48 and sum(second['pixels']) == 30 * 41
+    names = {0: 'background', 1: 'green', 2: 'blue'}
+    for one, size in ((first, (48, 48)), (second, (30, 41))):
+        assert (one['height'], one['width']) == size
+        assert sum(found['pixels'] for found in one['classes']) == size[0] * size[1]
+        assert all(found['class'] == names[found['id']] for found in one['classes'])
     assert isinstance(first['instances'], int)
     assert {path.name for path in (tmp_path / 'out').glob('0*')} == {
         '0.png',
