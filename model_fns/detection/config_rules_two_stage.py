@@ -240,7 +240,9 @@ def _operations(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Prob
 
 def _second_stage(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Problem]:
     for field in ('initial_crop_size', 'maxpool_kernel_size', 'maxpool_stride'):
-        if not config.HasField(field):
+        # A position-sensitive head, which is refused, has no use for them.
+        unused = config.second_stage_box_predictor.HasField('rfcn_box_predictor')
+        if not (config.HasField(field) or unused):
             yield Problem(f'{where}.{field}', f'not set; expected {AT_LEAST_1}.')
     if config.maxpool_kernel_size > config.initial_crop_size >= 1:
         yield Problem(

@@ -23,14 +23,9 @@ def _arrays():
 
 def case(name):
     """The arrays of a case by name; skips the test without them."""
-    found = {key.partition('/')[2]: one for key, one in _arrays().items()}
-    found = {
-        key.partition('/')[2]: one
-        for key, one in _arrays().items()
-        if key.partition('/')[0] == name
-    }
-    assert found, name
-    return found
+    keys = [key for key in _arrays() if key.partition('/')[0] == name]
+    assert keys, name
+    return {key.partition('/')[2]: _arrays()[key] for key in keys}
 
 
 def groundtruth(boxes, classes, weights=None, size=5):
@@ -42,20 +37,18 @@ def groundtruth(boxes, classes, weights=None, size=5):
         weights: [n] of each image; None: all 1.
         size: rows.
     """
-    weights = weights or [np.ones(len(one), np.float32) for one in boxes]
 
     def padded(values):
-        return tf.constant(
-            np.stack(
-                [
-                    np.concatenate([one, np.zeros([size - len(one), *one.shape[1:]], one.dtype)])
-                    for one in values
-                ]
-            )
-        )
+        rows = [np.zeros([size, *one.shape[1:]], np.float32) for one in values]
+        for row, one in zip(rows, values):
+            row[: len(one)] = one
+        return np.stack(rows)
 
+    weights = weights or [np.ones(len(one)) for one in boxes]
     valid = np.arange(size) < np.array([len(one) for one in boxes])[:, np.newaxis]
-    return targets.Groundtruth(padded(boxes), padded(classes), padded(weights), tf.constant(valid))
+    return targets.Groundtruth(
+        *map(tf.constant, (padded(boxes), padded(classes), padded(weights), valid))
+    )
 
 
 def in_pixels(boxes, shape):
@@ -63,22 +56,22 @@ def in_pixels(boxes, shape):
     return (boxes * np.array([*shape[:2], *shape[:2]])).astype(np.float32)
 
 
-def run(build, variables=None):
-    """What `build()` gives in a graph of its own, whose variables get recorded values.
+def run(build, recorded=None):
+    """What `build()` gives in a graph of its own, whose variables are exactly the recorded ones.
 
     Args:
         build: makes tensors.
-        variables: the arrays of a case, among them `var/NAME`.
+        recorded: the arrays of a case, among them `var/NAME`.
     """
+    values = {
+        name[len('var/') :]: one
+        for name, one in (recorded or {}).items()
+        if name.startswith('var/')
+    }
     with tf.Graph().as_default(), tf1.Session() as session:
         fetched = build()
-        session.run(tf1.global_variables_initializer())
-        values = {
-            name[len('var/') :]: one
-            for name, one in (variables or {}).items()
-            if name.startswith('var/')
-        }
-        for variable in tf1.global_variables():
-            variable.load(values.pop(variable.op.name), session)
-        left = values
-        return session.run(fetched), left
+        variables = {variable.op.name: variable for variable in tf1.global_variables()}
+        assert set(variables) <= set(values)
+        for name, variable in variables.items():
+            variable.load(values[name], session)
+        return session.run(fetched)
