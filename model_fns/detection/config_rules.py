@@ -21,10 +21,10 @@ def _names(config: PipelineConfig) -> Iterator[Problem]:
     # Whose neck is refused belongs to models whose types are not known either.
     if chosen.type and not chosen.HasField('bifpn'):
         yield from problems_of(extractor.get_extractor, chosen.type, f'{extractor.WHERE}.type')
-    of_two_stages = config.model.faster_rcnn.feature_extractor.type
-    if of_two_stages:
-        where = 'model.faster_rcnn.feature_extractor.type'
-        yield from problems_of(extractors.EXTRACTORS.get, of_two_stages, where)
+    of_two_stages = config.model.faster_rcnn.feature_extractor
+    if of_two_stages.type:
+        where = 'model.faster_rcnn.feature_extractor'
+        yield from problems_of(extractors.find, of_two_stages, where)
     yield from problems_of(metrics.check_config, config.eval_config)
 
 

@@ -8,8 +8,11 @@ from typing import Iterator
 from estimator_lib.config import support, validation
 from estimator_lib.config.rules import (
     AT_LEAST_0,
-    AT_LEAST_1,
+    CHANNELS,
+    COUNT,
+    FEW,
     FRACTION,
+    PIXELS,
     POSITIVE_FRACTION,
     Condition,
     ConfigRules,
@@ -26,7 +29,6 @@ from model_fns.detection.config_rules_values import VALUES
 from protos import anchors_pb2, faster_rcnn_pb2, hyperparams_pb2
 
 _WHERE = 'model.faster_rcnn'
-STRIDES = (8, 16)
 CODE_SIZE = 4
 
 _MASKS = 'masks are not predicted yet'
@@ -100,14 +102,17 @@ _UNSUPPORTED = {
 }
 _RANGES = {
     **ranges(
-        AT_LEAST_1,
-        'FasterRcnn.num_classes FasterRcnn.first_stage_atrous_rate '
-        'FasterRcnn.first_stage_box_predictor_kernel_size '
-        'FasterRcnn.first_stage_box_predictor_depth FasterRcnn.first_stage_minibatch_size '
-        'FasterRcnn.first_stage_max_proposals FasterRcnn.initial_crop_size '
-        'FasterRcnn.maxpool_kernel_size FasterRcnn.maxpool_stride '
-        'FasterRcnn.second_stage_batch_size',
+        COUNT,
+        'FasterRcnn.num_classes FasterRcnn.first_stage_minibatch_size '
+        'FasterRcnn.first_stage_max_proposals FasterRcnn.second_stage_batch_size',
     ),
+    **ranges(
+        FEW,
+        'FasterRcnn.first_stage_box_predictor_kernel_size FasterRcnn.initial_crop_size '
+        'FasterRcnn.maxpool_kernel_size FasterRcnn.maxpool_stride',
+    ),
+    'FasterRcnn.first_stage_atrous_rate': PIXELS,
+    'FasterRcnn.first_stage_box_predictor_depth': CHANNELS,
     **ranges(
         AT_LEAST_0,
         'FasterRcnn.first_stage_localization_loss_weight '
@@ -199,12 +204,6 @@ def _problems(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Proble
         f'{where}.first_stage_anchor_generator', config.first_stage_anchor_generator
     )
     yield from _operations(config, where)
-    stride = config.feature_extractor.first_stage_features_stride
-    if stride not in STRIDES:
-        yield Problem(
-            f'{where}.feature_extractor.first_stage_features_stride',
-            f'{stride}; expected {" or ".join(map(str, STRIDES))}.',
-        )
     if config.number_of_stages > 1:
         yield from _second_stage(config, where)
 
@@ -243,7 +242,7 @@ def _second_stage(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Pr
         # A position-sensitive head, which is refused, has no use for them.
         unused = config.second_stage_box_predictor.HasField('rfcn_box_predictor')
         if not (config.HasField(field) or unused):
-            yield Problem(f'{where}.{field}', f'not set; expected {AT_LEAST_1}.')
+            yield Problem(f'{where}.{field}', f'not set; expected {FEW}.')
     if config.maxpool_kernel_size > config.initial_crop_size >= 1:
         yield Problem(
             f'{where}.maxpool_kernel_size',

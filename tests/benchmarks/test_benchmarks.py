@@ -34,10 +34,6 @@ def test_suppression_equals_the_loop_and_the_rule(trained):
         ('faster_rcnn { num_classes: 2 }', ''),
         ('faster_rcnn { number_of_stages: 3 }', 'number_of_stages'),
         ('faster_rcnn { context_config {} }', 'context_config'),
-        (
-            'faster_rcnn { feature_extractor { type: "faster_rcnn_nas" } }',
-            'feature_extractor.type',
-        ),
         ('center_net { num_classes: 2 }', 'model.center_net'),
     ],
 )

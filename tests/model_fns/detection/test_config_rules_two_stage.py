@@ -18,7 +18,6 @@ REFUSED = {
     'rfcn': [f'{_HEAD}.rfcn_box_predictor'],
     'context_rcnn': ['context_config'],
 }
-NAS = 'model.faster_rcnn.feature_extractor.type: unknown feature extractor '
 
 
 def named(config):
@@ -32,10 +31,6 @@ def test_published_configs(shared):
         if folder != 'tf1' or not config.model.HasField('faster_rcnn'):
             continue
         seen += 1
-        if stem == 'faster_rcnn_nas_coco':
-            with pytest.raises(errors.ConfigError, match=NAS):
-                model_fns.validate(config)
-            continue
         kind = next((one for one in REFUSED if stem.startswith(one)), None)
         expected = [named(field) for field in REFUSED.get(kind, ())]
         assert refused_paths(config, 'export') == expected, name
@@ -66,6 +61,10 @@ ANCHORS = 'first_stage_anchor_generator={ %s }'
         (
             'feature_extractor.type=faster_rcnn_resnet51',
             "feature_extractor.type: unknown feature extractor 'faster_rcnn_resnet51'",
+        ),
+        (
+            'feature_extractor={ type: "faster_rcnn_nas" first_stage_features_stride: 8 }',
+            'feature_extractor.first_stage_features_stride: 8; expected 16.',
         ),
         (
             ANCHORS % 'ssd_anchor_generator {}',
@@ -100,7 +99,7 @@ ANCHORS = 'first_stage_anchor_generator={ %s }'
             'maxpool_kernel_size=8',
             'maxpool_kernel_size: 8; expected at most 7, initial_crop_size.',
         ),
-        ('maxpool_kernel_size=0', 'maxpool_kernel_size: 0; expected at least 1.'),
+        ('maxpool_kernel_size=0', 'maxpool_kernel_size: 0; expected at least 1 and at most 1000.'),
         (
             'second_stage_classification_loss={ bootstrapped_sigmoid { alpha: 0.5 } }',
             'second_stage_classification_loss.bootstrapped_sigmoid: the published program takes s',

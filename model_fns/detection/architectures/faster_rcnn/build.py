@@ -40,7 +40,7 @@ def build_faster_rcnn(config: _Config, where: str) -> model.FasterRcnnModel:
         num_classes=config.num_classes,
         resizer=image_resizers.build_image_resizer(config.image_resizer, f'{where}.image_resizer'),
         backbone=model.Backbone(
-            extractors.EXTRACTORS.get(named.type, f'{where}.feature_extractor.type'),
+            extractors.find(named, f'{where}.feature_extractor'),
             named.first_stage_features_stride,
             named.batch_norm_trainable,
         ),

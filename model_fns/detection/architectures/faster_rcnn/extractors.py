@@ -7,9 +7,11 @@ from typing import Callable, Dict, Mapping, Tuple
 
 import tensorflow as tf
 
+from estimator_lib import errors
 from estimator_lib.registry import Registry
 from model_fns import layers
 from model_fns.backbones import inception_resnet_v2, registry
+from protos import faster_rcnn_pb2
 
 tf1 = tf.compat.v1
 
@@ -30,14 +32,17 @@ class Extractor:
         scales_batch_norm: its batch norm has a gamma, which the network's may lack.
         renamed: scopes of the second stage that have another name in the whole network, and so in
             a classifier's checkpoint.
-        min_size: smallest input height and width, in pixels.
+        of_cells: a network of searched cells. As published it keeps its regularization, its first
+            stage's batch norm always trains, and a classifier's checkpoint gives moving averages.
+        strides: of the first stage's features, those that there are.
     """
 
     network: str
     first_stage: FirstStage
     scales_batch_norm: bool = False
     renamed: Tuple[Tuple[str, str], ...] = ()
-    min_size: int = 1
+    of_cells: bool = False
+    strides: Tuple[int, ...] = (8, 16)
 
     def preprocess(self, images: tf.Tensor) -> tf.Tensor:
         """Images as the backbone was trained on.
@@ -57,12 +62,12 @@ class Extractor:
 
         Args:
             images: float32 [B, height, width, channels], preprocessed.
-            stride: 8 or 16.
+            stride: one of `strides`.
             is_training: whether batch norm uses the batch's statistics,
             trains_batch_norm: where this is set too.
         """
         with tf1.variable_scope(FIRST_SCOPE):
-            style = self._style(is_training, trains_batch_norm)
+            style = self._style(is_training, trains_batch_norm or self.of_cells)
             return self.first_stage(images, style, stride)
 
     def box_features(
@@ -105,22 +110,43 @@ class Extractor:
         for ours, whole in self.renamed if scope == SECOND_SCOPE else ():
             if name.startswith(f'{ours}/'):
                 return whole + name[len(ours) :]
-        return name
+        return f'{name}/ExponentialMovingAverage' if self.of_cells else name
 
     @property
     def _network(self) -> registry.Network:
         return registry.get_network(self.network, task='detection')
 
     def _style(self, is_training: bool, trains_batch_norm: bool) -> layers.LayerStyle:
-        """As published: without regularization."""
+        """As published: without regularization, but for networks of cells."""
         published = self._network.detection_style or self._network.style
-        style = published(is_training, registry.Options(weight_decay=0.0))
+        options = registry.Options() if self.of_cells else registry.Options(weight_decay=0.0)
+        style = published(is_training, options)
         if self.scales_batch_norm:
             style = style.with_batch_norm(scale=True)
         return style if trains_batch_norm else style.frozen()
 
 
 EXTRACTORS: Registry[Extractor] = Registry('feature extractor')
+
+
+def find(config: faster_rcnn_pb2.FasterRcnnFeatureExtractor, where: str) -> Extractor:
+    """The extractor that a config names.
+
+    Args:
+        config: which.
+        where: its path, for error messages.
+
+    Raises:
+        errors.ConfigError: there is none of that name, or not with that stride.
+    """
+    found = EXTRACTORS.get(config.type, f'{where}.type')
+    stride = config.first_stage_features_stride
+    if stride not in found.strides:
+        raise errors.ConfigError(
+            f'{where}.first_stage_features_stride: {stride}; expected '
+            f'{" or ".join(map(str, found.strides))}.'
+        )
+    return found
 
 
 def _up_to(name: str, end_point: str) -> FirstStage:
@@ -147,6 +173,17 @@ def _resnet(name: str) -> FirstStage:
     return build
 
 
+def _cells(name: str) -> FirstStage:
+    """The last two maps of the first stage's cells, side by side."""
+
+    def build(images: tf.Tensor, style: layers.LayerStyle, stride: int) -> tf.Tensor:
+        del stride  # there is one
+        network = registry.get_network(name, task='detection')
+        return network.first_stage(images, style, registry.Options())
+
+    return build
+
+
 def _inception_resnet(images: tf.Tensor, style: layers.LayerStyle, stride: int) -> tf.Tensor:
     end_point = inception_resnet_v2.AUXILIARY_END_POINT
     return inception_resnet_v2.inception_resnet_v2_features(
@@ -156,7 +193,7 @@ def _inception_resnet(images: tf.Tensor, style: layers.LayerStyle, stride: int) 
 
 for _size in (50, 101, 152):
     _name = f'resnet_v1_{_size}'
-    EXTRACTORS.add(f'faster_rcnn_resnet{_size}', Extractor(_name, _resnet(_name), min_size=33))
+    EXTRACTORS.add(f'faster_rcnn_resnet{_size}', Extractor(_name, _resnet(_name)))
 EXTRACTORS.add(
     'faster_rcnn_inception_v2',
     Extractor('inception_v2', _up_to('inception_v2', 'Mixed_4e'), scales_batch_norm=True),
@@ -169,9 +206,12 @@ EXTRACTORS.add(
         renamed=((f'{inception_resnet_v2.SCOPE}/Repeat', f'{inception_resnet_v2.SCOPE}/Repeat_2'),),
     ),
 )
+for _size in ('nas', 'pnas'):
+    _name = f'{_size}net_large'
+    EXTRACTORS.add(
+        f'faster_rcnn_{_size}', Extractor(_name, _cells(_name), of_cells=True, strides=(16,))
+    )
 # Published without names; ours are those of the classifiers.
 for _suffix in ('', '_075', '_050', '_025'):
     _name = f'mobilenet_v1{_suffix}'
-    EXTRACTORS.add(
-        f'faster_rcnn_{_name}', Extractor(_name, _up_to(_name, 'Conv2d_11_pointwise'), min_size=33)
-    )
+    EXTRACTORS.add(f'faster_rcnn_{_name}', Extractor(_name, _up_to(_name, 'Conv2d_11_pointwise')))

@@ -86,7 +86,7 @@ def test_a_shared_box_is_one_for_all_classes():
             'second_stage_batch_size=9',
             'second_stage_batch_size: 9; expected at most 8, first_stage',
         ),
-        ('first_stage_max_proposals=0', 'first_stage_max_proposals: 0; expected at least 1.'),
+        ('first_stage_max_proposals=0', 'first_stage_max_proposals: 0; expected at least 1 and'),
     ],
 )
 def test_what_is_wrong_is_said_without_validation_too(setting, problem):

@@ -11,10 +11,13 @@ from tests.conftest import shared_folder
 
 tf1 = tf.compat.v1
 
+# Size of the first stage's map of an image of 100 x 130 pixels and its channels, side of the pooled
+# crops, channels of the second stage.
 PUBLISHED = {
-    'faster_rcnn_resnet50_coco': (1024, (14, 7), 2048),
-    'faster_rcnn_inception_v2_coco': (576, (14, 7), 1024),
-    'faster_rcnn_inception_resnet_v2_atrous_coco': (1088, (17, 17), 1536),
+    'faster_rcnn_resnet50_coco': ((7, 9), 1024, 7, 2048),
+    'faster_rcnn_inception_v2_coco': ((7, 9), 576, 7, 1024),
+    'faster_rcnn_inception_resnet_v2_atrous_coco': ((13, 17), 1088, 17, 1536),
+    'faster_rcnn_nas_coco': ((7, 8), 4032, 17, 4032),  # its first layer pads nothing
 }
 
 
@@ -39,7 +42,7 @@ def built(name, stride, side, channels, is_training=False, trains=False):
 
 @pytest.mark.parametrize('config', sorted(PUBLISHED))
 def test_variables_are_the_published_ones(config, shared):
-    channels, (_, side), out = PUBLISHED[config]
+    grid, channels, side, out = PUBLISHED[config]
     expected = json.loads((shared / 'spec' / 'variables' / f'{config}.json').read_text())
     stride = 8 if 'atrous' in config else 16
     variables, features, of_boxes, losses, updates = built(
@@ -51,7 +54,7 @@ def test_variables_are_the_published_ones(config, shared):
         for name, shape, trained in expected['variables']
         if name.startswith(scopes)
     }
-    assert features == [1, -(-100 // stride), -(-130 // stride), channels]
+    assert features == [1, *grid, channels]
     assert of_boxes[-1] == out
     assert (losses, updates) == (
         expected['n_regularization_losses'],
@@ -132,8 +135,18 @@ class TestRestoring:
         }
         assert set(self.restored('detection', names, extractor)) == {first, second}
 
+    def test_a_classifier_of_cells_gives_its_averages(self):
+        first = 'FirstStageFeatureExtractor/cell_0/beginning_bn/gamma'
+        second = 'SecondStageFeatureExtractor/cell_12/beginning_bn/gamma'
+        names, end = (first, second), '/ExponentialMovingAverage'
+        assert self.restored('classification', names, 'faster_rcnn_nas') == {
+            f'cell_0/beginning_bn/gamma{end}': first,
+            f'cell_12/beginning_bn/gamma{end}': second,
+        }
+        assert set(self.restored('detection', names, 'faster_rcnn_nas')) == {first, second}
+
 
 def test_names_of_all_published_types_that_there_are(shared):
     lists = (shared_folder() / 'spec' / 'variables').glob('*rcnn*.json')
     types = {json.loads(path.read_text())['feature_extractor'] for path in lists}
-    assert types - set(extractors.EXTRACTORS) == {'faster_rcnn_nas'}
+    assert types - set(extractors.EXTRACTORS) == set()
