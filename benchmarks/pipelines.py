@@ -37,9 +37,10 @@ def on_the_demo(config: Any) -> None:
 
     dataset = demo.demo_dataset()
     read_by(config, dataset.pattern('scenes', 'train'), dataset.label_map)
-    if config.model.HasField('ssd'):
+    if config.model.WhichOneof('model') in ('ssd', 'faster_rcnn'):
         least = label_map.LabelMap.read(dataset.label_map).max_id
-        config.model.ssd.num_classes = max(config.model.ssd.num_classes, least)
+        model = getattr(config.model, config.model.WhichOneof('model'))
+        model.num_classes = max(model.num_classes, least)
 
 
 def on_one_machine(config: Any) -> None:

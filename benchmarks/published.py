@@ -72,9 +72,17 @@ def unavailable_kind(config: Any) -> str:
         config: `TrainEvalPipelineConfig`.
     """
     kind = config.model.WhichOneof('model')
-    if kind != 'ssd':
+    if kind == 'ssd':
+        return 'EfficientDet' if config.model.ssd.feature_extractor.HasField('bifpn') else ''
+    if kind != 'faster_rcnn':
         return f'model.{kind}'
-    return 'EfficientDet' if config.model.ssd.feature_extractor.HasField('bifpn') else ''
+    model = config.model.faster_rcnn
+    unavailable = {
+        'number_of_stages': model.number_of_stages == 3,
+        'rfcn_box_predictor': model.second_stage_box_predictor.HasField('rfcn_box_predictor'),
+        'context_config': model.HasField('context_config'),
+    }
+    return next((name for name, is_asked_for in unavailable.items() if is_asked_for), '')
 
 
 def run_here(path: str) -> Outcome:
@@ -106,7 +114,7 @@ def _train(name: str, path: str) -> Outcome:
     config = config_lib.load_pipeline_config(path)
     pipelines.on_the_demo(config)
     pipelines.on_one_machine(config)
-    resizer = config.model.ssd.image_resizer
+    resizer = getattr(config.model, config.model.WhichOneof('model')).image_resizer
     side = resizer.fixed_shape_resizer.height or resizer.keep_aspect_ratio_resizer.max_dimension
     config.train_config.batch_size = 2 if side * side <= _SMALL else 1
     with measuring.training_session(build_task(config), config) as (session, spec):

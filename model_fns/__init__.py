@@ -19,6 +19,7 @@ _TASKS = {
     'classification': ('model_fns.classification.task', 'ClassificationTask'),
     'segmentation': ('model_fns.segmentation.task', 'SegmentationTask'),
     'ssd': ('model_fns.detection.task', 'DetectionTask'),
+    'faster_rcnn': ('model_fns.detection.task', 'DetectionTask'),
 }
 
 

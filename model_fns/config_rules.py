@@ -18,7 +18,7 @@ from estimator_lib.config.rules import (
     ranges,
 )
 
-TWO_STAGES = 'two-stage detection is not available yet'
+_CONTEXT = 'attention to other images (Context R-CNN) is not available yet'
 KEYPOINTS = 'keypoint-based detection is not available'
 MASKS = 'masks need a two-stage model'
 _NO_BOXES = 'it is about boxes, masks or keypoints, and the model has none'
@@ -27,7 +27,6 @@ _THREE_CHANNELS = 'images have three channels'
 
 # Kinds of `model` in the schema that there is no task for, and why.
 UNAVAILABLE = {
-    'faster_rcnn': TWO_STAGES,
     'center_net': KEYPOINTS,
     'experimental_model': 'experimental models are made in code; there are none here',
 }
@@ -49,7 +48,7 @@ EVERY_TASK = ConfigRules(
         },
         'InputReader': {
             'num_additional_channels': _THREE_CHANNELS,
-            **because(TWO_STAGES, 'load_context_features load_context_image_ids'),
+            **because(_CONTEXT, 'load_context_features load_context_image_ids'),
             'load_multiclass_scores': _ONE_LABEL,
             'use_keypoint_label_map': 'keypoints are read by their number, not by their name',
             **because(KEYPOINTS, 'load_dense_pose load_track_id load_keypoint_depth_features'),
@@ -57,7 +56,7 @@ EVERY_TASK = ConfigRules(
         },
         'EvalConfig': {
             'parameterized_metric': KEYPOINTS,
-            'eval_instance_masks': MASKS,
+            'eval_instance_masks': 'masks are not predicted yet',
             'force_no_resize': 'networks are evaluated at the size that they are trained at',
         },
     },

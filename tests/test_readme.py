@@ -19,7 +19,7 @@ from protos import (
     model_pb2,
     optimizer_pb2,
 )
-from tests import tiny_detection
+from tests import tiny_detection, tiny_two_stage
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 README = (ROOT / 'README.md').read_text()
@@ -92,9 +92,15 @@ def extractor_config(kind):
     return config
 
 
+def two_stage(kind='faster_rcnn_resnet50'):
+    config = parsed(tiny_two_stage.MODEL.format(stages=2))
+    config.model.faster_rcnn.feature_extractor.type = kind
+    return config
+
+
 def kind_config(kind):
-    if kind == 'ssd':
-        return detector()
+    if kind in ('ssd', 'faster_rcnn'):
+        return detector() if kind == 'ssd' else two_stage()
     text = {
         'classification': CLASSIFIER % ('lenet', ''),
         'segmentation': SEGMENTER % ('xception_41', ''),
@@ -134,6 +140,12 @@ def extractors():
     return extractor.extractor_types()
 
 
+def two_stage_extractors():
+    from model_fns.detection.architectures.faster_rcnn import extractors
+
+    return extractors.EXTRACTORS
+
+
 def detection_metrics():
     from model_fns.detection.metrics import METRICS_SETS
 
@@ -161,6 +173,7 @@ ASKED = {
         lambda name: parsed(CLASSIFIER % ('lenet', f'preprocessing: "{name}"')),
     ),
     'detection feature extractors': (extractors, extractor_config),
+    'feature extractors of two stages': (two_stage_extractors, two_stage),
     'augmentations': (
         lambda: members(augmentation_pb2.PreprocessingStep, 'preprocessing_step'),
         lambda name: with_rest(

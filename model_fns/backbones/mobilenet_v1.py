@@ -128,6 +128,26 @@ def mobilenet_v1(
     return end_points
 
 
+def mobilenet_v1_second_stage(
+    inputs: tf.Tensor, style: layers.LayerStyle, depth_multiplier: float = 1.0
+) -> tf.Tensor:
+    """The last two pairs alone, as the second stage of a two-stage detector runs them on its crops.
+
+    As published they are separable convolutions in one layer each, with nothing between the
+    depthwise and the pointwise part, so their variables are not those of the whole network.
+
+    Args:
+        inputs: [batch, height, width, channels].
+        style: of all layers.
+        depth_multiplier: factor on the channels.
+    """
+    with tf1.variable_scope(SCOPE):
+        for index, (channels, stride) in enumerate(_LAYERS[-2:], start=12):
+            count, scope = max(int(channels * depth_multiplier), 8), f'Conv2d_{index}_pointwise'
+            inputs = layers.separable_conv2d(inputs, count, 3, style, scope, stride=stride)
+    return inputs
+
+
 def _named_layers(
     channels: Sequence[int], steps: Sequence[Tuple[int, int]]
 ) -> Iterator[Tuple[str, Callable[..., tf.Tensor]]]:
@@ -185,6 +205,7 @@ def _register(name: str, depth_multiplier: float) -> None:
                 32: LAST_END_POINT,
             },
             honours=mobilenet_parts.HONOURS,
+            second_stage=functools.partial(mobilenet_v1_second_stage, **factor),
             build=functools.partial(mobilenet_v1, **factor),
             logits_scopes=(f'{SCOPE}/Logits',),
         )

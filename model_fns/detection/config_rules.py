@@ -6,11 +6,13 @@ from typing import Iterator
 
 from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem, problems_of
 from model_fns import config_rules
-from model_fns.detection import detector, metrics
+from model_fns.detection import config_rules_two_stage, detector, metrics
+from model_fns.detection.architectures.faster_rcnn import extractors
 from model_fns.detection.config_rules_checks import check_ssd, doubts
 from model_fns.detection.config_rules_fields import FIELD_SUPPORT
 from model_fns.detection.config_rules_values import VALUES
 from model_fns.detection.networks.feature_extractors import extractor
+from protos import model_pb2
 
 
 def _names(config: PipelineConfig) -> Iterator[Problem]:
@@ -19,21 +21,33 @@ def _names(config: PipelineConfig) -> Iterator[Problem]:
     # Whose neck is refused belongs to models whose types are not known either.
     if chosen.type and not chosen.HasField('bifpn'):
         yield from problems_of(extractor.get_extractor, chosen.type, f'{extractor.WHERE}.type')
+    of_two_stages = config.model.faster_rcnn.feature_extractor
+    if of_two_stages.type:
+        where = 'model.faster_rcnn.feature_extractor'
+        yield from problems_of(extractors.find, of_two_stages, where)
     yield from problems_of(metrics.check_config, config.eval_config)
 
 
-RULES = (
-    config_rules.EVERY_TASK
-    + FIELD_SUPPORT
-    + VALUES
-    + ConfigRules(
-        same_in_readers={
-            **dict.fromkeys(('use_display_name', 'load_instance_masks', 'mask_type'), ''),
-            'num_keypoints': '',
-            'max_number_of_boxes': 'train_config.max_number_of_boxes',
-        },
-        checkpoint_types={'classification': detector.CHECKPOINT_TYPES},
-        problems=(check_ssd, _names),
-        doubts=(doubts,),
-    )
+_COMMON = config_rules.EVERY_TASK + ConfigRules(
+    same_in_readers={
+        **dict.fromkeys(('use_display_name', 'load_instance_masks', 'mask_type'), ''),
+        'num_keypoints': '',
+        'max_number_of_boxes': 'train_config.max_number_of_boxes',
+    },
+    checkpoint_types={'classification': detector.CHECKPOINT_TYPES},
+    problems=(_names,),
+    doubts=(doubts,),
 )
+_SINGLE_SHOT = FIELD_SUPPORT + VALUES + ConfigRules(problems=(check_ssd,)) + _COMMON
+_TWO_STAGE = (
+    config_rules_two_stage.FIELDS
+    + ConfigRules(
+        problems=(config_rules_two_stage.check_two_stage,), doubts=(config_rules_two_stage.doubts,)
+    )
+    + _COMMON
+)
+
+
+def of_model(config: model_pb2.DetectionModel) -> ConfigRules:
+    """The rules of a kind of detector."""
+    return _TWO_STAGE if config.HasField('faster_rcnn') else _SINGLE_SHOT

@@ -36,12 +36,12 @@ _REDUCED = 3  # anchors of a cell of the first map, where they are reduced
 def check_ssd(pipeline: PipelineConfig) -> Iterator[Problem]:
     """What is wrong with `model.ssd`, beside what single messages are checked for."""
     config = pipeline.model.ssd
-    yield from _resizer(f'{_WHERE}.image_resizer', config.image_resizer)
+    yield from resizer_problems(f'{_WHERE}.image_resizer', config.image_resizer)
     yield from _matcher(f'{_WHERE}.matcher.argmax_matcher', config)
     yield from _anchors(f'{_WHERE}.anchor_generator', config)
     yield from _predictor(f'{_WHERE}.box_predictor', config)
     yield from loss_problems(f'{_WHERE}.loss', config.loss)
-    yield from _suppression(f'{_WHERE}.post_processing', config.post_processing)
+    yield from post_processing_problems(f'{_WHERE}.post_processing', config.post_processing)
 
 
 def check_part(message: message_lib.Message, where: str, further: Iterable[Problem] = ()) -> None:
@@ -68,7 +68,7 @@ def doubts(config: PipelineConfig) -> Iterator[str]:
         if getattr(reader, field):
             yield (
                 f'train_input_reader.{field} is for pictures of the groundtruth only: '
-                'model.ssd does not learn from it.'
+                'the model does not learn from it.'
             )
     names = config.eval_config.metrics_set or ['coco_detection_metrics']
     for needed, fields in _ONLY_WITH.items():
@@ -99,7 +99,8 @@ _ONLY_WITH: Mapping[str, Tuple[str, ...]] = {
 }
 
 
-def _resizer(path: str, config: image_resizer_pb2.ImageResizer) -> Iterator[Problem]:
+def resizer_problems(path: str, config: image_resizer_pb2.ImageResizer) -> Iterator[Problem]:
+    """What is padded with."""
     kind = config.WhichOneof('image_resizer_oneof')
     keeping = config.keep_aspect_ratio_resizer
     values, channels = len(keeping.per_channel_pad_value), 1 if keeping.convert_to_grayscale else 3
@@ -248,7 +249,10 @@ def loss_problems(path: str, config: losses_pb2.Loss) -> Iterator[Problem]:
                 yield Problem(f'{path}.expected_loss_weights', f'it excludes {other}; set one.')
 
 
-def _suppression(path: str, config: post_processing_pb2.PostProcessing) -> Iterator[Problem]:
+def post_processing_problems(
+    path: str, config: post_processing_pb2.PostProcessing
+) -> Iterator[Problem]:
+    """Thresholds that no score reaches, and kinds of suppression that exclude each other."""
     rules = config.batch_non_max_suppression
     path = f'{path}.batch_non_max_suppression'
     is_fraction = config.score_converter != post_processing_pb2.PostProcessing.IDENTITY

@@ -158,7 +158,10 @@ _UNSUPPORTED = {
     },
     'BoxCoder': {'keypoint_box_coder': 'boxes are learned without keypoints'},
     'Hyperparams': {'group_norm': 'use batch_norm, with train: false for small batches'},
-    'BoxPredictor': because(config_rules.TWO_STAGES, 'mask_rcnn_box_predictor rfcn_box_predictor'),
+    'BoxPredictor': because(
+        'it is for the second stage of model.faster_rcnn',
+        'mask_rcnn_box_predictor rfcn_box_predictor',
+    ),
     'WeightSharedConvolutionalBoxPredictor': because(
         _EFFICIENTDET, 'apply_conv_hyperparams_to_heads apply_conv_hyperparams_pointwise'
     ),

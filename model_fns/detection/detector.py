@@ -52,6 +52,7 @@ class Detector(abc.ABC):
         loss_names: of what `losses` gives.
         last_layer_scopes: name parts of the variables whose shapes depend on the classes.
         outputs: the names of `fields` that its detections have beyond boxes: masks, keypoints.
+        tells_classes: whether its detections have a class; else all are of the first.
     """
 
     num_classes: int
@@ -60,6 +61,7 @@ class Detector(abc.ABC):
     loss_names: Sequence[str]
     last_layer_scopes: Sequence[str]
     outputs: FrozenSet[str] = frozenset()
+    tells_classes: bool = True
 
     @abc.abstractmethod
     def preprocess(self, images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
@@ -140,7 +142,7 @@ class Detector(abc.ABC):
 DETECTORS: Registry[Callable[[Any, str], Detector]] = Registry('detector')
 
 # One line an architecture: the module that registers it when it is imported.
-_ARCHITECTURES = ('ssd',)
+_ARCHITECTURES = ('ssd', 'faster_rcnn.build')
 
 
 def build_detector(config: model_pb2.DetectionModel) -> Detector:

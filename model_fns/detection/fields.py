@@ -57,6 +57,15 @@ BOX_ENCODINGS = 'box_encodings'  # float32 [batch, A, K]
 CLASS_LOGITS = 'class_predictions_with_background'  # float32 [batch, A, C or C + 1]
 ANCHORS = 'anchors'  # float32 [A, 4]
 
+# Those of two stages. P is the number of proposals, q 1 or C; boxes are in pixels of the input.
+RPN_BOX_ENCODINGS = 'rpn_box_encodings'  # float32 [batch, A, 4]
+# float32 [batch, A, 2]: background, object
+RPN_OBJECTNESS = 'rpn_objectness_predictions_with_background'
+PROPOSAL_BOXES = 'proposal_boxes'  # float32 [batch, P, 4]
+PROPOSAL_SCORES = 'proposal_scores'  # float32 [batch, P, 2]: background, object
+NUM_PROPOSALS = 'num_proposals'  # int32 [batch]
+REFINED_BOX_ENCODINGS = 'refined_box_encodings'  # float32 [batch, P, q, 4]
+
 # Detections. N is `max_total_detections`.
 DETECTION_BOXES = 'detection_boxes'  # float32 [batch, N, 4]
 DETECTION_SCORES = 'detection_scores'  # float32 [batch, N]

@@ -76,8 +76,7 @@ class DetectionTask(Task):
     @classmethod
     def config_rules(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> ConfigRules:
         """See `config_rules`."""
-        del config
-        return config_rules.RULES
+        return config_rules.of_model(config.model)
 
     @classmethod
     def from_config(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> DetectionTask:
@@ -153,7 +152,10 @@ class DetectionTask(Task):
         return {**detections, fields.DETECTION_CLASSES: classes}
 
     def metrics(self, outputs: Tensors, features: Features, labels: Labels) -> Dict[str, Metric]:
-        """See `metrics`."""
+        """See `metrics`; where the model tells no classes all groundtruth is of the first too."""
+        if not self._model.tells_classes:
+            first = tf.zeros(tf.shape(labels[fields.CLASSES])[:2], tf.int32)
+            labels = {**labels, fields.CLASSES: tf.one_hot(first, self._model.num_classes)}
         return self._evaluator.create(outputs, features, labels)
 
     def finish_metrics(self, values: Mapping[str, Any]) -> Dict[str, float]:
@@ -264,4 +266,5 @@ class DetectionTask(Task):
             weights=labels[fields.WEIGHTS],
             valid=valid,
             confidences=labels.get(fields.CONFIDENCES),
+            examples=features.get(fields.HASH),
         )

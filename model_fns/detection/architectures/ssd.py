@@ -144,7 +144,8 @@ class SsdModel(detector.Detector):
             )
         predictor = self._predictor_for(is_training, self._box_coder.code_size, self.class_columns)
         codes, logits = predictor.predict(maps, counts)
-        made = self._anchor_generator.generate([_size(one) for one in maps], _size(images))
+        grids = [anchors.size_of(one) for one in maps]
+        made = self._anchor_generator.generate(grids, anchors.size_of(images))
         return {
             fields.BOX_ENCODINGS: codes,
             fields.CLASS_LOGITS: logits,
@@ -323,12 +324,3 @@ def _loss_rules(config: ssd_pb2.Ssd, where: str, family: BoxFamily) -> LossRules
         by_matches=config.normalize_loss_by_num_matches,
         by_code_size=config.normalize_loc_loss_by_codesize,
     )
-
-
-def _size(images: tf.Tensor) -> anchors.Size:
-    """Height and width of [B, height, width, channels]: ints where they are static."""
-    static = images.shape.as_list()[1:3]
-    if None not in static:
-        return tuple(static)
-    dynamic = tf.unstack(tf.shape(images)[1:3])
-    return tuple(one or other for one, other in zip(static, dynamic))

@@ -251,6 +251,15 @@ class FlexibleGridAnchorGenerator(AnchorGenerator):
         return _normalized(boxes, image_size) if self._normalize else boxes
 
 
+def size_of(images: tf.Tensor) -> Size:
+    """Height and width of [B, height, width, channels]: ints where they are static."""
+    static = images.shape.as_list()[1:3]
+    if None not in static:
+        return tuple(static)
+    dynamic = tf.unstack(tf.shape(images)[1:3])
+    return tuple(one or other for one, other in zip(static, dynamic))
+
+
 def ssd_shapes(
     scales: Sequence[float],
     aspect_ratios: Sequence[float],

@@ -92,7 +92,7 @@ class ArgMaxMatcher(Matcher):
 
     def match(self, similarity: tf.Tensor, valid: tf.Tensor, claiming: tf.Tensor) -> tf.Tensor:
         """See `Matcher`."""
-        if similarity.shape[1] is None:  # may be no row at all, which has no largest
+        if not similarity.shape[1]:  # no row, or maybe none: that has no largest
             similarity = tf.pad(similarity, [[0, 0], [0, 1], [0, 0]])
             valid, claiming = (tf.pad(rows, [[0, 0], [0, 1]]) for rows in (valid, claiming))
         similarity = tf.where(valid[..., tf.newaxis], similarity, tf.constant(_NEVER))

@@ -23,6 +23,8 @@ class Groundtruth:
         weights: float32 [B, M]; 0 for boxes that count for nothing.
         valid: bool [B, M], False for padding.
         confidences: float32 [B, M, C], where an example's classes are certain to a degree.
+        examples: integers [B], a number for each example, that random draws go by; None: its place
+            in the batch.
     """
 
     boxes: tf.Tensor
@@ -30,6 +32,11 @@ class Groundtruth:
     weights: tf.Tensor
     valid: tf.Tensor
     confidences: Optional[tf.Tensor] = None
+    examples: Optional[tf.Tensor] = None
+
+    def numbers(self) -> tf.Tensor:
+        """`examples`, or the places in the batch."""
+        return tf.range(tf.shape(self.boxes)[0]) if self.examples is None else self.examples
 
     def trimmed(self) -> Groundtruth:
         """The same without rows that are padding in every image of the batch.
@@ -37,10 +44,10 @@ class Groundtruth:
         Valid rows come first, and a batch seldom has nearly as many boxes as there is room for.
         """
         count = tf.reduce_max(tf.reduce_sum(tf.cast(self.valid, tf.int32), axis=1))
-
         given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return Groundtruth(
-            **{name: one[:, :count] for name, one in given.items() if one is not None}
+        of_boxes = {name: one for name, one in given.items() if name != 'examples'}
+        return dataclasses.replace(
+            self, **{name: one[:, :count] for name, one in of_boxes.items() if one is not None}
         )
 
 
@@ -104,7 +111,7 @@ class TargetAssigner:
         """The targets of a batch.
 
         Args:
-            anchors: float32 [A, SIZE].
+            anchors: float32 [A, SIZE], or [B, A, SIZE] where each image has its own.
             groundtruth: of B images.
             background: float32 [C'], the class target of an unmatched anchor. With C' = C + 1 a
                 column for background stands before the classes; with C' = C there is none.

@@ -133,6 +133,7 @@ def build_post_processing(
     num_classes: int,
     family: BoxFamily,
     background_column: bool = True,
+    **changes: object,
 ) -> PostProcessor:
     """The post-processing that a config describes.
 
@@ -142,6 +143,7 @@ def build_post_processing(
         num_classes: C.
         family: of the boxes.
         background_column: whether class logits have a column of background before the classes.
+        **changes: rules of suppression that do not depend on the config.
 
     Raises:
         errors.ConfigError: a value is outside its range, or two options exclude each other.
@@ -165,7 +167,7 @@ def build_post_processing(
     rules = build_rules(
         config.batch_non_max_suppression, f'{where}.batch_non_max_suppression', family
     )
-    return PostProcessor(converter, rules, background_column)
+    return PostProcessor(converter, dataclasses.replace(rules, **changes), background_column)
 
 
 def build_rules(

@@ -247,23 +247,38 @@ def build_reduction(config: losses_pb2.Loss, where: str) -> Reduction:
             config.min_num_negative_samples,
             config.expected_loss_weights == losses_pb2.Loss.EXPECTED_SAMPLING,
         )
-    reduction = _build_hard_examples(config) if config.HasField('hard_example_miner') else Sum()
+    reduction: Reduction = Sum()
+    if config.HasField('hard_example_miner'):
+        weights = config.localization_weight, config.classification_weight
+        reduction = build_hard_examples(config.hard_example_miner, *weights)
     if config.HasField('random_example_sampler'):
         return SampledExamples(config.random_example_sampler.positive_sample_fraction, reduction)
     return reduction
 
 
-def _build_hard_examples(config: losses_pb2.Loss) -> HardExamples:
-    miner = config.hard_example_miner
+def build_hard_examples(
+    miner: losses_pb2.HardExampleMiner,
+    localization_weight: float,
+    classification_weight: float,
+    balanced: bool = True,
+) -> HardExamples:
+    """The choice of hard examples that a config describes.
+
+    Args:
+        miner: its config.
+        localization_weight: factor of the loss of boxes.
+        classification_weight: factor of the loss of classes.
+        balanced: whether shares of positives and negatives are kept.
+    """
     kinds = losses_pb2.HardExampleMiner
     by_classes = miner.loss_type != kinds.LOCALIZATION
     by_boxes = miner.loss_type != kinds.CLASSIFICATION
     return HardExamples(
         limit=miner.num_hard_examples or None,
         iou_threshold=miner.iou_threshold,
-        classification_weight=config.classification_weight if by_classes else 0.0,
-        localization_weight=config.localization_weight if by_boxes else 0.0,
-        negatives_per_positive=miner.max_negatives_per_positive or None,
+        classification_weight=classification_weight if by_classes else 0.0,
+        localization_weight=localization_weight if by_boxes else 0.0,
+        negatives_per_positive=(miner.max_negatives_per_positive or None) if balanced else None,
         least_negatives=miner.min_negatives_per_image,
     )
 

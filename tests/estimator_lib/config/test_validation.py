@@ -42,7 +42,10 @@ def test_a_good_config_has_no_problems_and_no_warnings(mode):
     ('settings', 'expected'),
     [
         # Missing.
-        (['model={}'], 'model: is empty; expected one of: classification, segmentation, ssd.'),
+        (
+            ['model={}'],
+            'model: is empty; expected one of: classification, faster_rcnn, segmentation, ssd.',
+        ),
         (
             ['model.classification.num_classes=0'],
             'num_classes: 0; expected at least 1 and at most 1000000.',
@@ -154,7 +157,7 @@ def test_a_good_config_has_no_problems_and_no_warnings(mode):
             "eval_input_reader: 2 are named 'a'; expected one.",
         ),
         # Not available.
-        (['model.faster_rcnn={}'], 'model.faster_rcnn: not supported: two-stage detection is not '),
+        (['model.center_net={}'], 'model.center_net: not supported: keypoint-based detection is '),
         (
             ['train_config.use_multiclass_scores=true'],
             'train_config.use_multiclass_scores: not supported: ',
@@ -178,12 +181,12 @@ def test_all_problems_are_listed():
         changed(
             'train_config.batch_size=0',
             'train_config.freeze_variables=(',
-            'model.faster_rcnn={}',
+            'model.center_net={}',
         )
     ).splitlines()
     assert lines[0] == 'the pipeline config has 3 problems:'
     assert [line.split(':')[0].strip() for line in lines[1:]] == [
-        'model.faster_rcnn',
+        'model.center_net',
         'train_config.batch_size',
         'train_config.freeze_variables.0',
     ]

@@ -77,14 +77,17 @@ def test_what_a_run_needs_may_be_missing_where_no_mode_is_named():
     assert validate(config_of(rest='train_config {} train_input_reader {}'), mode=None) == []
 
 
+KNOWN = 'expected one of: classification, faster_rcnn, segmentation, ssd.'
+
+
 @pytest.mark.parametrize(
     ('text', 'problem'),
     [
-        ('model {}', 'model: is empty; expected one of: classification, segmentation, ssd.'),
-        ('', 'model: is missing; expected one of: classification, segmentation, ssd.'),
+        ('model {}', f'model: is empty; {KNOWN}'),
+        ('', f'model: is missing; {KNOWN}'),
         (
-            'model { faster_rcnn {} }',
-            'model.faster_rcnn: not supported: two-stage detection is not available yet.',
+            'model { center_net {} }',
+            'model.center_net: not supported: keypoint-based detection is not available.',
         ),
     ],
 )

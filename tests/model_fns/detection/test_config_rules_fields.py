@@ -6,10 +6,10 @@ from estimator_lib import config as config_lib
 from estimator_lib import errors
 from estimator_lib.config import engine_rules, support
 from model_fns.detection import config_rules, config_rules_fields
-from protos import ssd_pb2
+from protos import model_pb2, ssd_pb2
 from tests import tiny_detection
 
-RULES = engine_rules.ENGINE + config_rules.RULES
+RULES = engine_rules.ENGINE + config_rules.of_model(model_pb2.DetectionModel())
 
 
 def refused(text):

@@ -5,8 +5,9 @@ import pytest
 from estimator_lib import config as config_lib
 from estimator_lib.config import engine_rules, required
 from model_fns.detection import config_rules
+from protos import model_pb2
 
-RULES = engine_rules.ENGINE + config_rules.RULES
+RULES = engine_rules.ENGINE + config_rules.of_model(model_pb2.DetectionModel())
 
 
 def problems(text):

@@ -1,0 +1,153 @@
+"""From a config to a two-stage detector."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from model_fns import layers
+from model_fns.detection import config_rules_two_stage, detector
+from model_fns.detection.architectures.faster_rcnn import (
+    extractors,
+    model,
+    regions,
+    sampling,
+    second_stage,
+)
+from model_fns.detection.boxes import anchors, axis_aligned
+from model_fns.detection.data import image_resizers
+from model_fns.detection.detections import post_processing, suppression
+from model_fns.detection.losses import losses, mining
+from model_fns.detection.networks import hyperparams
+from protos import faster_rcnn_pb2, hyperparams_pb2
+
+_Config = faster_rcnn_pb2.FasterRcnn
+
+
+@detector.DETECTORS.register('faster_rcnn')
+def build_faster_rcnn(config: _Config, where: str) -> model.FasterRcnnModel:
+    """The detector that a config describes.
+
+    Args:
+        config: of the model.
+        where: its path, for error messages.
+
+    Raises:
+        errors.ConfigError: a part is missing or unknown, or a field is not honoured.
+    """
+    config_rules_two_stage.check(config, where)
+    named = config.feature_extractor
+    return model.FasterRcnnModel(
+        num_classes=config.num_classes,
+        resizer=image_resizers.build_image_resizer(config.image_resizer, f'{where}.image_resizer'),
+        backbone=model.Backbone(
+            extractors.find(named, f'{where}.feature_extractor'),
+            named.first_stage_features_stride,
+            named.batch_norm_trainable,
+        ),
+        first=_first_stage(config, where),
+        second=_second_stage(config, where) if config.number_of_stages > 1 else None,
+        where=where,
+    )
+
+
+def _first_stage(config: _Config, where: str) -> model.FirstStage:
+    def head_for(is_training: bool) -> regions.RegionHead:
+        name = 'first_stage_box_predictor_conv_hyperparams'
+        style = hyperparams.build_layer_style(getattr(config, name), is_training, f'{where}.{name}')
+        return regions.RegionHead(
+            style,
+            config.first_stage_box_predictor_depth,
+            config.first_stage_box_predictor_kernel_size,
+            config.first_stage_atrous_rate,
+        )
+
+    proposals = config.first_stage_max_proposals
+    return model.FirstStage(
+        anchor_generator=anchors.build_anchor_generator(
+            config.first_stage_anchor_generator, f'{where}.first_stage_anchor_generator'
+        ),
+        head_for=head_for,
+        rules=suppression.Rules(
+            score_threshold=config.first_stage_nms_score_threshold,
+            iou_threshold=config.first_stage_nms_iou_threshold,
+            max_per_class=proposals,
+            max_total=proposals,
+            drop_empty=not config.use_combined_nms_in_first_stage,
+        ),
+        losses=regions.RegionLosses(
+            model.CODER,
+            _sampler(
+                config,
+                config.first_stage_minibatch_size,
+                config.first_stage_positive_balance_fraction,
+            ),
+            config.first_stage_localization_loss_weight,
+            config.first_stage_objectness_loss_weight,
+        ),
+        clips_anchors=config.clip_anchors_to_image,
+    )
+
+
+def _second_stage(config: _Config, where: str) -> model.SecondStage:
+    head = config.second_stage_box_predictor.mask_rcnn_box_predictor
+
+    def head_for(is_training: bool) -> second_stage.BoxHead:
+        path = f'{where}.second_stage_box_predictor.mask_rcnn_box_predictor.fc_hyperparams'
+        return second_stage.BoxHead(
+            _fully_connected(config, is_training, path),
+            config.num_classes,
+            head.share_box_across_classes,
+            head.dropout_keep_probability if head.use_dropout else 1.0,
+        )
+
+    return model.SecondStage(
+        crops=second_stage.Crops(
+            config.initial_crop_size, config.maxpool_kernel_size, config.maxpool_stride
+        ),
+        head_for=head_for,
+        losses=_box_losses(config, where),
+        post_processor=post_processing.build_post_processing(
+            config.second_stage_post_processing,
+            f'{where}.second_stage_post_processing',
+            config.num_classes,
+            axis_aligned,
+            change_frame=True,
+        ),
+        sampler=_proposal_sampler(config),
+    )
+
+
+def _fully_connected(config: _Config, is_training: bool, where: str) -> layers.LayerStyle:
+    # The kind of layer, which has been looked at, does not make its style another one.
+    named = hyperparams_pb2.Hyperparams()
+    named.CopyFrom(config.second_stage_box_predictor.mask_rcnn_box_predictor.fc_hyperparams)
+    named.ClearField('op')
+    return hyperparams.build_layer_style(named, is_training, where)
+
+
+def _box_losses(config: _Config, where: str) -> second_stage.BoxLosses:
+    kind = 'second_stage_classification_loss'
+    chosen = losses.softmax()
+    if getattr(config, kind).WhichOneof('classification_loss'):
+        chosen = losses.build_classification_loss(getattr(config, kind), f'{where}.{kind}')
+    weights = (
+        config.second_stage_localization_loss_weight,
+        config.second_stage_classification_loss_weight,
+    )
+    reduction: mining.Reduction = mining.Sum()
+    if config.HasField('hard_example_miner'):
+        # As published: without shares of positives and negatives.
+        reduction = mining.build_hard_examples(config.hard_example_miner, *weights, balanced=False)
+    return second_stage.BoxLosses(model.CODER, chosen, reduction, *weights)
+
+
+def _sampler(config: _Config, size: int, fraction: float) -> sampling.BalancedSampler:
+    fill = config.use_static_balanced_label_sampler and config.use_static_shapes
+    return sampling.BalancedSampler(size, fraction, fill)
+
+
+def _proposal_sampler(config: _Config) -> Optional[sampling.BalancedSampler]:
+    if config.HasField('hard_example_miner'):
+        return None
+    size, fraction = config.second_stage_batch_size, config.second_stage_balance_fraction
+    return _sampler(config, size, fraction)

@@ -1,0 +1,217 @@
+"""The two halves of a backbone: one runs on images, the other on crops of what that gives."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Callable, Dict, Mapping, Tuple
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.registry import Registry
+from model_fns import layers
+from model_fns.backbones import inception_resnet_v2, registry
+from protos import faster_rcnn_pb2
+
+tf1 = tf.compat.v1
+
+FIRST_SCOPE = 'FirstStageFeatureExtractor'
+SECOND_SCOPE = 'SecondStageFeatureExtractor'
+
+# (preprocessed images, style, stride) -> features.
+FirstStage = Callable[[tf.Tensor, layers.LayerStyle, int], tf.Tensor]
+
+
+@dataclasses.dataclass(frozen=True)
+class Extractor:
+    """A backbone in two stages.
+
+    Attributes:
+        network: its name in the registry.
+        first_stage: the part that runs on images.
+        scales_batch_norm: its batch norm has a gamma, which the network's may lack.
+        renamed: scopes of the second stage that have another name in the whole network, and so in
+            a classifier's checkpoint.
+        of_cells: a network of searched cells. As published it keeps its regularization, its first
+            stage's batch norm always trains, and a classifier's checkpoint gives moving averages.
+        strides: of the first stage's features, those that there are.
+    """
+
+    network: str
+    first_stage: FirstStage
+    scales_batch_norm: bool = False
+    renamed: Tuple[Tuple[str, str], ...] = ()
+    of_cells: bool = False
+    strides: Tuple[int, ...] = (8, 16)
+
+    def preprocess(self, images: tf.Tensor) -> tf.Tensor:
+        """Images as the backbone was trained on.
+
+        Args:
+            images: float32 [B, height, width, channels] in [0, 255].
+        """
+        normalization = self._network.normalization
+        if normalization.means is not None and images.shape[-1] != len(normalization.means):
+            return images  # as published: means are those of colours
+        return normalization(images)
+
+    def features(
+        self, images: tf.Tensor, stride: int, is_training: bool, trains_batch_norm: bool
+    ) -> tf.Tensor:
+        """The features of images, [B, height / stride, width / stride, channels].
+
+        Args:
+            images: float32 [B, height, width, channels], preprocessed.
+            stride: one of `strides`.
+            is_training: whether batch norm uses the batch's statistics,
+            trains_batch_norm: where this is set too.
+        """
+        with tf1.variable_scope(FIRST_SCOPE):
+            style = self._style(is_training, trains_batch_norm or self.of_cells)
+            return self.first_stage(images, style, stride)
+
+    def box_features(
+        self, crops: tf.Tensor, is_training: bool, trains_batch_norm: bool
+    ) -> tf.Tensor:
+        """The features of boxes, [n, height', width', channels'].
+
+        Args:
+            crops: [n, height, width, channels], of the first stage's features.
+            is_training: see `features`.
+            trains_batch_norm: see `features`.
+        """
+        with tf1.variable_scope(SECOND_SCOPE):
+            style = self._style(is_training, trains_batch_norm)
+            return self._network.second_stage(crops, style)
+
+    def restore_map(
+        self, variables: Mapping[str, tf.Variable], checkpoint_type: str
+    ) -> Dict[str, tf.Variable]:
+        """The variables that a checkpoint gives; see `Detector.restore_map`.
+
+        A classifier's gives a part that both stages have to the second, which alone uses it.
+
+        Args:
+            variables: of the model, by name.
+            checkpoint_type: `detection`: names are the same; `classification`: those of the whole
+                network.
+        """
+        found: Dict[str, tf.Variable] = {}
+        for scope in (FIRST_SCOPE, SECOND_SCOPE):
+            for name, variable in variables.items():
+                if name.startswith(f'{scope}/'):
+                    if checkpoint_type == 'classification':
+                        name = self._in_whole_network(name, scope)
+                    found[name] = variable
+        return found
+
+    def _in_whole_network(self, name: str, scope: str) -> str:
+        name = name[len(scope) + 1 :]
+        for ours, whole in self.renamed if scope == SECOND_SCOPE else ():
+            if name.startswith(f'{ours}/'):
+                return whole + name[len(ours) :]
+        return f'{name}/ExponentialMovingAverage' if self.of_cells else name
+
+    @property
+    def _network(self) -> registry.Network:
+        return registry.get_network(self.network, task='detection')
+
+    def _style(self, is_training: bool, trains_batch_norm: bool) -> layers.LayerStyle:
+        """As published: without regularization, but for networks of cells."""
+        published = self._network.detection_style or self._network.style
+        options = registry.Options() if self.of_cells else registry.Options(weight_decay=0.0)
+        style = published(is_training, options)
+        if self.scales_batch_norm:
+            style = style.with_batch_norm(scale=True)
+        return style if trains_batch_norm else style.frozen()
+
+
+EXTRACTORS: Registry[Extractor] = Registry('feature extractor')
+
+
+def find(config: faster_rcnn_pb2.FasterRcnnFeatureExtractor, where: str) -> Extractor:
+    """The extractor that a config names.
+
+    Args:
+        config: which.
+        where: its path, for error messages.
+
+    Raises:
+        errors.ConfigError: there is none of that name, or not with that stride.
+    """
+    found = EXTRACTORS.get(config.type, f'{where}.type')
+    stride = config.first_stage_features_stride
+    if stride not in found.strides:
+        raise errors.ConfigError(
+            f'{where}.first_stage_features_stride: {stride}; expected '
+            f'{" or ".join(map(str, found.strides))}.'
+        )
+    return found
+
+
+def _up_to(name: str, end_point: str) -> FirstStage:
+    """A network up to an end point, at the stride that it has there."""
+
+    def build(images: tf.Tensor, style: layers.LayerStyle, stride: int) -> tf.Tensor:
+        del stride  # as published: checked, and not used
+        network = registry.get_network(name, task='detection')
+        return network.features(images, style, registry.Options(final_endpoint=end_point))[
+            end_point
+        ]
+
+    return build
+
+
+def _resnet(name: str) -> FirstStage:
+    """The features of block3; block4 is built too, as published, and has variables in vain."""
+
+    def build(images: tf.Tensor, style: layers.LayerStyle, stride: int) -> tf.Tensor:
+        network = registry.get_network(name, task='detection')
+        points = network.features(images, style, registry.Options(output_stride=stride))
+        return points[f'{network.scope}/block3']
+
+    return build
+
+
+def _cells(name: str) -> FirstStage:
+    """The last two maps of the first stage's cells, side by side."""
+
+    def build(images: tf.Tensor, style: layers.LayerStyle, stride: int) -> tf.Tensor:
+        del stride  # there is one
+        network = registry.get_network(name, task='detection')
+        return network.first_stage(images, style, registry.Options())
+
+    return build
+
+
+def _inception_resnet(images: tf.Tensor, style: layers.LayerStyle, stride: int) -> tf.Tensor:
+    end_point = inception_resnet_v2.AUXILIARY_END_POINT
+    return inception_resnet_v2.inception_resnet_v2_features(
+        images, style, output_stride=stride, align_feature_maps=True, final_endpoint=end_point
+    )[end_point]
+
+
+for _size in (50, 101, 152):
+    _name = f'resnet_v1_{_size}'
+    EXTRACTORS.add(f'faster_rcnn_resnet{_size}', Extractor(_name, _resnet(_name)))
+EXTRACTORS.add(
+    'faster_rcnn_inception_v2',
+    Extractor('inception_v2', _up_to('inception_v2', 'Mixed_4e'), scales_batch_norm=True),
+)
+EXTRACTORS.add(
+    'faster_rcnn_inception_resnet_v2',
+    Extractor(
+        'inception_resnet_v2',
+        _inception_resnet,
+        renamed=((f'{inception_resnet_v2.SCOPE}/Repeat', f'{inception_resnet_v2.SCOPE}/Repeat_2'),),
+    ),
+)
+for _size in ('nas', 'pnas'):
+    _name = f'{_size}net_large'
+    EXTRACTORS.add(
+        f'faster_rcnn_{_size}', Extractor(_name, _cells(_name), of_cells=True, strides=(16,))
+    )
+# Published without names; ours are those of the classifiers.
+for _suffix in ('', '_075', '_050', '_025'):
+    _name = f'mobilenet_v1{_suffix}'
+    EXTRACTORS.add(f'faster_rcnn_{_name}', Extractor(_name, _up_to(_name, 'Conv2d_11_pointwise')))

@@ -1,0 +1,289 @@
+"""The two-stage detector: proposals of an image, and what they are (Ren et al. 2015)."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Callable, Dict, Mapping, Optional, Sequence, Tuple
+
+import tensorflow as tf
+
+from model_fns.detection import detector, fields
+from model_fns.detection.architectures.faster_rcnn import (
+    extractors,
+    regions,
+    sampling,
+    second_stage,
+)
+from model_fns.detection.boxes import anchors, axis_aligned, box_coders, targets
+from model_fns.detection.data import image_resizers
+from model_fns.detection.detections import post_processing, suppression
+
+REGION_LOSSES = ('RPNLoss/localization_loss', 'RPNLoss/objectness_loss')
+BOX_LOSSES = ('BoxClassifierLoss/localization_loss', 'BoxClassifierLoss/classification_loss')
+
+# Of all boxes of both stages, as published.
+CODER = box_coders.FasterRcnnBoxCoder((10.0, 10.0, 5.0, 5.0))
+
+
+@dataclasses.dataclass(frozen=True)
+class Backbone:
+    """The network in two stages.
+
+    Attributes:
+        extractor: which.
+        stride: of the first stage's features.
+        trains_batch_norm: whether training uses and updates statistics of the batch.
+    """
+
+    extractor: extractors.Extractor
+    stride: int = 16
+    trains_batch_norm: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class FirstStage:
+    """From features to proposals.
+
+    Attributes:
+        anchor_generator: in pixels, for one feature map.
+        head_for: is_training -> head.
+        rules: which proposals are kept.
+        losses: of the anchors.
+        clips_anchors: anchors are cut off at the input in training too; else those that reach over
+            it are left out.
+    """
+
+    anchor_generator: anchors.AnchorGenerator
+    head_for: Callable[[bool], regions.RegionHead]
+    rules: suppression.Rules
+    losses: regions.RegionLosses
+    clips_anchors: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class SecondStage:
+    """From proposals to detections.
+
+    Attributes:
+        crops: of the first stage's features.
+        head_for: is_training -> head.
+        losses: of the proposals.
+        post_processor: raw predictions to detections.
+        sampler: of the proposals that are learned from; None: all.
+    """
+
+    crops: second_stage.Crops
+    head_for: Callable[[bool], second_stage.BoxHead]
+    losses: second_stage.BoxLosses
+    post_processor: post_processing.PostProcessor
+    sampler: Optional[sampling.BalancedSampler] = None
+
+
+class FasterRcnnModel(detector.Detector):
+    """A two-stage detector, without what surrounds it (inputs, metrics, class ids).
+
+    Args:
+        num_classes: C, without background.
+        resizer: how an image becomes an input.
+        backbone: the network.
+        first: the first stage.
+        second: the second stage; None: proposals are the detections.
+        where: path of its config, for error messages.
+    """
+
+    family = axis_aligned
+    last_layer_scopes = (f'{second_stage.HEAD_SCOPE}/',)
+
+    def __init__(
+        self,
+        num_classes: int,
+        resizer: image_resizers.ImageResizer,
+        backbone: Backbone,
+        first: FirstStage,
+        second: Optional[SecondStage],
+        where: str = '',
+    ):
+        self.num_classes = num_classes
+        self.resizer = resizer
+        self.tells_classes = second is not None
+        self.loss_names = REGION_LOSSES if second is None else (*REGION_LOSSES, *BOX_LOSSES)
+        self._backbone = backbone
+        self._first = first
+        self._second = second
+        self._where = where
+
+    def preprocess(self, images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
+        """See `Detector`; as published, padding is normalized as images are."""
+        if true_shapes is not None and any(self.resizer.pad_values):
+            images = detector.fill_padding(images, true_shapes, self.resizer.pad_values)
+        return self._backbone.extractor.preprocess(images)
+
+    def predict(
+        self,
+        images: tf.Tensor,
+        true_shapes: Optional[tf.Tensor],
+        groundtruth: Optional[targets.Groundtruth],
+        is_training: bool,
+    ) -> Dict[str, tf.Tensor]:
+        """Raw predictions, by the names of `fields`; see `Detector`.
+
+        In training the second stage runs on a sample of the proposals, by the groundtruth.
+        """
+        backbone = self._backbone
+        features = backbone.extractor.features(
+            images, backbone.stride, is_training, backbone.trains_batch_norm
+        )
+        predictions = self._regions(images, features, is_training)
+        proposals = regions.propose(
+            tf.stop_gradient(self._decoded_regions(predictions)),
+            tf.stop_gradient(predictions[fields.RPN_OBJECTNESS]),
+            self._first.rules,
+            _windows(images, true_shapes),
+        )
+        if self._second is not None:
+            if is_training and self._second.sampler is not None and groundtruth is not None:
+                absolute = _in_pixels(groundtruth, images)
+                assigned = self._second.losses.targets(proposals.boxes, absolute)
+                proposals = proposals.sampled(self._second.sampler, assigned, groundtruth.numbers())
+            predictions.update(self._boxes(images, features, proposals.boxes, is_training))
+        predictions[fields.PROPOSAL_BOXES] = proposals.boxes
+        predictions[fields.PROPOSAL_SCORES] = proposals.scores
+        predictions[fields.NUM_PROPOSALS] = proposals.counts
+        return predictions
+
+    def losses(
+        self,
+        predictions: Dict[str, tf.Tensor],
+        true_shapes: Optional[tf.Tensor],
+        groundtruth: targets.Groundtruth,
+    ) -> Dict[str, tf.Tensor]:
+        """See `Detector`; anchors on padding are negatives."""
+        del true_shapes
+        groundtruth = _in_pixels(groundtruth, predictions[fields.PREPROCESSED])
+        of_regions = self._first.losses(
+            predictions[fields.RPN_BOX_ENCODINGS],
+            predictions[fields.RPN_OBJECTNESS],
+            predictions[fields.ANCHORS],
+            groundtruth,
+        )
+        values = dict(zip(REGION_LOSSES, of_regions))
+        if self._second is not None:
+            of_boxes = self._second.losses(
+                predictions[fields.REFINED_BOX_ENCODINGS],
+                predictions[fields.CLASS_LOGITS],
+                predictions[fields.PROPOSAL_BOXES],
+                predictions[fields.NUM_PROPOSALS],
+                groundtruth,
+            )
+            values.update(zip(BOX_LOSSES, of_boxes))
+        return values
+
+    def postprocess(
+        self, predictions: Dict[str, tf.Tensor], true_shapes: Optional[tf.Tensor]
+    ) -> Dict[str, tf.Tensor]:
+        """Detections; see `Detector`."""
+        windows = _windows(predictions[fields.PREPROCESSED], true_shapes)
+        if self._second is None:
+            return self._proposals_as_detections(predictions, windows)
+        proposals = predictions[fields.PROPOSAL_BOXES]
+        boxes = CODER.decode(predictions[fields.REFINED_BOX_ENCODINGS], proposals[:, :, tf.newaxis])
+        found = self._second.post_processor.apply(
+            boxes, predictions[fields.CLASS_LOGITS], windows, predictions[fields.NUM_PROPOSALS]
+        )
+        raw = axis_aligned.change_frame(found[fields.RAW_DETECTION_BOXES], windows[:, tf.newaxis])
+        return {**found, fields.RAW_DETECTION_BOXES: tf.clip_by_value(raw, 0.0, 1.0)}
+
+    def restore_map(
+        self, variables: Sequence[tf.Variable], checkpoint_type: str
+    ) -> Mapping[str, tf.Variable]:
+        """The variables of both feature extractors; see `Detector`."""
+        by_name = {variable.op.name: variable for variable in variables}
+        return self._backbone.extractor.restore_map(by_name, checkpoint_type)
+
+    def _regions(
+        self, images: tf.Tensor, features: tf.Tensor, is_training: bool
+    ) -> Dict[str, tf.Tensor]:
+        """The first stage's predictions for its anchors."""
+        generator = self._first.anchor_generator
+        (per_cell,) = generator.anchors_per_location()
+        codes, logits = self._first.head_for(is_training).predict(features, per_cell)
+        size = anchors.size_of(images)
+        made = generator.generate([anchors.size_of(features)], size).boxes
+        boxes = tf.convert_to_tensor(made)
+        if is_training and not self._first.clips_anchors:
+            where = f'{self._where}.first_stage_anchor_generator'
+            rows = regions.rows_inside(made, size, where)
+            boxes = tf.gather(boxes, rows)
+            codes, logits = (tf.gather(values, rows, axis=1) for values in (codes, logits))
+        else:
+            boxes = axis_aligned.clip_to_window(boxes, _windows(images, None)[0])
+        return {
+            fields.RPN_BOX_ENCODINGS: codes,
+            fields.RPN_OBJECTNESS: logits,
+            fields.ANCHORS: boxes,
+        }
+
+    def _decoded_regions(self, predictions: Dict[str, tf.Tensor]) -> tf.Tensor:
+        """The box of each anchor, float32 [B, A, 4]."""
+        return CODER.decode(predictions[fields.RPN_BOX_ENCODINGS], predictions[fields.ANCHORS])
+
+    def _boxes(
+        self, images: tf.Tensor, features: tf.Tensor, proposals: tf.Tensor, is_training: bool
+    ) -> Dict[str, tf.Tensor]:
+        """The second stage's predictions for its proposals."""
+        height, width = _sides(images)
+        normalized = axis_aligned.scale(proposals, 1.0 / height, 1.0 / width)
+        crops = self._second.crops(features, normalized)
+        backbone = self._backbone
+        of_boxes = backbone.extractor.box_features(crops, is_training, backbone.trains_batch_norm)
+        codes, logits = self._second.head_for(is_training).predict(of_boxes)
+        count = proposals.shape[1]
+        return {
+            fields.REFINED_BOX_ENCODINGS: tf.reshape(codes, [-1, count, *codes.shape[1:]]),
+            fields.CLASS_LOGITS: tf.reshape(logits, [-1, count, *logits.shape[1:]]),
+        }
+
+    def _proposals_as_detections(
+        self, predictions: Dict[str, tf.Tensor], windows: tf.Tensor
+    ) -> Dict[str, tf.Tensor]:
+        """What a model of one stage finds: boxes that may hold an object of any class."""
+        scores = predictions[fields.PROPOSAL_SCORES]
+        boxes, raw = (
+            axis_aligned.change_frame(one, windows[:, tf.newaxis])
+            for one in (predictions[fields.PROPOSAL_BOXES], self._decoded_regions(predictions))
+        )
+        return {
+            fields.DETECTION_BOXES: boxes,
+            fields.DETECTION_SCORES: scores[..., 1],
+            fields.DETECTION_CLASSES: tf.zeros_like(scores[..., 1]),
+            fields.NUM_DETECTIONS: tf.cast(predictions[fields.NUM_PROPOSALS], tf.float32),
+            fields.DETECTION_MULTICLASS_SCORES: scores,
+            fields.RAW_DETECTION_BOXES: raw,
+            fields.RAW_DETECTION_SCORES: tf.nn.softmax(predictions[fields.RPN_OBJECTNESS]),
+        }
+
+
+def _sides(images: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
+    """Height and width of [B, height, width, channels], float32 scalars."""
+    height, width = tf.unstack(tf.cast(tf.shape(images)[1:3], tf.float32))
+    return height, width
+
+
+def _windows(images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
+    """What is image, not padding, in pixels: float32 [B, 4], or [1, 4] of whole inputs.
+
+    Args:
+        images: [B, height, width, channels].
+        true_shapes: int32 [B, 3]; None: nothing is padding.
+    """
+    if true_shapes is None:
+        true_shapes = tf.shape(images)[tf.newaxis, 1:]
+    far = tf.cast(true_shapes[:, :2], tf.float32)
+    return tf.concat([tf.zeros_like(far), far], axis=1)
+
+
+def _in_pixels(groundtruth: targets.Groundtruth, images: tf.Tensor) -> targets.Groundtruth:
+    """Groundtruth, normalized to the padded input, in pixels of it."""
+    return dataclasses.replace(
+        groundtruth, boxes=axis_aligned.scale(groundtruth.boxes, *_sides(images))
+    )

@@ -1,0 +1,228 @@
+"""The first stage: which boxes of an image may hold an object, whatever it is.
+
+B is the batch size, A the number of anchors, M that of groundtruth boxes, N that of proposals.
+Boxes are in pixels of the padded input.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Optional, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib import errors
+from model_fns import forward_pass, layers
+from model_fns.detection.architectures.faster_rcnn import sampling
+from model_fns.detection.boxes import axis_aligned, box_coders, matchers, similarities, targets
+from model_fns.detection.boxes.anchors import Array, Size
+from model_fns.detection.detections import suppression
+from model_fns.detection.losses import losses
+
+tf1 = tf.compat.v1
+
+HEAD_SCOPE = 'FirstStageBoxPredictor'
+_CONVOLUTION = 'Conv'
+
+_MATCHED, _UNMATCHED = 0.7, 0.3
+_NOT_AN_OBJECT = np.array([1.0, 0.0], np.float32)  # the class target of an unmatched anchor
+
+
+@dataclasses.dataclass(frozen=True)
+class RegionHead:
+    """A convolution, then two 1x1 ones that give each anchor a box code and two logits.
+
+    Attributes:
+        style: initial values, regularization and normalisation.
+        depth: channels between.
+        kernel_size: of the first convolution.
+        rate: its atrous rate.
+    """
+
+    style: layers.LayerStyle
+    depth: int = 512
+    kernel_size: int = 3
+    rate: int = 1
+
+    def predict(self, features: tf.Tensor, anchors_per_cell: int) -> Tuple[tf.Tensor, tf.Tensor]:
+        """Codes float32 [B, A, 4] and logits [B, A, 2] (background first), in anchors' order.
+
+        Args:
+            features: [B, height, width, channels].
+            anchors_per_cell: of a cell of the features.
+        """
+        # As published: ReLU6, whatever the hyperparameters say.
+        hidden = layers.conv2d(
+            features,
+            self.depth,
+            self.kernel_size,
+            self.style.but(activation=tf.nn.relu6),
+            _CONVOLUTION,
+            rate=self.rate,
+        )
+        outputs = []
+        with tf1.variable_scope(HEAD_SCOPE):
+            for scope, size in (('BoxEncodingPredictor', axis_aligned.SIZE), ('ClassPredictor', 2)):
+                flat = layers.conv2d(hidden, anchors_per_cell * size, 1, self.style.linear(), scope)
+                flat = layers.to_float32(flat)
+                outputs.append(tf.reshape(flat, [tf.shape(flat)[0], -1, size]))
+        return outputs[0], outputs[1]
+
+
+def rows_inside(anchors: Array, size: Size, where: str) -> Array:
+    """The rows of the anchors of which nothing is outside of the input; they may touch its border.
+
+    Args:
+        anchors: float32 [A, 4].
+        size: height and width of the input.
+        where: the config's path of the anchors, for error messages.
+
+    Returns:
+        integers [A'].
+
+    Raises:
+        errors.ConfigError: there is none, at a size that is known.
+    """
+    advice = (
+        'no anchor is inside of the input, so there is nothing to learn from; expected smaller '
+        'scales, or clip_anchors_to_image: true'
+    )
+    height, width = (tf.cast(one, tf.float32) if tf.is_tensor(one) else one for one in size)
+    ymin, xmin, ymax, xmax = (anchors[:, side] for side in range(axis_aligned.SIZE))
+    inside = (ymin >= 0) & (xmin >= 0) & (ymax <= height) & (xmax <= width)
+    if not tf.is_tensor(inside):
+        rows = np.flatnonzero(inside)
+        if not len(rows):
+            raise errors.ConfigError(f'{where}: at {height}x{width} pixels {advice}.')
+        return rows
+    check = tf.raw_ops.Assert(
+        condition=tf.reduce_any(inside), data=[f'{where}: {advice}; height, width:', height, width]
+    )
+    with tf.control_dependencies([check]):
+        return tf.where(inside)[:, 0]
+
+
+@dataclasses.dataclass(frozen=True)
+class RegionLosses:
+    """What the first stage learns: which anchors hold an object, and where it is exactly.
+
+    Attributes:
+        coder: of boxes.
+        sampler: of the anchors that count.
+        localization_weight: factor of the loss of boxes.
+        objectness_weight: factor of the loss of object or not.
+    """
+
+    coder: box_coders.BoxCoder
+    sampler: sampling.BalancedSampler
+    localization_weight: float = 1.0
+    objectness_weight: float = 1.0
+
+    def targets(self, anchors: tf.Tensor, groundtruth: targets.Groundtruth) -> targets.Targets:
+        """What each anchor should have predicted: classes are not told apart.
+
+        Args:
+            anchors: float32 [A, 4].
+            groundtruth: boxes in pixels.
+        """
+        assigner = targets.TargetAssigner(
+            similarities.iou(axis_aligned),
+            matchers.ArgMaxMatcher(_MATCHED, _UNMATCHED, force_match_for_each_row=True),
+            self.coder,
+        )
+        objects = tf.ones_like(groundtruth.classes[..., :1])
+        as_objects = dataclasses.replace(groundtruth, classes=objects)
+        return assigner.assign(anchors, as_objects, _NOT_AN_OBJECT)
+
+    def __call__(
+        self,
+        codes: tf.Tensor,
+        logits: tf.Tensor,
+        anchors: tf.Tensor,
+        groundtruth: targets.Groundtruth,
+    ) -> Tuple[tf.Tensor, tf.Tensor]:
+        """The losses of boxes and of object or not, weighted scalars.
+
+        Each is the mean over the images of the mean over an image's sampled anchors.
+
+        Args:
+            codes: float32 [B, A, 4].
+            logits: float32 [B, A, 2].
+            anchors: float32 [A, 4].
+            groundtruth: boxes in pixels.
+        """
+        assigned = self.targets(anchors, groundtruth)
+        positive = assigned.class_targets[..., 1] > 0
+        candidates = assigned.class_weights[..., 0] > 0
+        seed = forward_pass.step_seed('first_stage_minibatch')
+        drawn = sampling.draws(seed, groundtruth.numbers(), tf.shape(anchors)[0])
+        sampled = tf.cast(self.sampler.sample(positive, candidates, drawn), tf.float32)
+        counts = tf.maximum(tf.reduce_sum(sampled, axis=1), 1.0)
+        boxes = losses.smooth_l1()(codes, assigned.box_targets, assigned.box_weights * sampled)
+        # As published, weights of boxes do not count here.
+        objectness = losses.softmax()(logits, assigned.class_targets, sampled[..., tf.newaxis])
+        return (
+            tf.reduce_mean(tf.reduce_sum(boxes, axis=1) / counts) * self.localization_weight,
+            tf.reduce_mean(tf.reduce_sum(objectness, axis=1) / counts) * self.objectness_weight,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Proposals:
+    """Boxes that may hold an object, by falling score, with zeros behind the last.
+
+    Attributes:
+        boxes: float32 [B, N, 4].
+        scores: float32 [B, N, 2]: of background and object.
+        counts: int32 [B].
+    """
+
+    boxes: tf.Tensor
+    scores: tf.Tensor
+    counts: tf.Tensor
+
+    def sampled(
+        self,
+        sampler: sampling.BalancedSampler,
+        assigned: targets.Targets,
+        examples: tf.Tensor,
+    ) -> Proposals:
+        """Those that the second stage learns from, in the same order.
+
+        Args:
+            sampler: of at most N proposals.
+            assigned: the second stage's targets of the proposals.
+            examples: integers [B], a number for each example.
+        """
+        rows = tf.shape(self.boxes)[1]
+        is_valid = tf.range(rows) < self.counts[:, tf.newaxis]
+        candidates = is_valid & (tf.reduce_mean(assigned.class_weights, axis=-1) > 0)
+        positive = tf.argmax(assigned.class_targets, axis=-1) > 0
+        drawn = sampling.draws(forward_pass.step_seed('second_stage_batch'), examples, rows)
+        chosen = sampler.sample(positive, candidates, drawn)
+        values = tf.concat([self.boxes, self.scores], axis=-1)
+        values, counts = sampling.gather_first(chosen, values, sampler.size)
+        boxes, scores = tf.split(values, [axis_aligned.SIZE, 2], axis=-1)
+        return Proposals(boxes, scores, counts)
+
+
+def propose(
+    boxes: tf.Tensor,
+    logits: tf.Tensor,
+    rules: suppression.Rules,
+    windows: Optional[tf.Tensor],
+) -> Proposals:
+    """The best boxes that do not overlap too much, cut off at their images.
+
+    Args:
+        boxes: float32 [B, A, 4], decoded.
+        logits: float32 [B, A, 2].
+        rules: what is kept, `max_total` of them N.
+        windows: float32 [B, 4] or [1, 4]: what is image, not padding.
+    """
+    scores = tf.nn.softmax(logits)
+    found = suppression.suppress(boxes[:, :, tf.newaxis], scores[..., 1:], rules, windows)
+    valid = tf.sequence_mask(found.counts, rules.max_total)[..., tf.newaxis]
+    of_found = tf.gather(scores, found.anchors, batch_dims=1)
+    return Proposals(found.boxes, tf.where(valid, of_found, 0.0), found.counts)

@@ -1,0 +1,156 @@
+"""The second stage: features of each proposal, its classes and boxes, and their losses.
+
+B is the batch size, N the number of proposals of an image, C that of classes, M that of
+groundtruth boxes, q is 1, or C where boxes are by class. Boxes are in pixels of the padded input.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from model_fns import layers
+from model_fns.detection.boxes import axis_aligned, box_coders, matchers, similarities, targets
+from model_fns.detection.detections import suppression
+from model_fns.detection.losses import losses, mining
+
+tf1 = tf.compat.v1
+
+HEAD_SCOPE = 'SecondStageBoxPredictor'
+
+_MATCHED = 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class Crops:
+    """How the features of a box are brought to one size.
+
+    Attributes:
+        size: rows and columns at which a box is sampled, its borders included.
+        pool_kernel: of the largest values that are taken of the samples.
+        pool_stride: of the same.
+    """
+
+    size: int
+    pool_kernel: int = 1
+    pool_stride: int = 1
+
+    def __call__(self, features: tf.Tensor, boxes: tf.Tensor) -> tf.Tensor:
+        """Features [B * N, side, side, channels] of boxes; outside of the map they are 0.
+
+        Args:
+            features: [B, height, width, channels].
+            boxes: float32 [B, N, 4], normalized to the padded input.
+        """
+        batch, count = tf.unstack(tf.shape(boxes)[:2])
+        flat = tf.reshape(tf.stop_gradient(boxes), [-1, axis_aligned.SIZE])
+        images = tf.repeat(tf.range(batch), count)
+        crops = tf.image.crop_and_resize(features, flat, images, [self.size, self.size])
+        if (self.pool_kernel, self.pool_stride) == (1, 1):
+            return crops
+        return tf.nn.max_pool2d(crops, self.pool_kernel, self.pool_stride, 'VALID')
+
+
+@dataclasses.dataclass(frozen=True)
+class BoxHead:
+    """Classes and boxes from the mean of a proposal's features.
+
+    Attributes:
+        style: of fully connected layers: initial values and regularization.
+        num_classes: C.
+        shared: one box for a proposal, not one for each class.
+        keep_prob: of a feature in training; 1: there is no dropout.
+    """
+
+    style: layers.LayerStyle
+    num_classes: int
+    shared: bool = False
+    keep_prob: float = 1.0
+
+    def predict(self, features: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
+        """Codes float32 [n, q, 4], and logits [n, C + 1], background first.
+
+        Args:
+            features: [n, height, width, channels].
+        """
+        pooled = tf.reduce_mean(features, [1, 2], name='AvgPool')
+        boxes = 1 if self.shared else self.num_classes
+        with tf1.variable_scope(HEAD_SCOPE):
+            codes = self._layer(pooled, boxes * axis_aligned.SIZE, 'BoxEncodingPredictor')
+            logits = self._layer(pooled, self.num_classes + 1, 'ClassPredictor')
+        return tf.reshape(codes, [-1, boxes, axis_aligned.SIZE]), logits
+
+    def _layer(self, features: tf.Tensor, num_outputs: int, scope: str) -> tf.Tensor:
+        kept = layers.dropout(features, self.keep_prob, self.style.is_training, f'{scope}/dropout')
+        outputs = layers.fully_connected(kept, num_outputs, self.style.linear(), scope)
+        return layers.to_float32(outputs)
+
+
+@dataclasses.dataclass(frozen=True)
+class BoxLosses:
+    """What the second stage learns: the class of each proposal, and where its object is exactly.
+
+    Attributes:
+        coder: of boxes.
+        classification: of each proposal.
+        reduction: which proposals count.
+        localization_weight: factor of the loss of boxes.
+        classification_weight: factor of the loss of classes.
+    """
+
+    coder: box_coders.BoxCoder
+    classification: losses.ClassificationLoss
+    reduction: mining.Reduction
+    localization_weight: float = 1.0
+    classification_weight: float = 1.0
+
+    def targets(self, proposals: tf.Tensor, groundtruth: targets.Groundtruth) -> targets.Targets:
+        """What each proposal should have predicted, with a column for background.
+
+        Args:
+            proposals: float32 [B, N, 4].
+            groundtruth: boxes in pixels.
+        """
+        assigner = targets.TargetAssigner(
+            similarities.iou(axis_aligned), matchers.ArgMaxMatcher(_MATCHED), self.coder
+        )
+        background = np.eye(1, 1 + groundtruth.classes.shape[-1], dtype=np.float32)[0]
+        return assigner.assign(proposals, groundtruth, background)
+
+    def __call__(
+        self,
+        codes: tf.Tensor,
+        logits: tf.Tensor,
+        proposals: tf.Tensor,
+        counts: tf.Tensor,
+        groundtruth: targets.Groundtruth,
+    ) -> Tuple[tf.Tensor, tf.Tensor]:
+        """The losses of boxes and of classes, weighted scalars.
+
+        Each is the mean over the images of the mean over an image's proposals.
+
+        Args:
+            codes: float32 [B, N, q, 4].
+            logits: float32 [B, N, C + 1].
+            proposals: float32 [B, N, 4].
+            counts: int32 [B]: how many of them there are.
+            groundtruth: boxes in pixels.
+        """
+        assigned = self.targets(proposals, groundtruth)
+        classes = tf.argmax(assigned.class_targets, axis=-1, output_type=tf.int32)
+        of_class = suppression.of_class(codes, tf.maximum(classes - 1, 0))
+        valid = tf.cast(tf.sequence_mask(counts, tf.shape(logits)[1]), tf.float32)
+        images = tf.cast(tf.shape(logits)[0], tf.float32)
+        of_counts = tf.cast(tf.maximum(counts, 1), tf.float32)[:, tf.newaxis]
+        weights = valid / (of_counts * images)
+        boxes = losses.smooth_l1()(of_class, assigned.box_targets, assigned.box_weights * weights)
+        of_classes = self.classification(
+            logits, assigned.class_targets, assigned.class_weights * weights[..., tf.newaxis]
+        )
+        classification, localization = self.reduction.reduce(
+            mining.AnchorLosses(of_classes, boxes), assigned, lambda: proposals
+        )
+        return localization * self.localization_weight, classification * self.classification_weight

@@ -1,0 +1,272 @@
+"""Rules of the config fields of two-stage detectors: what they are, and what goes with what."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Iterator
+
+from estimator_lib.config import support, validation
+from estimator_lib.config.rules import (
+    AT_LEAST_0,
+    CHANNELS,
+    COUNT,
+    FEW,
+    FRACTION,
+    PIXELS,
+    POSITIVE_FRACTION,
+    Condition,
+    ConfigRules,
+    PipelineConfig,
+    Problem,
+    Range,
+    because,
+    names,
+    ranges,
+)
+from model_fns.detection import config_rules_checks
+from model_fns.detection.config_rules_fields import FIELD_SUPPORT
+from model_fns.detection.config_rules_values import VALUES
+from protos import anchors_pb2, faster_rcnn_pb2, hyperparams_pb2
+
+_WHERE = 'model.faster_rcnn'
+CODE_SIZE = 4
+
+_MASKS = 'masks are not predicted yet'
+_OF_MASKS = 'it is about masks, which are not predicted yet'
+_ONE_COMPUTATION = 'there is one way to compute it, which is fast'
+_TENSORFLOW_2 = 'it belongs to the feature extractors of TensorFlow 2, which are not available'
+_HEAD = 'the head of a two-stage detector is mask_rcnn_box_predictor'
+
+_SUPPORTED = {
+    'DetectionModel': names('faster_rcnn'),
+    'FasterRcnn': names(
+        'number_of_stages num_classes image_resizer feature_extractor '
+        'first_stage_anchor_generator first_stage_atrous_rate '
+        'first_stage_box_predictor_conv_hyperparams first_stage_box_predictor_kernel_size '
+        'first_stage_box_predictor_depth first_stage_minibatch_size '
+        'first_stage_positive_balance_fraction first_stage_nms_score_threshold '
+        'first_stage_nms_iou_threshold first_stage_max_proposals '
+        'first_stage_localization_loss_weight first_stage_objectness_loss_weight '
+        'initial_crop_size maxpool_kernel_size maxpool_stride second_stage_box_predictor '
+        'second_stage_batch_size second_stage_balance_fraction second_stage_post_processing '
+        'second_stage_localization_loss_weight second_stage_classification_loss_weight '
+        'hard_example_miner second_stage_classification_loss clip_anchors_to_image '
+        'use_static_balanced_label_sampler use_static_shapes use_combined_nms_in_first_stage'
+    ),
+    'FasterRcnnFeatureExtractor': names('type first_stage_features_stride batch_norm_trainable'),
+    'BoxPredictor': names('mask_rcnn_box_predictor'),
+    'MaskRCNNBoxPredictor': names(
+        'fc_hyperparams use_dropout dropout_keep_probability box_code_size share_box_across_classes'
+    ),
+}
+_IGNORED = {
+    'FasterRcnn': {
+        **because(
+            _ONE_COMPUTATION,
+            'use_matmul_crop_and_resize use_matmul_gather_in_matcher '
+            'use_partitioned_nms_in_first_stage',
+        ),
+        'use_static_shapes_for_eval': 'the shapes of an evaluation are those of training',
+        'return_raw_detections_during_predict': 'raw detections are always among the outputs',
+        **because(_OF_MASKS, 'resize_masks second_stage_mask_prediction_loss_weight'),
+    },
+    'FasterRcnnFeatureExtractor': {
+        'pad_to_multiple': 'as in the published models of TensorFlow 1, inputs are not padded'
+    },
+    'MaskRCNNBoxPredictor': because(
+        _OF_MASKS,
+        'conv_hyperparams mask_prediction_conv_depth mask_height mask_width '
+        'mask_prediction_num_conv_layers masks_are_class_agnostic convolve_then_upsample_masks',
+    ),
+}
+_UNSUPPORTED = {
+    'FasterRcnn': {
+        'inplace_batchnorm_update': 'statistics are updated with the step; leave it out',
+        **because(
+            'features of final boxes are not put out yet',
+            'output_final_box_features output_final_box_rpn_features',
+        ),
+        'context_config': 'attention to other images (Context R-CNN) is not available yet',
+    },
+    'FasterRcnnFeatureExtractor': because(
+        _TENSORFLOW_2, 'conv_hyperparams override_base_feature_extractor_hyperparams fpn'
+    ),
+    'BoxPredictor': {
+        'rfcn_box_predictor': 'position-sensitive heads (R-FCN) are not available yet',
+        **because(_HEAD, 'convolutional_box_predictor weight_shared_convolutional_box_predictor'),
+    },
+    'MaskRCNNBoxPredictor': {
+        'predict_instance_masks': _MASKS,
+        'predict_keypoints': 'the published program does nothing by it; leave it out',
+    },
+}
+_RANGES = {
+    **ranges(
+        COUNT,
+        'FasterRcnn.num_classes FasterRcnn.first_stage_minibatch_size '
+        'FasterRcnn.first_stage_max_proposals FasterRcnn.second_stage_batch_size',
+    ),
+    **ranges(
+        FEW,
+        'FasterRcnn.first_stage_box_predictor_kernel_size FasterRcnn.initial_crop_size '
+        'FasterRcnn.maxpool_kernel_size FasterRcnn.maxpool_stride',
+    ),
+    'FasterRcnn.first_stage_atrous_rate': PIXELS,
+    'FasterRcnn.first_stage_box_predictor_depth': CHANNELS,
+    **ranges(
+        AT_LEAST_0,
+        'FasterRcnn.first_stage_localization_loss_weight '
+        'FasterRcnn.first_stage_objectness_loss_weight '
+        'FasterRcnn.second_stage_localization_loss_weight '
+        'FasterRcnn.second_stage_classification_loss_weight',
+    ),
+    **ranges(
+        FRACTION,
+        'FasterRcnn.first_stage_positive_balance_fraction '
+        'FasterRcnn.first_stage_nms_score_threshold FasterRcnn.first_stage_nms_iou_threshold '
+        'FasterRcnn.second_stage_balance_fraction',
+    ),
+    'FasterRcnn.number_of_stages': Range(1, 3),
+    'MaskRCNNBoxPredictor.dropout_keep_probability': POSITIVE_FRACTION,
+    'MaskRCNNBoxPredictor.box_code_size': Range(CODE_SIZE, CODE_SIZE),
+}
+_REQUIRED = {
+    'FasterRcnn': (
+        'num_classes image_resizer feature_extractor first_stage_anchor_generator '
+        'first_stage_box_predictor_conv_hyperparams'
+    ),
+    'FasterRcnnFeatureExtractor': 'type',
+    'MaskRCNNBoxPredictor': 'fc_hyperparams',
+}
+_CONDITIONS = {
+    'FasterRcnn.number_of_stages': Condition(
+        lambda value, config: value != 3, f'{_MASKS}; expected 1 or 2'
+    ),
+}
+
+
+def _but_own(rules: ConfigRules) -> ConfigRules:
+    """The rules of all detectors, without those that two-stage ones have others for."""
+    own = ('DetectionModel', 'BoxPredictor')
+    tables = {
+        name: {key: value for key, value in getattr(rules, name).items() if key not in own}
+        for name in ('supported', 'ignored', 'unsupported')
+    }
+    return dataclasses.replace(rules, conditions={}, **tables)
+
+
+FIELDS = (
+    _but_own(FIELD_SUPPORT)
+    + VALUES
+    + ConfigRules(
+        supported=_SUPPORTED,
+        ignored=_IGNORED,
+        unsupported=_UNSUPPORTED,
+        conditions=_CONDITIONS,
+        ranges=_RANGES,
+        required={message: tuple(fields.split()) for message, fields in _REQUIRED.items()},
+    )
+)
+
+
+def check(config: faster_rcnn_pb2.FasterRcnn, where: str) -> None:
+    """Raises for what is wrong with a `model.faster_rcnn` that is built without its config.
+
+    Args:
+        config: of the model.
+        where: its path.
+
+    Raises:
+        errors.ConfigError: with every problem.
+    """
+    validation.check_message(FIELDS, config, where, _problems(config, where))
+
+
+def check_two_stage(pipeline: PipelineConfig) -> Iterator[Problem]:
+    """What is wrong with `model.faster_rcnn`, beside what single messages are checked for."""
+    return _problems(pipeline.model.faster_rcnn, _WHERE)
+
+
+def doubts(pipeline: PipelineConfig) -> Iterator[str]:
+    """What is allowed of a two-stage detector, and probably not meant."""
+    miner = pipeline.model.faster_rcnn.hard_example_miner
+    for field in ('max_negatives_per_positive', 'min_negatives_per_image'):
+        if getattr(miner, field):
+            yield (
+                f'{_WHERE}.hard_example_miner.{field} has no effect: proposals are mined by their '
+                'losses alone.'
+            )
+
+
+def _problems(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Problem]:
+    yield from config_rules_checks.resizer_problems(f'{where}.image_resizer', config.image_resizer)
+    yield from _anchors(
+        f'{where}.first_stage_anchor_generator', config.first_stage_anchor_generator
+    )
+    yield from _operations(config, where)
+    if config.number_of_stages > 1:
+        yield from _second_stage(config, where)
+
+
+def _anchors(path: str, config: anchors_pb2.AnchorGenerator) -> Iterator[Problem]:
+    """Anchors are in pixels, and on one feature map."""
+    kind = config.WhichOneof('anchor_generator_oneof')
+    flexible = len(config.flexible_grid_anchor_generator.anchor_grid)
+    pyramid = config.multiscale_anchor_generator
+    if kind == 'ssd_anchor_generator':
+        yield Problem(f'{path}.{kind}', 'its anchors are normalized; expected anchors in pixels.')
+    elif kind in ('multiscale_anchor_generator', 'flexible_grid_anchor_generator'):
+        if getattr(config, kind).normalize_coordinates:
+            yield Problem(f'{path}.{kind}.normalize_coordinates', 'true; expected false.')
+        levels = flexible or pyramid.max_level - pyramid.min_level + 1
+        if levels != 1:
+            yield Problem(
+                f'{path}.{kind}', f'anchors for {levels} feature maps; the first stage has one.'
+            )
+
+
+def _operations(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Problem]:
+    """Hyperparameters are of the layers that they are used for."""
+    for path, message in support.set_messages(FIELDS, config, where):
+        if not isinstance(message, hyperparams_pb2.Hyperparams):
+            continue
+        wanted = 'FC' if path.endswith('fc_hyperparams') else 'CONV'
+        given = hyperparams_pb2.Hyperparams.Op.Name(message.op)
+        if given != wanted:
+            layers = 'fully connected' if wanted == 'FC' else 'convolutions'
+            yield Problem(f'{path}.op', f'{given}; the layers are {layers}: expected {wanted}.')
+
+
+def _second_stage(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Problem]:
+    for field in ('initial_crop_size', 'maxpool_kernel_size', 'maxpool_stride'):
+        # A position-sensitive head, which is refused, has no use for them.
+        unused = config.second_stage_box_predictor.HasField('rfcn_box_predictor')
+        if not (config.HasField(field) or unused):
+            yield Problem(f'{where}.{field}', f'not set; expected {FEW}.')
+    if config.maxpool_kernel_size > config.initial_crop_size >= 1:
+        yield Problem(
+            f'{where}.maxpool_kernel_size',
+            f'{config.maxpool_kernel_size}; expected at most {config.initial_crop_size}, '
+            'initial_crop_size.',
+        )
+    if not config.HasField('second_stage_box_predictor'):
+        yield Problem(
+            f'{where}.second_stage_box_predictor',
+            'is missing; expected mask_rcnn_box_predictor, or number_of_stages: 1.',
+        )
+    size, most = config.second_stage_batch_size, config.first_stage_max_proposals
+    if size > most and not config.HasField('hard_example_miner'):
+        yield Problem(
+            f'{where}.second_stage_batch_size',
+            f'{size}; expected at most {most}, first_stage_max_proposals.',
+        )
+    kind = config.second_stage_classification_loss.WhichOneof('classification_loss')
+    if kind == 'bootstrapped_sigmoid':
+        yield Problem(
+            f'{where}.second_stage_classification_loss.{kind}',
+            'the published program takes softmax for it; expected weighted_softmax, '
+            'weighted_sigmoid, weighted_sigmoid_focal or weighted_logits_softmax.',
+        )
+    yield from config_rules_checks.post_processing_problems(
+        f'{where}.second_stage_post_processing', config.second_stage_post_processing
+    )

@@ -1,0 +1,152 @@
+"""Backbones in two stages: their variables, and where these are in checkpoints."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from model_fns.detection.architectures.faster_rcnn import extractors
+from tests.conftest import shared_folder
+
+tf1 = tf.compat.v1
+
+# Size of the first stage's map of an image of 100 x 130 pixels and its channels, side of the pooled
+# crops, channels of the second stage.
+PUBLISHED = {
+    'faster_rcnn_resnet50_coco': ((7, 9), 1024, 7, 2048),
+    'faster_rcnn_inception_v2_coco': ((7, 9), 576, 7, 1024),
+    'faster_rcnn_inception_resnet_v2_atrous_coco': ((13, 17), 1088, 17, 1536),
+    'faster_rcnn_nas_coco': ((7, 8), 4032, 17, 4032),  # its first layer pads nothing
+}
+
+
+def built(name, stride, side, channels, is_training=False, trains=False):
+    """(shapes of variables and whether they are trained by name, features, box features)."""
+    made = extractors.EXTRACTORS.get(name)
+    with tf.Graph().as_default() as graph:
+        features = made.features(
+            tf1.placeholder(tf.float32, [1, 100, 130, 3]), stride, is_training, trains
+        )
+        crops = tf1.placeholder(tf.float32, [8, side, side, channels])
+        of_boxes = made.box_features(crops, is_training, trains)
+        trained = {variable.op.name for variable in tf1.trainable_variables()}
+        variables = {
+            variable.op.name: (tuple(variable.shape), variable.op.name in trained)
+            for variable in tf1.global_variables()
+        }
+        losses = graph.get_collection(tf1.GraphKeys.REGULARIZATION_LOSSES)
+        updates = graph.get_collection(tf1.GraphKeys.UPDATE_OPS)
+    return variables, features.shape, of_boxes.shape, len(losses), len(updates)
+
+
+@pytest.mark.parametrize('config', sorted(PUBLISHED))
+def test_variables_are_the_published_ones(config, shared):
+    grid, channels, side, out = PUBLISHED[config]
+    expected = json.loads((shared / 'spec' / 'variables' / f'{config}.json').read_text())
+    stride = 8 if 'atrous' in config else 16
+    variables, features, of_boxes, losses, updates = built(
+        expected['feature_extractor'], stride, side, channels, is_training=True
+    )
+    scopes = (extractors.FIRST_SCOPE, extractors.SECOND_SCOPE)
+    assert variables == {
+        name: (tuple(shape), trained)
+        for name, shape, trained in expected['variables']
+        if name.startswith(scopes)
+    }
+    assert features == [1, *grid, channels]
+    assert of_boxes[-1] == out
+    assert (losses, updates) == (
+        expected['n_regularization_losses'],
+        expected['n_update_ops'],
+    )
+
+
+def test_sizes_of_the_second_stage():
+    assert built('faster_rcnn_resnet50', 8, 7, 1024)[2] == [8, 7, 7, 2048]
+    assert built('faster_rcnn_inception_v2', 16, 7, 576)[2] == [8, 4, 4, 1024]
+
+
+def test_mobilenet_has_separable_layers_in_its_second_stage():
+    variables, features, of_boxes, _, updates = built(
+        'faster_rcnn_mobilenet_v1_025', 16, 7, 128, is_training=True, trains=True
+    )
+    assert (features[-1], list(of_boxes)) == (128, [8, 4, 4, 256])
+    scope = 'SecondStageFeatureExtractor/MobilenetV1/'
+    second = {name[len(scope) :]: one[0] for name, one in variables.items() if scope in name}
+    norms = ('beta', 'gamma', 'moving_mean', 'moving_variance')
+    assert second == {
+        'Conv2d_12_pointwise/depthwise_weights': (3, 3, 128, 1),
+        'Conv2d_12_pointwise/pointwise_weights': (1, 1, 128, 256),
+        'Conv2d_13_pointwise/depthwise_weights': (3, 3, 256, 1),
+        'Conv2d_13_pointwise/pointwise_weights': (1, 1, 256, 256),
+        **{f'Conv2d_12_pointwise/BatchNorm/{name}': (256,) for name in norms},
+        **{f'Conv2d_13_pointwise/BatchNorm/{name}': (256,) for name in norms},
+    }
+    # 23 layers of the first stage and 2 of the second, two statistics each.
+    assert updates == 2 * (23 + 2)
+
+
+class TestPreprocessing:
+    IMAGE = np.full([1, 2, 2, 3], 51.0, np.float32)
+
+    def test_means_are_those_of_colours(self):
+        made = extractors.EXTRACTORS.get('faster_rcnn_resnet50')
+        np.testing.assert_allclose(
+            made.preprocess(tf.constant(self.IMAGE))[0, 0, 0], [-72.68, -65.779, -52.939], rtol=1e-5
+        )
+        gray = tf.constant(self.IMAGE[..., :1])
+        np.testing.assert_array_equal(made.preprocess(gray), gray)
+
+    def test_others_take_minus_one_to_one(self):
+        made = extractors.EXTRACTORS.get('faster_rcnn_inception_v2')
+        np.testing.assert_allclose(made.preprocess(tf.constant(self.IMAGE)), -0.6, rtol=1e-5)
+
+
+class TestRestoring:
+    NAMES = (
+        'FirstStageFeatureExtractor/resnet_v1_50/conv1/weights',
+        'FirstStageFeatureExtractor/resnet_v1_50/block4/unit_1/weights',
+        'SecondStageFeatureExtractor/resnet_v1_50/block4/unit_1/weights',
+        'Conv/weights',
+        'SecondStageBoxPredictor/ClassPredictor/weights',
+    )
+
+    def restored(self, kind, names=NAMES, extractor='faster_rcnn_resnet50'):
+        made = extractors.EXTRACTORS.get(extractor)
+        return made.restore_map({name: name for name in names}, kind)
+
+    def test_of_a_detector(self):
+        assert self.restored('detection') == {name: name for name in self.NAMES[:3]}
+
+    def test_of_a_classifier(self):
+        assert self.restored('classification') == {
+            'resnet_v1_50/conv1/weights': self.NAMES[0],
+            'resnet_v1_50/block4/unit_1/weights': self.NAMES[2],
+        }
+
+    def test_the_last_blocks_of_inception_resnet(self):
+        first = 'FirstStageFeatureExtractor/InceptionResnetV2/Repeat/block35_1/weights'
+        second = 'SecondStageFeatureExtractor/InceptionResnetV2/Repeat/block8_1/weights'
+        names, extractor = (first, second), 'faster_rcnn_inception_resnet_v2'
+        assert self.restored('classification', names, extractor) == {
+            'InceptionResnetV2/Repeat/block35_1/weights': first,
+            'InceptionResnetV2/Repeat_2/block8_1/weights': second,
+        }
+        assert set(self.restored('detection', names, extractor)) == {first, second}
+
+    def test_a_classifier_of_cells_gives_its_averages(self):
+        first = 'FirstStageFeatureExtractor/cell_0/beginning_bn/gamma'
+        second = 'SecondStageFeatureExtractor/cell_12/beginning_bn/gamma'
+        names, end = (first, second), '/ExponentialMovingAverage'
+        assert self.restored('classification', names, 'faster_rcnn_nas') == {
+            f'cell_0/beginning_bn/gamma{end}': first,
+            f'cell_12/beginning_bn/gamma{end}': second,
+        }
+        assert set(self.restored('detection', names, 'faster_rcnn_nas')) == {first, second}
+
+
+def test_names_of_all_published_types_that_there_are(shared):
+    lists = (shared_folder() / 'spec' / 'variables').glob('*rcnn*.json')
+    types = {json.loads(path.read_text())['feature_extractor'] for path in lists}
+    assert types - set(extractors.EXTRACTORS) == set()

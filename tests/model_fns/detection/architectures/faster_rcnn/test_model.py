@@ -1,0 +1,295 @@
+"""Whole two-stage detectors, held against what the published ones compute with the same weights."""
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from google.protobuf import text_format
+
+from estimator_lib import config as config_lib
+from model_fns.detection import detector, fields
+from model_fns.detection.architectures.faster_rcnn import model as two_stage
+from model_fns.detection.architectures.faster_rcnn import regions
+from model_fns.detection.boxes import targets
+from model_fns.detection.detections import suppression
+from protos import model_pb2
+from tests import tiny_two_stage
+from tests.conftest import shared_folder
+from tests.model_fns.backbones import recorded_backbones
+from tests.model_fns.detection.architectures.faster_rcnn import oracles
+
+tf1 = tf.compat.v1
+
+NAME = 'faster_rcnn_resnet50_256x320'
+
+
+@functools.cache
+def recorded():
+    folder = shared_folder() / 'golden'
+    if not (folder / f'{NAME}.npz').is_file():
+        pytest.skip(f'the recorded case {NAME} is not in ../shared/golden')
+    text = (folder / f'{NAME}.config').read_text()
+    config = text_format.Parse(text, model_pb2.DetectionModel())
+    with np.load(folder / f'{NAME}.npz') as arrays:
+        return config, {name: arrays[name] for name in arrays.files}
+
+
+def preprocessed(model, arrays):
+    return model.preprocess(tf.constant(arrays['input_image_uint8'], tf.float32), None)
+
+
+@functools.cache
+def inferred():
+    config, arrays = recorded()
+    model = detector.build_detector(config)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        images = preprocessed(model, arrays)
+        predictions = model.predict(images, None, None, is_training=False)
+        predictions[fields.PREPROCESSED] = images
+        outputs = model.postprocess(predictions, None)
+        recorded_backbones.set_weights(session)
+        return session.run((predictions, outputs))
+
+
+@functools.cache
+def trained():
+    config, arrays = recorded()
+    model = detector.build_detector(config)
+    boxes, classes = arrays['train/boxes0'], arrays['train/classes0']
+    with tf.Graph().as_default(), tf1.Session() as session:
+        images = preprocessed(model, arrays)
+        groundtruth = targets.Groundtruth(
+            boxes=tf.constant(boxes[np.newaxis]),
+            classes=tf.one_hot(classes[np.newaxis], model.num_classes),
+            weights=tf.ones([1, len(boxes)]),
+            valid=tf.fill([1, len(boxes)], True),
+        )
+        predictions = model.predict(images, None, groundtruth, is_training=True)
+        predictions[fields.PREPROCESSED] = images
+        losses = model.losses(predictions, None, groundtruth)
+        total = tf.add_n(list(losses.values()))
+        by_name = {variable.op.name: variable for variable in tf1.trainable_variables()}
+        names = [str(name) for name in arrays['train/grad_norm_names']]
+        gradients = tf.gradients(total, list(by_name.values()))
+        without = {name for name, one in zip(by_name, gradients) if one is None}
+        norms = [
+            tf.norm(one) for name in names for key, one in zip(by_name, gradients) if key == name
+        ]
+        recorded_backbones.set_weights(session)
+        predictions, losses, norms = session.run((predictions, losses, norms))
+    return predictions, losses, np.array(norms), without
+
+
+def close(ours, expected, tolerance=1e-4):
+    np.testing.assert_allclose(ours, expected, rtol=0, atol=tolerance * np.abs(expected).max())
+
+
+class TestRecordedInference:
+    @pytest.mark.parametrize(
+        ('ours', 'published'),
+        [
+            (fields.ANCHORS, 'anchors'),
+            (fields.RPN_BOX_ENCODINGS, 'rpn_box_encodings'),
+            (fields.RPN_OBJECTNESS, 'rpn_objectness_predictions_with_background'),
+            (fields.PROPOSAL_BOXES, 'proposal_boxes'),
+            (fields.NUM_PROPOSALS, 'num_proposals'),
+            (fields.REFINED_BOX_ENCODINGS, 'refined_box_encodings'),
+            (fields.CLASS_LOGITS, 'class_predictions_with_background'),
+        ],
+    )
+    def test_predictions(self, ours, published):
+        predictions, _ = inferred()
+        expected = recorded()[1][f'infer/pred__{published}']
+        close(predictions[ours].reshape(expected.shape), expected)
+
+    @pytest.mark.parametrize(
+        'name',
+        [
+            fields.NUM_DETECTIONS,
+            fields.DETECTION_SCORES,
+            fields.DETECTION_CLASSES,
+            fields.DETECTION_BOXES,
+            fields.DETECTION_MULTICLASS_SCORES,
+            fields.DETECTION_ANCHOR_INDICES,
+            fields.RAW_DETECTION_BOXES,
+            fields.RAW_DETECTION_SCORES,
+        ],
+    )
+    def test_detections(self, name):
+        close(inferred()[1][name], recorded()[1][f'infer/det__{name}'])
+
+
+class TestRecordedTraining:
+    @pytest.mark.parametrize(
+        ('ours', 'published'),
+        [
+            (fields.ANCHORS, 'anchors'),
+            (fields.RPN_BOX_ENCODINGS, 'rpn_box_encodings'),
+            (fields.RPN_OBJECTNESS, 'rpn_objectness_predictions_with_background'),
+            (fields.PROPOSAL_BOXES, 'proposal_boxes'),
+            (fields.REFINED_BOX_ENCODINGS, 'refined_box_encodings'),
+            (fields.CLASS_LOGITS, 'class_predictions_with_background'),
+        ],
+    )
+    def test_predictions(self, ours, published):
+        expected = recorded()[1][f'train/pred__{published}']
+        close(trained()[0][ours].reshape(expected.shape), expected)
+
+    def test_losses(self):
+        arrays, losses = recorded()[1], trained()[1]
+        # Both localization losses were recorded under one name: the second stage's is left.
+        expected = {
+            'RPNLoss/objectness_loss': arrays['train/loss__objectness_loss'],
+            'BoxClassifierLoss/localization_loss': arrays['train/loss__localization_loss'],
+            'BoxClassifierLoss/classification_loss': arrays['train/loss__classification_loss'],
+        }
+        for name, value in expected.items():
+            assert losses[name] == pytest.approx(value, rel=1e-4), name
+        assert sum(losses.values()) == pytest.approx(arrays['train/total_loss'], rel=1e-4)
+        assert set(losses) == {*two_stage.REGION_LOSSES, *two_stage.BOX_LOSSES}
+
+    def test_gradients(self):
+        arrays, (_, _, ours, without) = recorded()[1], trained()
+        expected = arrays['train/grad_norms']
+        assert without == {str(name) for name in arrays['train/no_grad_vars']}
+        floor = 0.01 * np.median(expected)
+        errors_of_norms = np.abs(ours - expected) / np.maximum(expected, floor)
+        assert np.median(errors_of_norms) < 1e-3
+        assert errors_of_norms.max() < 0.05
+
+
+SMALL = tiny_two_stage.MODEL.replace('clip_anchors_to_image: true', '{more}')
+
+
+def small(stages=2, more=''):
+    text = SMALL.format(stages=stages, more=more)
+    return detector.build_detector(config_lib.parse_pipeline_config(text, 'text').model)
+
+
+def groundtruth_of(batch, rows=3, num_classes=2):
+    """One box in each image."""
+    boxes = np.zeros([batch, rows, 4], np.float32)
+    boxes[:, 0] = [0.2, 0.2, 0.5, 0.5]
+    valid = np.zeros([batch, rows], bool)
+    valid[:, 0] = True
+    classes = np.zeros([batch, rows, num_classes], np.float32)
+    classes[:, 0, 0] = 1
+    arrays = boxes, classes, valid.astype(np.float32), valid
+    return targets.Groundtruth(*map(tf.constant, arrays))
+
+
+class TestOneStage:
+    def test_recorded(self):
+        """Boxes were recorded normalized to the padded input; ours are to the image."""
+        case, inputs = oracles.case('first_stage_only'), oracles.case('rpn_postprocess')
+        made = small(stages=1)
+        true, padded = inputs['true_image_shapes'], inputs['image_shapes']
+        share = (padded / true)[:, np.newaxis, [0, 1, 0, 1]]
+        images = tf.zeros([2, *padded[0]])
+        rules = suppression.Rules(0.0, 0.7, 4, 4)
+        windows = np.concatenate([np.zeros_like(true[:, :2]), true[:, :2]], 1).astype(np.float32)
+        anchors, codes = tf.constant(inputs['anchors']), tf.constant(inputs['encodings'])
+        found = regions.propose(
+            two_stage.CODER.decode(codes, anchors),
+            tf.constant(inputs['objectness']),
+            rules,
+            tf.constant(windows),
+        )
+        predictions = {
+            fields.PREPROCESSED: images,
+            fields.ANCHORS: anchors,
+            fields.RPN_BOX_ENCODINGS: codes,
+            fields.RPN_OBJECTNESS: tf.constant(inputs['objectness']),
+            fields.PROPOSAL_BOXES: found.boxes,
+            fields.PROPOSAL_SCORES: found.scores,
+            fields.NUM_PROPOSALS: found.counts,
+        }
+        outputs = made.postprocess(predictions, tf.constant(true))
+        for name, expected in case.items():
+            if name.endswith('boxes'):
+                expected = expected * share
+            close(outputs[name].numpy(), expected)
+        assert not outputs[fields.DETECTION_CLASSES].numpy().any()
+
+
+class TestBatches:
+    def run(self, images, true_shapes=None, stages=2):
+        made = small(stages)
+        with tf.Graph().as_default(), tf1.Session() as session:
+            shapes = None if true_shapes is None else tf.constant(true_shapes)
+            inputs = made.preprocess(tf.constant(images), shapes)
+            predictions = made.predict(inputs, shapes, None, is_training=False)
+            predictions[fields.PREPROCESSED] = inputs
+            outputs = made.postprocess(predictions, shapes)
+            losses = made.losses(predictions, shapes, groundtruth_of(len(images)))
+            recorded_backbones.set_weights(session)
+            return session.run((outputs, losses))
+
+    def test_an_image_is_detected_as_it_is_alone(self):
+        images = np.random.RandomState(0).uniform(0, 255, [3, 64, 64, 3]).astype(np.float32)
+        together, _ = self.run(images)
+        for index in range(3):
+            alone, _ = self.run(images[index : index + 1])
+            for name, value in alone.items():
+                np.testing.assert_allclose(together[name][index], value[0], rtol=1e-3, atol=1e-4)
+
+    def test_losses_are_means_over_images(self):
+        images = np.random.RandomState(0).uniform(0, 255, [2, 64, 64, 3]).astype(np.float32)
+        # All anchors are drawn, so that none depends on the place in the batch.
+        _, both = self.run(images)
+        alone = [self.run(images[index : index + 1])[1] for index in range(2)]
+        for name in two_stage.BOX_LOSSES:
+            expected = (alone[0][name] + alone[1][name]) / 2
+            np.testing.assert_allclose(both[name], expected, rtol=1e-3)
+
+    def test_boxes_stay_in_their_images(self):
+        images = np.random.RandomState(0).uniform(0, 255, [2, 64, 96, 3]).astype(np.float32)
+        outputs, _ = self.run(images, np.array([[64, 96, 3], [32, 48, 3]], np.int32))
+        for name in (fields.DETECTION_BOXES, fields.RAW_DETECTION_BOXES):
+            assert outputs[name].min() >= 0 and outputs[name].max() <= 1
+        # The second image's boxes, in units of its own size, use all of it.
+        count = int(outputs[fields.NUM_DETECTIONS][1])
+        assert outputs[fields.DETECTION_BOXES][1, :count].max() > 0.6
+
+
+def test_training_repeats_a_step_and_samples_anew_in_another():
+    made = small(more='clip_anchors_to_image: true')
+    images = np.random.RandomState(0).uniform(0, 255, [2, 64, 64, 3]).astype(np.float32)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        step = tf1.train.get_or_create_global_step()
+        given = groundtruth_of(2)
+        inputs = made.preprocess(tf.constant(images), None)
+        predictions = made.predict(inputs, None, given, is_training=True)
+        predictions[fields.PREPROCESSED] = inputs
+        losses = made.losses(predictions, None, given)
+        gradients = tf.gradients(tf.add_n(list(losses.values())), tf1.trainable_variables())
+        assert all(one is not None for one in gradients)
+        recorded_backbones.set_weights(session)
+        step.load(3, session)
+        first, again = session.run(losses), session.run(losses)
+        step.load(4, session)
+        other = session.run(losses)
+    # 16 cells with two anchors each are all drawn: the proposals' sample is what differs.
+    assert first == again
+    name = 'BoxClassifierLoss/classification_loss'
+    assert np.isfinite(first[name]) and set(first) == set(other)
+
+
+def test_the_graph_does_not_grow():
+    def count(batch, num_classes, proposals):
+        text = SMALL.format(stages=2, more='')
+        config = config_lib.parse_pipeline_config(text, 'text').model
+        config.faster_rcnn.num_classes = num_classes
+        config.faster_rcnn.first_stage_max_proposals = proposals
+        made = detector.build_detector(config)
+        with tf.Graph().as_default() as graph:
+            images = tf1.placeholder(tf.float32, [batch, 64, 64, 3])
+            given = groundtruth_of(batch, num_classes=num_classes)
+            predictions = made.predict(images, None, given, is_training=True)
+            predictions[fields.PREPROCESSED] = images
+            made.losses(predictions, None, given)
+            made.postprocess(predictions, None)
+            return len(graph.get_operations())
+
+    assert count(1, 2, 8) == count(5, 2, 8) == count(2, 40, 8) == count(2, 2, 300)

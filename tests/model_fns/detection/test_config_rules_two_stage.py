@@ -1,0 +1,151 @@
+"""Which configs of two-stage detectors are accepted, and what is said of the others."""
+
+import pytest
+
+import model_fns
+from estimator_lib import config as config_lib
+from estimator_lib import errors
+from tests import tiny_two_stage
+from tests.model_fns.detection.test_config_rules import configs, refused_paths
+
+_HEAD = 'second_stage_box_predictor'
+# What a published config is refused for, by the beginning of its name.
+REFUSED = {
+    'mask_rcnn': [
+        'number_of_stages',
+        f'{_HEAD}.mask_rcnn_box_predictor.predict_instance_masks',
+    ],
+    'rfcn': [f'{_HEAD}.rfcn_box_predictor'],
+    'context_rcnn': ['context_config'],
+}
+
+
+def named(config):
+    return f'model.faster_rcnn.{config}'
+
+
+def test_published_configs(shared):
+    seen = 0
+    for name, config in configs().items():
+        folder, _, stem = name.partition('/')
+        if folder != 'tf1' or not config.model.HasField('faster_rcnn'):
+            continue
+        seen += 1
+        kind = next((one for one in REFUSED if stem.startswith(one)), None)
+        expected = [named(field) for field in REFUSED.get(kind, ())]
+        assert refused_paths(config, 'export') == expected, name
+    assert seen == 23
+
+
+def problem(*settings, stages=2):
+    text = tiny_two_stage.MODEL.format(stages=stages)
+    settings = [f'model.faster_rcnn.{setting}' for setting in settings]
+    config = config_lib.parse_pipeline_config(text, 'text', settings=settings)
+    with pytest.raises(errors.ConfigError) as caught:
+        model_fns.validate(config, mode=None)
+    return str(caught.value)
+
+
+ANCHORS = 'first_stage_anchor_generator={ %s }'
+
+
+@pytest.mark.parametrize(
+    ('setting', 'text'),
+    [
+        ('number_of_stages=3', 'number_of_stages: not supported: masks are not predicted yet; exp'),
+        ('number_of_stages=4', 'number_of_stages: 4; expected at least 1 and at most 3.'),
+        (
+            'feature_extractor.first_stage_features_stride=12',
+            'feature_extractor.first_stage_features_stride: 12; expected 8 or 16.',
+        ),
+        (
+            'feature_extractor.type=faster_rcnn_resnet51',
+            "feature_extractor.type: unknown feature extractor 'faster_rcnn_resnet51'",
+        ),
+        (
+            'feature_extractor={ type: "faster_rcnn_nas" first_stage_features_stride: 8 }',
+            'feature_extractor.first_stage_features_stride: 8; expected 16.',
+        ),
+        (
+            ANCHORS % 'ssd_anchor_generator {}',
+            'first_stage_anchor_generator.ssd_anchor_generator: its anchors are normalized; exp',
+        ),
+        (
+            ANCHORS % 'multiscale_anchor_generator { min_level: 4 max_level: 4 aspect_ratios: 1 }',
+            'first_stage_anchor_generator.multiscale_anchor_generator.normalize_coordinates: true',
+        ),
+        (
+            ANCHORS % 'multiscale_anchor_generator { min_level: 3 max_level: 4 aspect_ratios: 1 '
+            'normalize_coordinates: false }',
+            'first_stage_anchor_generator.multiscale_anchor_generator: anchors for 2 feature maps',
+        ),
+        (
+            'first_stage_box_predictor_conv_hyperparams.op=FC',
+            'first_stage_box_predictor_conv_hyperparams.op: FC; the layers are convolutions: expe',
+        ),
+        (
+            'second_stage_box_predictor.mask_rcnn_box_predictor.fc_hyperparams.op=CONV',
+            'second_stage_box_predictor.mask_rcnn_box_predictor.fc_hyperparams.op: CONV; the laye',
+        ),
+        (
+            'second_stage_box_predictor.mask_rcnn_box_predictor.box_code_size=5',
+            'second_stage_box_predictor.mask_rcnn_box_predictor.box_code_size: 5; expected at lea',
+        ),
+        (
+            'second_stage_batch_size=64',
+            'second_stage_batch_size: 64; expected at most 8, first_stage_max_proposals.',
+        ),
+        (
+            'maxpool_kernel_size=8',
+            'maxpool_kernel_size: 8; expected at most 7, initial_crop_size.',
+        ),
+        ('maxpool_kernel_size=0', 'maxpool_kernel_size: 0; expected at least 1 and at most 1000.'),
+        (
+            'second_stage_classification_loss={ bootstrapped_sigmoid { alpha: 0.5 } }',
+            'second_stage_classification_loss.bootstrapped_sigmoid: the published program takes s',
+        ),
+        (
+            'second_stage_post_processing.batch_non_max_suppression.score_threshold=2',
+            'second_stage_post_processing.batch_non_max_suppression.score_threshold: 2; expected ',
+        ),
+        ('output_final_box_features=true', 'output_final_box_features: not supported: features '),
+        ('context_config={}', 'context_config: not supported: attention to other images '),
+        ('first_stage_nms_iou_threshold=1.5', 'first_stage_nms_iou_threshold: 1.5; expected at'),
+    ],
+)
+def test_problems(setting, text):
+    found = problem(setting)
+    assert found.startswith(named(text)), found
+    assert '\n' not in found
+
+
+def test_what_the_second_stage_needs_is_not_asked_for_with_one():
+    text = tiny_two_stage.MODEL.format(stages=1)
+    config = config_lib.parse_pipeline_config(text, 'text')
+    for field in ('initial_crop_size', 'second_stage_box_predictor'):
+        config.model.faster_rcnn.ClearField(field)
+    assert model_fns.validate(config, mode=None) == []
+    config.model.faster_rcnn.number_of_stages = 2
+    with pytest.raises(errors.ConfigError) as caught:
+        model_fns.validate(config, mode=None)
+    assert [line.split(':')[0].strip() for line in str(caught.value).splitlines()[1:]] == [
+        named('initial_crop_size'),
+        named('second_stage_box_predictor'),
+    ]
+
+
+def test_mined_proposals_need_not_fill_a_batch():
+    text = tiny_two_stage.MODEL.format(stages=2)
+    settings = [
+        'model.faster_rcnn.second_stage_batch_size=64',
+        'model.faster_rcnn.hard_example_miner={ min_negatives_per_image: 3 }',
+    ]
+    config = config_lib.parse_pipeline_config(text, 'text', settings=settings)
+    (warning,) = model_fns.validate(config, mode=None)
+    assert warning.startswith(named('hard_example_miner.min_negatives_per_image has no effect'))
+
+
+def test_a_head_of_another_kind_of_detector_is_refused():
+    assert problem('second_stage_box_predictor={ rfcn_box_predictor {} }').startswith(
+        named('second_stage_box_predictor.rfcn_box_predictor: not supported: position-sensitive')
+    )

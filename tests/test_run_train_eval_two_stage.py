@@ -1,0 +1,85 @@
+"""Two-stage detection through the front door: trained, resumed, evaluated, exported, served."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests import tiny_two_stage
+from tests.test_run_train_eval import estimator_predictions, front_door, latest
+from tests.test_run_train_eval_detection import OUTPUTS, images
+
+tf1 = tf.compat.v1
+
+
+@pytest.fixture(scope='module', params=[1, 2], ids=['one stage', 'two stages'])
+def trained(request, tmp_path_factory):
+    folder, model_dir = tmp_path_factory.mktemp('data'), tmp_path_factory.mktemp('run')
+    config = tiny_two_stage.write_all(folder, request.param)
+    # An interrupted run, and what resumes it.
+    for steps in (10, 30):
+        status = front_door(
+            f'--model_dir={model_dir}',
+            f'--pipeline_config_path={config}',
+            f'--num_train_steps={steps}',
+        )
+        assert status == 0
+    return model_dir, request.param
+
+
+def outputs_of(stages):
+    return OUTPUTS if stages == 2 else OUTPUTS - {'detection_anchor_indices'}
+
+
+def test_evaluations_have_the_losses_of_the_stages(trained):
+    model_dir, stages = trained
+    metrics = json.loads((model_dir / 'metrics.json').read_text())['0']
+    losses = {name for name in metrics if name.startswith('Loss/')}
+    expected = {'Loss/RPNLoss/localization_loss', 'Loss/RPNLoss/objectness_loss'}
+    if stages == 2:
+        expected |= {
+            'Loss/BoxClassifierLoss/localization_loss',
+            'Loss/BoxClassifierLoss/classification_loss',
+        }
+    assert losses == {*expected, 'Loss/total_loss'}
+    # Of an untrained model it is the logarithm of 2.
+    assert 0 < metrics['Loss/RPNLoss/objectness_loss'] < 0.5 * np.log(2)
+    assert 'DetectionBoxes_Precision/mAP@.50IOU' in metrics
+
+
+def test_exports_detect_what_the_estimator_does(trained, tmp_path):
+    model_dir, stages = trained
+    flags = [f'--model_dir={model_dir}', f'--export_dir={tmp_path}', '--input_type=image_tensor']
+    assert front_door('--mode=export', *flags) == 0
+    sent = images()
+    expected = estimator_predictions(model_dir, sent)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        loaded = tf1.saved_model.load(session, ['serve'], str(latest(tmp_path)))
+        signature = loaded.signature_def['serving_default']
+        outputs = {name: info.name for name, info in signature.outputs.items()}
+        got = session.run(outputs, {signature.inputs['inputs'].name: sent})
+    assert set(got) == outputs_of(stages)
+    for name in got:
+        np.testing.assert_allclose(got[name], expected[name], rtol=1e-4, atol=1e-5, err_msg=name)
+    valid = np.arange(got['detection_scores'].shape[1]) < got['num_detections'][:, np.newaxis]
+    classes = {1.0} if stages == 1 else {1.0, 2.0}
+    assert set(got['detection_classes'][valid]) <= classes
+    assert got['detection_boxes'].min() >= 0 and got['detection_boxes'].max() <= 1
+
+
+@pytest.mark.parametrize('checkpoint_type', ['detection', 'classification'])
+def test_fine_tuning(trained, tmp_path, checkpoint_type, capfd):
+    model_dir, stages = trained
+    if stages == 1:
+        pytest.skip('two stages have the variables of one')
+    status = front_door(
+        f'--model_dir={tmp_path}',
+        f'--pipeline_config_path={model_dir / "pipeline.config"}',
+        '--mode=train',
+        '--num_train_steps=1',
+        f'--set=train_config.fine_tune_checkpoint={model_dir}/model.ckpt-30',
+        f'--set=train_config.fine_tune_checkpoint_type={checkpoint_type}',
+    )
+    # Its own checkpoint has the scopes of detection.
+    assert status == (0 if checkpoint_type == 'detection' else 2), capfd.readouterr().err

@@ -1,0 +1,60 @@
+"""A two-stage detector small enough for end-to-end tests, on the squares of `tiny_detection`."""
+
+from tests import tiny_detection
+
+MODEL = """
+model {{
+  faster_rcnn {{
+    number_of_stages: {stages}
+    num_classes: 2
+    image_resizer {{ fixed_shape_resizer {{ height: 64 width: 64 }} }}
+    feature_extractor {{ type: "faster_rcnn_mobilenet_v1_025" batch_norm_trainable: true }}
+    first_stage_anchor_generator {{
+      grid_anchor_generator {{
+        height: 20 width: 20 height_stride: 16 width_stride: 16 height_offset: 8 width_offset: 8
+        scales: 0.7 scales: 1.0 aspect_ratios: 1.0
+      }}
+    }}
+    clip_anchors_to_image: true
+    first_stage_box_predictor_conv_hyperparams {{
+      regularizer {{ l2_regularizer {{ weight: 0.0 }} }}
+      initializer {{ truncated_normal_initializer {{ stddev: 0.03 }} }}
+    }}
+    first_stage_box_predictor_depth: 32
+    first_stage_minibatch_size: 32
+    first_stage_max_proposals: 8
+    initial_crop_size: 7
+    maxpool_kernel_size: 1
+    maxpool_stride: 1
+    second_stage_box_predictor {{
+      mask_rcnn_box_predictor {{
+        fc_hyperparams {{
+          op: FC
+          regularizer {{ l2_regularizer {{ weight: 0.0 }} }}
+          initializer {{ variance_scaling_initializer {{ uniform: true mode: FAN_AVG }} }}
+        }}
+      }}
+    }}
+    second_stage_batch_size: 8
+    second_stage_balance_fraction: 0.5
+    second_stage_post_processing {{
+      batch_non_max_suppression {{
+        score_threshold: 0.01 iou_threshold: 0.5
+        max_detections_per_class: 5 max_total_detections: 6
+      }}
+      score_converter: SOFTMAX
+    }}
+  }}
+}}
+"""
+
+
+def config_text(folder, stages=2):
+    return MODEL.format(stages=stages) + tiny_detection.REST.format(folder=folder)
+
+
+def write_all(folder, stages=2):
+    """Records, label map and pipeline config in a folder; the path of the config."""
+    path = tiny_detection.write_all(folder)
+    path.write_text(config_text(folder, stages))
+    return path
