@@ -98,28 +98,7 @@ def test_tasks_do_not_import_each_other():
 
 # Sources that still lack the test file that mirrors them.
 WITHOUT_TEST_FILE = """
-estimator_lib/cluster/cluster_session.py
-estimator_lib/cluster/job.py
-estimator_lib/cluster/parameter_server.py
-estimator_lib/cluster/rendezvous.py
 estimator_lib/config/schema_walk.py
-estimator_lib/data/image_decoding.py
-estimator_lib/distribution/run_configs.py
-estimator_lib/distribution/startup.py
-estimator_lib/drawing/bitmap_font.py
-estimator_lib/optimization/exchange.py
-estimator_lib/optimization/partitioned.py
-estimator_lib/optimization/schedule_parts.py
-estimator_lib/slim_compat/supervised_run.py
-model_fns/__init__.py
-model_fns/backbones/registry.py
-model_fns/datasets/coco.py
-model_fns/datasets/demo_pipelines.py
-model_fns/datasets/folders.py
-model_fns/datasets/id_pngs.py
-model_fns/datasets/sources.py
-model_fns/datasets/textures.py
-model_fns/datasets/voc.py
 model_fns/detection/networks/feature_extractors/inception.py
 model_fns/detection/networks/feature_extractors/mobiledet.py
 model_fns/detection/networks/feature_extractors/mobilenet_v1.py
@@ -138,7 +117,6 @@ model_fns/segmentation/networks/image_pyramid.py
 model_fns/segmentation/networks/inference.py
 model_fns/segmentation/networks/sizes.py
 model_fns/segmentation/serving.py
-protos/generate.py
 """
 
 
@@ -163,7 +141,8 @@ def test_a_test_file_mirrors_each_source_file():
         for path in sources()
         if not mirror(path).exists() and not (path.name == '__init__.py' and defines_nothing(path))
     }
-    assert not missing - set(WITHOUT_TEST_FILE.split())
+    # Who adds the test of one takes it off the list.
+    assert missing == set(WITHOUT_TEST_FILE.split())
 
 
 def test_no_flag_is_read_in_library_code():
