@@ -9,6 +9,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
+from model_fns import validate
 from model_fns.detection import fields
 from model_fns.detection.data import image_resizers, inputs
 from model_fns.label_map import LabelMap, LabelMapItem
@@ -436,14 +437,16 @@ def test_classes_of_images_are_read_where_a_metric_needs_them():
     [
         (
             'train_input_reader { load_multiclass_scores: true }',
-            'train_input_reader.load_multiclass',
+            'train_input_reader.load_multiclass_scores',
         ),
         ('eval_input_reader { input_type: TF_SEQUENCE_EXAMPLE }', 'eval_input_reader.0.input_type'),
     ],
 )
-def test_fields_that_are_not_honoured(text, path):
-    with pytest.raises(errors.ConfigError, match=path):
-        built(text)
+def test_fields_that_are_not_supported(text, path):
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    text_format.Parse(f'model {{ ssd {{}} }} {text}', config)
+    with pytest.raises(errors.ConfigError, match=f'{path}: not supported'):
+        validate(config)
 
 
 def test_an_image_of_too_many_pixels_is_not_decoded():
