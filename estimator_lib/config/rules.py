@@ -120,7 +120,7 @@ Reasons = Mapping[str, Mapping[str, str]]
 
 @dataclasses.dataclass(frozen=True)
 class ConfigRules:
-    """Rules about the fields of a config; `Message.field` is by short name: `Ssd.num_classes`.
+    """Rules of config fields; `Message.field` is by short name, `TrainConfig.num_steps`.
 
     Attributes:
         supported: the supported fields of each message, or `ALL`.

@@ -19,7 +19,7 @@ _MOST_PATHS = 3
 
 
 def short_name(message: descriptor_lib.Descriptor) -> str:
-    """The name of a message or enum without its package: `Ssd.MaskHead`."""
+    """The name of a message or enum without its package: `TrainConfig`, `Outer.Inner`."""
     name = message.full_name
     return name[len(PACKAGE) :] if name.startswith(PACKAGE) else name
 
