@@ -36,21 +36,6 @@ def checkpoint_type(train_config: train_pb2.TrainConfig) -> str:
     return 'detection' if train_config.from_detection_checkpoint else ''
 
 
-def add_scope(variables: Sequence[tf.Variable], scope: str) -> Dict[str, tf.Variable]:
-    """Variables by the names that they have in a checkpoint which puts `scope` around them."""
-    return {f'{scope}/{variable_name(variable)}': variable for variable in variables}
-
-
-def strip_scope(variables: Sequence[tf.Variable], scope: str) -> Dict[str, tf.Variable]:
-    """The variables inside `scope`, by the names that they have in a checkpoint without it."""
-    start = f'{scope}/'
-    return {
-        variable_name(variable)[len(start) :]: variable
-        for variable in variables
-        if variable_name(variable).startswith(start)
-    }
-
-
 def fine_tune_report(
     train_config: train_pb2.TrainConfig,
     restore_map: Mapping[str, tf.Variable],

@@ -129,13 +129,6 @@ def test_a_session_that_is_made_anew_is_set_again(graph, published):
         assert not start['init_feed_dict']
 
 
-def test_scopes():
-    with tf.Graph().as_default():
-        inside, outside = variable('Net/conv/w', [1]), variable('Netto/w', [1])
-        assert restoring.strip_scope([inside, outside], 'Net') == {'conv/w': inside}
-        assert restoring.add_scope([inside], 'Extractor/X') == {'Extractor/X/Net/conv/w': inside}
-
-
 @pytest.mark.parametrize(
     ('fields', 'loaded', 'excluded'),
     [
