@@ -48,6 +48,21 @@ model {{
 }}
 """
 
+_BOX_HEAD = MODEL[MODEL.index('mask_rcnn_box_predictor') : MODEL.index('second_stage_batch_size')]
+# The same with position-sensitive heads (R-FCN).
+POSITION_SENSITIVE = MODEL.replace(
+    _BOX_HEAD,
+    """rfcn_box_predictor {{
+        conv_hyperparams {{
+          activation: RELU
+          initializer {{ truncated_normal_initializer {{ stddev: 0.03 }} }}
+        }}
+        depth: 32 num_spatial_bins_height: 2 num_spatial_bins_width: 2 crop_height: 4 crop_width: 4
+      }}
+    }}
+    """,
+)
+
 
 def config_text(folder, stages=2):
     return MODEL.format(stages=stages) + tiny_detection.REST.format(folder=folder)

@@ -7,6 +7,7 @@ from typing import Iterator
 
 from estimator_lib.config import support, validation
 from estimator_lib.config.rules import (
+    ALL,
     AT_LEAST_0,
     CHANNELS,
     COUNT,
@@ -26,16 +27,17 @@ from estimator_lib.config.rules import (
 from model_fns.detection import config_rules_checks
 from model_fns.detection.config_rules_fields import FIELD_SUPPORT
 from model_fns.detection.config_rules_values import VALUES
-from protos import anchors_pb2, faster_rcnn_pb2, hyperparams_pb2
+from protos import anchors_pb2, box_predictors_pb2, faster_rcnn_pb2, hyperparams_pb2
 
 _WHERE = 'model.faster_rcnn'
 CODE_SIZE = 4
+_OF_CROPS = ('initial_crop_size', 'maxpool_kernel_size', 'maxpool_stride')
 
 _MASKS = 'masks are not predicted yet'
 _OF_MASKS = 'it is about masks, which are not predicted yet'
 _ONE_COMPUTATION = 'there is one way to compute it, which is fast'
 _TENSORFLOW_2 = 'it belongs to the feature extractors of TensorFlow 2, which are not available'
-_HEAD = 'the head of a two-stage detector is mask_rcnn_box_predictor'
+_HEAD = 'the head of a two-stage detector is mask_rcnn_box_predictor or rfcn_box_predictor'
 
 _SUPPORTED = {
     'DetectionModel': names('faster_rcnn'),
@@ -54,7 +56,8 @@ _SUPPORTED = {
         'use_static_balanced_label_sampler use_static_shapes use_combined_nms_in_first_stage'
     ),
     'FasterRcnnFeatureExtractor': names('type first_stage_features_stride batch_norm_trainable'),
-    'BoxPredictor': names('mask_rcnn_box_predictor'),
+    'BoxPredictor': names('mask_rcnn_box_predictor rfcn_box_predictor'),
+    'RfcnBoxPredictor': ALL,
     'MaskRCNNBoxPredictor': names(
         'fc_hyperparams use_dropout dropout_keep_probability box_code_size share_box_across_classes'
     ),
@@ -91,10 +94,9 @@ _UNSUPPORTED = {
     'FasterRcnnFeatureExtractor': because(
         _TENSORFLOW_2, 'conv_hyperparams override_base_feature_extractor_hyperparams fpn'
     ),
-    'BoxPredictor': {
-        'rfcn_box_predictor': 'position-sensitive heads (R-FCN) are not available yet',
-        **because(_HEAD, 'convolutional_box_predictor weight_shared_convolutional_box_predictor'),
-    },
+    'BoxPredictor': because(
+        _HEAD, 'convolutional_box_predictor weight_shared_convolutional_box_predictor'
+    ),
     'MaskRCNNBoxPredictor': {
         'predict_instance_masks': _MASKS,
         'predict_keypoints': 'the published program does nothing by it; leave it out',
@@ -127,6 +129,13 @@ _RANGES = {
         'FasterRcnn.second_stage_balance_fraction',
     ),
     'FasterRcnn.number_of_stages': Range(1, 3),
+    **ranges(
+        FEW,
+        'RfcnBoxPredictor.num_spatial_bins_height RfcnBoxPredictor.num_spatial_bins_width '
+        'RfcnBoxPredictor.crop_height RfcnBoxPredictor.crop_width',
+    ),
+    'RfcnBoxPredictor.depth': CHANNELS,
+    'RfcnBoxPredictor.box_code_size': Range(CODE_SIZE, CODE_SIZE),
     'MaskRCNNBoxPredictor.dropout_keep_probability': POSITIVE_FRACTION,
     'MaskRCNNBoxPredictor.box_code_size': Range(CODE_SIZE, CODE_SIZE),
 }
@@ -137,6 +146,7 @@ _REQUIRED = {
     ),
     'FasterRcnnFeatureExtractor': 'type',
     'MaskRCNNBoxPredictor': 'fc_hyperparams',
+    'RfcnBoxPredictor': 'conv_hyperparams',
 }
 _CONDITIONS = {
     'FasterRcnn.number_of_stages': Condition(
@@ -189,7 +199,15 @@ def check_two_stage(pipeline: PipelineConfig) -> Iterator[Problem]:
 
 def doubts(pipeline: PipelineConfig) -> Iterator[str]:
     """What is allowed of a two-stage detector, and probably not meant."""
-    miner = pipeline.model.faster_rcnn.hard_example_miner
+    config = pipeline.model.faster_rcnn
+    if config.second_stage_box_predictor.HasField('rfcn_box_predictor'):
+        for field in _OF_CROPS:
+            if config.HasField(field):
+                yield (
+                    f'{_WHERE}.{field} has no effect: rfcn_box_predictor samples its maps by its '
+                    'own crop_height and crop_width.'
+                )
+    miner = config.hard_example_miner
     for field in ('max_negatives_per_positive', 'min_negatives_per_image'):
         if getattr(miner, field):
             yield (
@@ -237,11 +255,9 @@ def _operations(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Prob
             yield Problem(f'{path}.op', f'{given}; the layers are {layers}: expected {wanted}.')
 
 
-def _second_stage(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Problem]:
-    for field in ('initial_crop_size', 'maxpool_kernel_size', 'maxpool_stride'):
-        # A position-sensitive head, which is refused, has no use for them.
-        unused = config.second_stage_box_predictor.HasField('rfcn_box_predictor')
-        if not (config.HasField(field) or unused):
+def _crops(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Problem]:
+    for field in _OF_CROPS:
+        if not config.HasField(field):
             yield Problem(f'{where}.{field}', f'not set; expected {FEW}.')
     if config.maxpool_kernel_size > config.initial_crop_size >= 1:
         yield Problem(
@@ -249,10 +265,35 @@ def _second_stage(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Pr
             f'{config.maxpool_kernel_size}; expected at most {config.initial_crop_size}, '
             'initial_crop_size.',
         )
+
+
+def _bins(config: box_predictors_pb2.RfcnBoxPredictor, where: str) -> Iterator[Problem]:
+    for side in ('height', 'width'):
+        crop, bins = getattr(config, f'crop_{side}'), getattr(config, f'num_spatial_bins_{side}')
+        if bins >= 1 and crop % bins:
+            nearest = max(bins, round(crop / bins) * bins)
+            yield Problem(
+                f'{where}.crop_{side}',
+                f'{crop}; expected a multiple of {bins}, num_spatial_bins_{side}, like {nearest}.',
+            )
+
+
+def _second_stage(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Problem]:
+    head = config.second_stage_box_predictor
+    if head.HasField('rfcn_box_predictor'):
+        path = f'{where}.second_stage_box_predictor.rfcn_box_predictor'
+        yield from _bins(head.rfcn_box_predictor, path)
+        if config.number_of_stages == 3:
+            yield Problem(
+                f'{where}.number_of_stages', '3; rfcn_box_predictor has no masks: expected 1 or 2.'
+            )
+    else:
+        yield from _crops(config, where)
     if not config.HasField('second_stage_box_predictor'):
         yield Problem(
             f'{where}.second_stage_box_predictor',
-            'is missing; expected mask_rcnn_box_predictor, or number_of_stages: 1.',
+            'is missing; expected mask_rcnn_box_predictor or rfcn_box_predictor, or '
+            'number_of_stages: 1.',
         )
     size, most = config.second_stage_batch_size, config.first_stage_max_proposals
     if size > most and not config.HasField('hard_example_miner'):

@@ -15,7 +15,6 @@ REFUSED = {
         'number_of_stages',
         f'{_HEAD}.mask_rcnn_box_predictor.predict_instance_masks',
     ],
-    'rfcn': [f'{_HEAD}.rfcn_box_predictor'],
     'context_rcnn': ['context_config'],
 }
 
@@ -146,6 +145,29 @@ def test_mined_proposals_need_not_fill_a_batch():
 
 
 def test_a_head_of_another_kind_of_detector_is_refused():
-    assert problem('second_stage_box_predictor={ rfcn_box_predictor {} }').startswith(
-        named('second_stage_box_predictor.rfcn_box_predictor: not supported: position-sensitive')
+    assert problem('second_stage_box_predictor={ convolutional_box_predictor {} }').startswith(
+        named('second_stage_box_predictor.convolutional_box_predictor: not supported: the head of')
     )
+
+
+POSITION_SENSITIVE = """second_stage_box_predictor={ rfcn_box_predictor {
+  conv_hyperparams { initializer { truncated_normal_initializer {} } } %s
+} }"""
+
+
+def test_bins_divide_the_crop():
+    found = problem(POSITION_SENSITIVE % 'crop_height: 16')
+    assert found == named(
+        'second_stage_box_predictor.rfcn_box_predictor.crop_height: 16; expected a multiple of 3, '
+        'num_spatial_bins_height, like 15.'
+    )
+
+
+def test_crops_have_no_effect_on_position_sensitive_heads():
+    settings = [f'model.faster_rcnn.{POSITION_SENSITIVE % ""}']
+    text = tiny_two_stage.MODEL.format(stages=2)
+    config = config_lib.parse_pipeline_config(text, 'text', settings=settings)
+    warnings = model_fns.validate(config, mode=None)
+    assert [one.partition(' has no effect')[0] for one in warnings] == [
+        named(field) for field in ('initial_crop_size', 'maxpool_kernel_size', 'maxpool_stride')
+    ]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Callable, Optional
 
 from model_fns import layers
 from model_fns.detection import config_rules_two_stage, detector
 from model_fns.detection.architectures.faster_rcnn import (
     extractors,
     model,
+    position_sensitive,
     regions,
     sampling,
     second_stage,
@@ -89,6 +90,43 @@ def _first_stage(config: _Config, where: str) -> model.FirstStage:
 
 
 def _second_stage(config: _Config, where: str) -> model.SecondStage:
+    is_position_sensitive = config.second_stage_box_predictor.HasField('rfcn_box_predictor')
+    crops = second_stage.Crops(
+        config.initial_crop_size, config.maxpool_kernel_size, config.maxpool_stride
+    )
+    return model.SecondStage(
+        crops=None if is_position_sensitive else crops,
+        head_for=(_position_sensitive if is_position_sensitive else _box_head)(config, where),
+        losses=_box_losses(config, where),
+        post_processor=post_processing.build_post_processing(
+            config.second_stage_post_processing,
+            f'{where}.second_stage_post_processing',
+            config.num_classes,
+            axis_aligned,
+            change_frame=True,
+        ),
+        sampler=_proposal_sampler(config),
+    )
+
+
+def _position_sensitive(
+    config: _Config, where: str
+) -> Callable[[bool], position_sensitive.PositionSensitiveHead]:
+    head = config.second_stage_box_predictor.rfcn_box_predictor
+    bins = position_sensitive.Bins(
+        (head.num_spatial_bins_height, head.num_spatial_bins_width),
+        (head.crop_height, head.crop_width),
+    )
+    where = f'{where}.second_stage_box_predictor.rfcn_box_predictor.conv_hyperparams'
+
+    def head_for(is_training: bool) -> position_sensitive.PositionSensitiveHead:
+        style = hyperparams.build_layer_style(head.conv_hyperparams, is_training, where)
+        return position_sensitive.PositionSensitiveHead(style, config.num_classes, bins, head.depth)
+
+    return head_for
+
+
+def _box_head(config: _Config, where: str) -> Callable[[bool], second_stage.BoxHead]:
     head = config.second_stage_box_predictor.mask_rcnn_box_predictor
 
     def head_for(is_training: bool) -> second_stage.BoxHead:
@@ -100,21 +138,7 @@ def _second_stage(config: _Config, where: str) -> model.SecondStage:
             head.dropout_keep_probability if head.use_dropout else 1.0,
         )
 
-    return model.SecondStage(
-        crops=second_stage.Crops(
-            config.initial_crop_size, config.maxpool_kernel_size, config.maxpool_stride
-        ),
-        head_for=head_for,
-        losses=_box_losses(config, where),
-        post_processor=post_processing.build_post_processing(
-            config.second_stage_post_processing,
-            f'{where}.second_stage_post_processing',
-            config.num_classes,
-            axis_aligned,
-            change_frame=True,
-        ),
-        sampler=_proposal_sampler(config),
-    )
+    return head_for
 
 
 def _fully_connected(config: _Config, is_training: bool, where: str) -> layers.LayerStyle:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Callable, Dict, Mapping, Optional, Sequence, Tuple
+from typing import Callable, Dict, Mapping, Optional, Sequence, Tuple, Union
 
 import tensorflow as tf
 
 from model_fns.detection import detector, fields
 from model_fns.detection.architectures.faster_rcnn import (
     extractors,
+    position_sensitive,
     regions,
     sampling,
     second_stage,
@@ -23,6 +24,8 @@ BOX_LOSSES = ('BoxClassifierLoss/localization_loss', 'BoxClassifierLoss/classifi
 
 # Of all boxes of both stages, as published.
 CODER = box_coders.FasterRcnnBoxCoder((10.0, 10.0, 5.0, 5.0))
+
+Head = Union[second_stage.BoxHead, position_sensitive.PositionSensitiveHead]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,15 +68,18 @@ class SecondStage:
     """From proposals to detections.
 
     Attributes:
-        crops: of the first stage's features.
+        crops: of the first stage's features; None: the second part of the backbone runs on whole
+            images, and the head pools what it needs.
         head_for: is_training -> head.
         losses: of the proposals.
         post_processor: raw predictions to detections.
         sampler: of the proposals that are learned from; None: all.
     """
 
-    crops: second_stage.Crops
-    head_for: Callable[[bool], second_stage.BoxHead]
+    crops: Optional[second_stage.Crops]
+    head_for: Callable[
+        [bool], Union[second_stage.BoxHead, position_sensitive.PositionSensitiveHead]
+    ]
     losses: second_stage.BoxLosses
     post_processor: post_processing.PostProcessor
     sampler: Optional[sampling.BalancedSampler] = None
@@ -233,10 +239,14 @@ class FasterRcnnModel(detector.Detector):
         """The second stage's predictions for its proposals."""
         height, width = _sides(images)
         normalized = axis_aligned.scale(proposals, 1.0 / height, 1.0 / width)
-        crops = self._second.crops(features, normalized)
-        backbone = self._backbone
-        of_boxes = backbone.extractor.box_features(crops, is_training, backbone.trains_batch_norm)
-        codes, logits = self._second.head_for(is_training).predict(of_boxes)
+        backbone, head = self._backbone, self._second.head_for(is_training)
+        mode = is_training, backbone.trains_batch_norm
+        if self._second.crops is None:
+            of_images = backbone.extractor.box_features(features, *mode)
+            codes, logits = head.predict(of_images, normalized)
+        else:
+            crops = self._second.crops(features, normalized)
+            codes, logits = head.predict(backbone.extractor.box_features(crops, *mode))
         count = proposals.shape[1]
         return {
             fields.REFINED_BOX_ENCODINGS: tf.reshape(codes, [-1, count, *codes.shape[1:]]),

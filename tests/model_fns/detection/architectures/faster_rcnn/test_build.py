@@ -37,7 +37,12 @@ def variables_of(config, size=(96, 128)):
 
 @pytest.mark.parametrize(
     'name',
-    ['faster_rcnn_resnet50_coco', 'faster_rcnn_inception_v2_coco', 'faster_rcnn_resnet50_fgvc'],
+    [
+        'faster_rcnn_resnet50_coco',
+        'faster_rcnn_inception_v2_coco',
+        'faster_rcnn_resnet50_fgvc',
+        'rfcn_resnet101_coco',
+    ],
 )
 def test_variables_are_the_published_ones(name, shared):
     expected = json.loads((shared / 'spec' / 'variables' / f'{name}.json').read_text())

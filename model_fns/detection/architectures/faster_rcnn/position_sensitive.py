@@ -1,0 +1,110 @@
+"""Position-sensitive heads: scores of the parts of boxes, from one map (R-FCN, Dai et al. 2016).
+
+B is the batch size, N the number of proposals of an image, C that of classes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Tuple
+
+import tensorflow as tf
+
+from model_fns import layers
+from model_fns.detection.architectures.faster_rcnn import second_stage
+from model_fns.detection.boxes import axis_aligned
+
+tf1 = tf.compat.v1
+
+
+@dataclasses.dataclass(frozen=True)
+class Bins:
+    """A box in rows and columns of parts, each of which has channels of its own.
+
+    Attributes:
+        grid: rows and columns of bins.
+        crop: rows and columns at which a box is sampled; multiples of the grid's.
+    """
+
+    grid: Tuple[int, int] = (3, 3)
+    crop: Tuple[int, int] = (12, 12)
+
+    @property
+    def count(self) -> int:
+        """How many bins a box has."""
+        return self.grid[0] * self.grid[1]
+
+    def samples(self, maps: tf.Tensor, boxes: tf.Tensor) -> tf.Tensor:
+        """Bilinear samples of each bin, its borders included; outside of the map they are 0.
+
+        Args:
+            maps: [B, height, width, bins * K]: the K channels of the first bin of the first row
+                come first, then those of the next bin of that row.
+            boxes: float32 [B, N, 4], normalized to the map.
+
+        Returns:
+            [B * N, rows of bins, columns of bins, rows of samples, columns of samples, K].
+        """
+        size = [whole // parts for whole, parts in zip(self.crop, self.grid)]
+        batch, count = tf.unstack(tf.shape(boxes)[:2])
+        # One image for each bin: one kernel samples them all.
+        height, width = tf.unstack(tf.shape(maps)[1:3])
+        channels = maps.shape[-1] // self.count
+        apart = tf.reshape(maps, [batch, height * width, self.count, channels])
+        apart = tf.transpose(apart, [0, 2, 1, 3])
+        apart = tf.reshape(apart, [batch * self.count, height, width, channels])
+        bins = tf.reshape(self._split(tf.stop_gradient(boxes)), [-1, axis_aligned.SIZE])
+        images = tf.repeat(tf.range(batch), count)[:, tf.newaxis] * self.count
+        images = tf.reshape(images + tf.range(self.count), [-1])
+        crops = tf.image.crop_and_resize(apart, bins, images, size)
+        return tf.reshape(crops, [-1, *self.grid, *size, channels])
+
+    def pooled(self, maps: tf.Tensor, boxes: tf.Tensor) -> tf.Tensor:
+        """The mean of all samples of each box, [B * N, K]; see `samples`."""
+        return tf.reduce_mean(self.samples(maps, boxes), [1, 2, 3, 4])
+
+    def _split(self, boxes: tf.Tensor) -> tf.Tensor:
+        """The bins of boxes [B, N, 4]: [B, N, bins, 4], row by row."""
+        rows, columns = self.grid
+        near, far = tf.split(boxes[:, :, tf.newaxis], 2, axis=-1)
+        step = (far - near) / tf.constant([rows, columns], boxes.dtype)
+        cells = [[row, column] for row in range(rows) for column in range(columns)]
+        first = near + step * tf.constant(cells, boxes.dtype)
+        return tf.concat([first, first + step], axis=-1)
+
+
+@dataclasses.dataclass(frozen=True)
+class PositionSensitiveHead:
+    """Classes and boxes from maps that all boxes of an image share.
+
+    Attributes:
+        style: of the convolutions.
+        num_classes: C.
+        bins: of a box.
+        depth: channels of the features that both maps are made of.
+    """
+
+    style: layers.LayerStyle
+    num_classes: int
+    bins: Bins
+    depth: int = 1024
+
+    def predict(self, features: tf.Tensor, boxes: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
+        """Codes float32 [B * N, C, 4], and logits [B * N, C + 1], background first.
+
+        Args:
+            features: [B, height, width, channels], of whole images.
+            boxes: float32 [B, N, 4], normalized to the padded input.
+        """
+        sizes = {
+            'refined_locations': self.num_classes * axis_aligned.SIZE,
+            'class_predictions': self.num_classes + 1,
+        }
+        pooled = []
+        with tf1.variable_scope(second_stage.HEAD_SCOPE):
+            reduced = layers.conv2d(features, self.depth, 1, self.style, 'reduce_depth')
+            for scope, size in sizes.items():
+                maps = layers.conv2d(reduced, self.bins.count * size, 1, self.style.linear(), scope)
+                pooled.append(self.bins.pooled(layers.to_float32(maps), boxes))
+        codes, logits = pooled
+        return tf.reshape(codes, [-1, self.num_classes, axis_aligned.SIZE]), logits

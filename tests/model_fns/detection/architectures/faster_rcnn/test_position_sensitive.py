@@ -1,0 +1,98 @@
+"""Position-sensitive heads, held against recorded cases, a slow computation and hand-made maps."""
+
+import numpy as np
+import tensorflow as tf
+
+from model_fns import layers
+from model_fns.detection.architectures.faster_rcnn import position_sensitive
+from tests.model_fns.detection.architectures.faster_rcnn import oracles
+
+BINS = position_sensitive.Bins((2, 2), (4, 4))
+
+
+def pooled_slowly(image, boxes, bins):
+    """The mean of bilinear samples of each bin, one by one: [N, K]."""
+    height, width, _ = image.shape
+    channels = image.shape[-1] // bins.count
+    rows, columns = (whole // parts for whole, parts in zip(bins.crop, bins.grid))
+
+    def at(y, x, group):
+        if not (0 <= y <= height - 1 and 0 <= x <= width - 1):
+            return np.zeros(channels)
+        y0, x0 = int(y), int(x)
+        y1, x1 = min(y0 + 1, height - 1), min(x0 + 1, width - 1)
+        maps = image[..., group * channels : (group + 1) * channels].astype(np.float64)
+        top = maps[y0, x0] * (1 - x + x0) + maps[y0, x1] * (x - x0)
+        bottom = maps[y1, x0] * (1 - x + x0) + maps[y1, x1] * (x - x0)
+        return top * (1 - y + y0) + bottom * (y - y0)
+
+    found = []
+    for ymin, xmin, ymax, xmax in boxes:
+        values = []
+        for group in range(bins.count):
+            row, column = divmod(group, bins.grid[1])
+            sizes = (ymax - ymin) / bins.grid[0], (xmax - xmin) / bins.grid[1]
+            top, left = ymin + row * sizes[0], xmin + column * sizes[1]
+            for i in np.linspace(top, top + sizes[0], rows) * (height - 1):
+                for j in np.linspace(left, left + sizes[1], columns) * (width - 1):
+                    values.append(at(i, j, group))
+        found.append(np.mean(values, axis=0))
+    return np.array(found)
+
+
+class TestBins:
+    def test_recorded(self):
+        case = oracles.case('ps_pool')
+        maps, boxes = (tf.constant(case[name][np.newaxis]) for name in ('image', 'boxes'))
+        expected = case['pooled'][:, 0, 0]
+        np.testing.assert_allclose(BINS.pooled(maps, boxes), expected, rtol=1e-4, atol=1e-6)
+
+    def test_samples_are_the_recorded_ones(self):
+        """Without pooling over the samples: the mean over the bins of each."""
+        case = oracles.case('ps_pool')
+        maps, boxes = (tf.constant(case[name][np.newaxis]) for name in ('image', 'boxes'))
+        samples = BINS.samples(maps, boxes).numpy()
+        assert samples.shape == (4, 2, 2, 2, 2, 3)
+        side_by_side = samples.transpose([0, 1, 3, 2, 4, 5]).reshape([4, 4, 4, 3])
+        np.testing.assert_allclose(side_by_side, case['not_pooled'], rtol=1e-4, atol=1e-6)
+
+    def test_a_slow_computation(self):
+        random = np.random.RandomState(0)
+        bins = position_sensitive.Bins((3, 2), (9, 4))
+        maps = random.normal(size=[2, 7, 5, 6 * 4]).astype(np.float32)
+        corners = np.sort(random.uniform(0, 1, [2, 6, 2, 2]), axis=2)
+        boxes = corners.reshape([2, 6, 4]).astype(np.float32)
+        ours = bins.pooled(tf.constant(maps), tf.constant(boxes)).numpy().reshape([2, 6, 4])
+        for index in range(2):
+            expected = pooled_slowly(maps[index], boxes[index], bins)
+            np.testing.assert_allclose(ours[index], expected, rtol=1e-3, atol=1e-4)
+
+    def test_a_bin_has_channels_of_its_own(self):
+        maps = np.zeros([1, 4, 4, 4], np.float32)
+        maps[..., 1] = 1.0  # of the bin at the top right
+        whole = tf.constant([[[0.0, 0.0, 1.0, 1.0]]])
+        samples = BINS.samples(tf.constant(maps), whole).numpy()[0, ..., 0]
+        assert samples[0, 1].min() == 1 and samples.sum() == 4
+        np.testing.assert_allclose(BINS.pooled(tf.constant(maps), whole), [[0.25]])
+
+    def test_gradients_reach_maps_and_not_boxes(self):
+        maps, boxes = tf.ones([1, 4, 4, 4]), tf.constant([[[0.0, 0.0, 1.0, 1.0]]])
+        with tf.GradientTape() as tape:
+            tape.watch([maps, boxes])
+            pooled = BINS.pooled(maps, boxes)
+        of_maps, of_boxes = tape.gradient(pooled, [maps, boxes])
+        np.testing.assert_allclose(tf.reduce_sum(of_maps), 1.0, rtol=1e-5)
+        assert of_boxes is None
+
+
+def test_recorded_head():
+    case = oracles.case('rfcn_head')
+    head = position_sensitive.PositionSensitiveHead(
+        layers.LayerStyle(activation=tf.nn.relu), 2, BINS, depth=4
+    )
+    codes, logits = oracles.run(
+        lambda: head.predict(tf.constant(case['features']), tf.constant(case['boxes'])), case
+    )
+    np.testing.assert_allclose(codes, case['box_encodings'][:, 0], rtol=1e-4, atol=1e-6)
+    expected = case['class_predictions_with_background'][:, 0]
+    np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-6)
