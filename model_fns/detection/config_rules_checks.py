@@ -64,8 +64,9 @@ def doubts(config: PipelineConfig) -> Iterator[str]:
     if path:
         yield f'{path}: anchors are in pixels, and boxes are normalized: none will match.'
     reader = config.train_input_reader
+    learned = {'load_instance_masks'} if config.model.faster_rcnn.number_of_stages == 3 else ()
     for field in ('load_instance_masks', 'num_keypoints'):
-        if getattr(reader, field):
+        if getattr(reader, field) and field not in learned:
             yield (
                 f'train_input_reader.{field} is for pictures of the groundtruth only: '
                 'the model does not learn from it.'

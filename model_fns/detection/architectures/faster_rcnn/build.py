@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Callable, Optional
 
 from model_fns import layers
-from model_fns.detection import config_rules_two_stage, detector
+from model_fns.detection import config_rules_two_stage, detector, fields
 from model_fns.detection.architectures.faster_rcnn import (
     extractors,
     model,
@@ -13,6 +13,7 @@ from model_fns.detection.architectures.faster_rcnn import (
     regions,
     sampling,
     second_stage,
+    third_stage,
 )
 from model_fns.detection.boxes import anchors, axis_aligned
 from model_fns.detection.data import image_resizers
@@ -22,6 +23,12 @@ from model_fns.detection.networks import hyperparams
 from protos import faster_rcnn_pb2, hyperparams_pb2
 
 _Config = faster_rcnn_pb2.FasterRcnn
+
+# Further outputs, by the fields that ask for them.
+_OUTPUTS = {
+    'output_final_box_features': fields.DETECTION_FEATURES,
+    'output_final_box_rpn_features': fields.CROPPED_FEATURES,
+}
 
 
 @detector.DETECTORS.register('faster_rcnn')
@@ -106,6 +113,8 @@ def _second_stage(config: _Config, where: str) -> model.SecondStage:
             change_frame=True,
         ),
         sampler=_proposal_sampler(config),
+        masks=_masks(config, where) if config.number_of_stages > 2 else None,
+        outputs=frozenset(name for field, name in _OUTPUTS.items() if getattr(config, field)),
     )
 
 
@@ -139,6 +148,31 @@ def _box_head(config: _Config, where: str) -> Callable[[bool], second_stage.BoxH
         )
 
     return head_for
+
+
+def _masks(config: _Config, where: str) -> third_stage.ThirdStage:
+    head = config.second_stage_box_predictor.mask_rcnn_box_predictor
+    where = f'{where}.second_stage_box_predictor.mask_rcnn_box_predictor'
+
+    def head_for(is_training: bool) -> third_stage.MaskHead:
+        return third_stage.MaskHead(
+            hyperparams.build_layer_style(
+                head.conv_hyperparams, is_training, f'{where}.conv_hyperparams'
+            ),
+            config.num_classes,
+            height=head.mask_height,
+            width=head.mask_width,
+            depth=head.mask_prediction_conv_depth,
+            num_layers=head.mask_prediction_num_conv_layers,
+            shared=head.masks_are_class_agnostic,
+            enlarges_late=head.convolve_then_upsample_masks,
+            where=where,
+        )
+
+    weight = config.second_stage_mask_prediction_loss_weight
+    return third_stage.ThirdStage(
+        head_for, third_stage.MaskLoss(weight, f'{where}.predict_instance_masks')
+    )
 
 
 def _fully_connected(config: _Config, is_training: bool, where: str) -> layers.LayerStyle:
