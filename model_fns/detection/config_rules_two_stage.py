@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Iterator
+from typing import Iterator, Tuple
 
 from estimator_lib.config import support, validation
 from estimator_lib.config.rules import (
@@ -14,6 +14,7 @@ from estimator_lib.config.rules import (
     FEW,
     FRACTION,
     PIXELS,
+    POSITIVE,
     POSITIVE_FRACTION,
     Condition,
     ConfigRules,
@@ -27,7 +28,13 @@ from estimator_lib.config.rules import (
 from model_fns.detection import config_rules_checks
 from model_fns.detection.config_rules_fields import FIELD_SUPPORT
 from model_fns.detection.config_rules_values import VALUES
-from protos import anchors_pb2, box_predictors_pb2, faster_rcnn_pb2, hyperparams_pb2
+from protos import (
+    anchors_pb2,
+    box_predictors_pb2,
+    faster_rcnn_pb2,
+    hyperparams_pb2,
+    input_reader_pb2,
+)
 
 _WHERE = 'model.faster_rcnn'
 CODE_SIZE = 4
@@ -53,7 +60,13 @@ _SUPPORTED = {
         'second_stage_batch_size second_stage_balance_fraction second_stage_post_processing '
         'second_stage_localization_loss_weight second_stage_classification_loss_weight '
         'hard_example_miner second_stage_classification_loss clip_anchors_to_image '
-        'use_static_balanced_label_sampler use_static_shapes use_combined_nms_in_first_stage'
+        'use_static_balanced_label_sampler use_static_shapes use_combined_nms_in_first_stage '
+        'context_config'
+    ),
+    'Context': names(
+        'max_num_context_features attention_bottleneck_dimension attention_temperature '
+        'context_feature_length use_long_term_attention num_attention_heads num_attention_layers '
+        'attention_position'
     ),
     'FasterRcnnFeatureExtractor': names('type first_stage_features_stride batch_norm_trainable'),
     'BoxPredictor': names('mask_rcnn_box_predictor rfcn_box_predictor'),
@@ -89,8 +102,11 @@ _UNSUPPORTED = {
             'features of final boxes are not put out yet',
             'output_final_box_features output_final_box_rpn_features',
         ),
-        'context_config': 'attention to other images (Context R-CNN) is not available yet',
     },
+    'Context': because(
+        'proposals attend to features of other images, not to each other',
+        'use_self_attention self_attention_in_sequence',
+    ),
     'FasterRcnnFeatureExtractor': because(
         _TENSORFLOW_2, 'conv_hyperparams override_base_feature_extractor_hyperparams fpn'
     ),
@@ -113,6 +129,9 @@ _RANGES = {
         'FasterRcnn.first_stage_box_predictor_kernel_size FasterRcnn.initial_crop_size '
         'FasterRcnn.maxpool_kernel_size FasterRcnn.maxpool_stride',
     ),
+    **ranges(COUNT, 'Context.max_num_context_features Context.context_feature_length'),
+    'Context.attention_bottleneck_dimension': CHANNELS,
+    'Context.attention_temperature': POSITIVE,
     'FasterRcnn.first_stage_atrous_rate': PIXELS,
     'FasterRcnn.first_stage_box_predictor_depth': CHANNELS,
     **ranges(
@@ -151,6 +170,17 @@ _REQUIRED = {
 _CONDITIONS = {
     'FasterRcnn.number_of_stages': Condition(
         lambda value, config: value != 3, f'{_MASKS}; expected 1 or 2'
+    ),
+    'Context.use_long_term_attention': Condition(
+        lambda value, config: value, 'without it there is no attention: leave context_config out'
+    ),
+    **dict.fromkeys(
+        ('Context.num_attention_heads', 'Context.num_attention_layers'),
+        Condition(lambda value, config: value == 1, 'the published models have one; expected 1'),
+    ),
+    'Context.attention_position': Condition(
+        lambda value, config: value != faster_rcnn_pb2.ATTENTION_DEFAULT,
+        'with it there is no attention; expected POST_BOX_CLASSIFIER or POST_RPN',
     ),
 }
 
@@ -194,7 +224,21 @@ def check(config: faster_rcnn_pb2.FasterRcnn, where: str) -> None:
 
 def check_two_stage(pipeline: PipelineConfig) -> Iterator[Problem]:
     """What is wrong with `model.faster_rcnn`, beside what single messages are checked for."""
-    return _problems(pipeline.model.faster_rcnn, _WHERE)
+    yield from _problems(pipeline.model.faster_rcnn, _WHERE)
+    if pipeline.model.faster_rcnn.HasField('context_config'):
+        for path, reader in _readers(pipeline):
+            if not reader.load_context_features:
+                yield Problem(
+                    f'{path}.load_context_features',
+                    f'false; expected true: {_WHERE}.context_config attends to these features.',
+                )
+
+
+def _readers(pipeline: PipelineConfig) -> Iterator[Tuple[str, input_reader_pb2.InputReader]]:
+    if pipeline.HasField('train_input_reader'):
+        yield 'train_input_reader', pipeline.train_input_reader
+    for index, reader in enumerate(pipeline.eval_input_reader):
+        yield f'eval_input_reader.{index}', reader
 
 
 def doubts(pipeline: PipelineConfig) -> Iterator[str]:
@@ -224,6 +268,15 @@ def _problems(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Proble
     yield from _operations(config, where)
     if config.number_of_stages > 1:
         yield from _second_stage(config, where)
+    if config.HasField('context_config') and (
+        config.number_of_stages == 1
+        or config.second_stage_box_predictor.HasField('rfcn_box_predictor')
+    ):
+        yield Problem(
+            f'{where}.context_config',
+            'it is for the box features of mask_rcnn_box_predictor, and the model has none: '
+            'leave it out.',
+        )
 
 
 def _anchors(path: str, config: anchors_pb2.AnchorGenerator) -> Iterator[Problem]:

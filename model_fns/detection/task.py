@@ -133,7 +133,8 @@ class DetectionTask(Task):
         images = self._model.preprocess(tf.cast(features[fields.IMAGE], tf.float32), true_shapes)
         groundtruth = None if labels is None else self._groundtruth(features, labels)
         training = mode == ModeKeys.TRAIN
-        predictions = self._model.predict(images, true_shapes, groundtruth, training)
+        side_inputs = {name: features[name] for name in self._model.side_inputs} or None
+        predictions = self._model.predict(images, true_shapes, groundtruth, training, side_inputs)
         return {fields.PREPROCESSED: images, **predictions}
 
     def losses(self, predictions: Tensors, features: Features, labels: Labels) -> Tensors:
@@ -205,6 +206,18 @@ class DetectionTask(Task):
         features = tf.map_fn(resized, images, fn_output_signature=signature)
         features[fields.IMAGE].set_shape([None, None, None, images.shape[-1]])
         return features
+
+    def serving_side_inputs(
+        self, batch_size: tf.Tensor, examples: Optional[tf.Tensor]
+    ) -> Tuple[Features, Tensors]:
+        """Features of other images, of the records or of two inputs that may be left out."""
+        context = self._reader.context
+        if context is None:
+            return {}, {}
+        if examples is not None:
+            return context.of_examples(examples), {}
+        received = context.received(batch_size)
+        return received, received
 
     def export_outputs(self, outputs: Tensors) -> Tensors:
         """See `detector.Detector.export_outputs`."""

@@ -7,6 +7,7 @@ from typing import Callable, Optional
 from model_fns import layers
 from model_fns.detection import config_rules_two_stage, detector
 from model_fns.detection.architectures.faster_rcnn import (
+    context_attention,
     extractors,
     model,
     position_sensitive,
@@ -106,6 +107,7 @@ def _second_stage(config: _Config, where: str) -> model.SecondStage:
             change_frame=True,
         ),
         sampler=_proposal_sampler(config),
+        context=_context(config),
     )
 
 
@@ -139,6 +141,17 @@ def _box_head(config: _Config, where: str) -> Callable[[bool], second_stage.BoxH
         )
 
     return head_for
+
+
+def _context(config: _Config) -> Optional[context_attention.ContextAttention]:
+    if not config.HasField('context_config'):
+        return None
+    context = config.context_config
+    return context_attention.ContextAttention(
+        context.attention_bottleneck_dimension,
+        context.attention_temperature,
+        on_crops=context.attention_position == faster_rcnn_pb2.POST_RPN,
+    )
 
 
 def _fully_connected(config: _Config, is_training: bool, where: str) -> layers.LayerStyle:

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from model_fns.detection import detector, fields
 from model_fns.detection.architectures.faster_rcnn import (
+    context_attention,
     extractors,
     position_sensitive,
     regions,
@@ -74,6 +75,7 @@ class SecondStage:
         losses: of the proposals.
         post_processor: raw predictions to detections.
         sampler: of the proposals that are learned from; None: all.
+        context: attention of proposals to features of other images; None: there is none.
     """
 
     crops: Optional[second_stage.Crops]
@@ -83,6 +85,7 @@ class SecondStage:
     losses: second_stage.BoxLosses
     post_processor: post_processing.PostProcessor
     sampler: Optional[sampling.BalancedSampler] = None
+    context: Optional[context_attention.ContextAttention] = None
 
 
 class FasterRcnnModel(detector.Detector):
@@ -113,6 +116,8 @@ class FasterRcnnModel(detector.Detector):
         self.resizer = resizer
         self.tells_classes = second is not None
         self.loss_names = REGION_LOSSES if second is None else (*REGION_LOSSES, *BOX_LOSSES)
+        if second is not None and second.context is not None:
+            self.side_inputs = frozenset((fields.CONTEXT_FEATURES, fields.NUM_CONTEXT_FEATURES))
         self._backbone = backbone
         self._first = first
         self._second = second
@@ -130,6 +135,7 @@ class FasterRcnnModel(detector.Detector):
         true_shapes: Optional[tf.Tensor],
         groundtruth: Optional[targets.Groundtruth],
         is_training: bool,
+        side_inputs: Optional[Dict[str, tf.Tensor]] = None,
     ) -> Dict[str, tf.Tensor]:
         """Raw predictions, by the names of `fields`; see `Detector`.
 
@@ -151,7 +157,8 @@ class FasterRcnnModel(detector.Detector):
                 absolute = _in_pixels(groundtruth, images)
                 assigned = self._second.losses.targets(proposals.boxes, absolute)
                 proposals = proposals.sampled(self._second.sampler, assigned, groundtruth.numbers())
-            predictions.update(self._boxes(images, features, proposals.boxes, is_training))
+            memory = _memory(side_inputs)
+            predictions.update(self._boxes(images, features, proposals, memory, is_training))
         predictions[fields.PROPOSAL_BOXES] = proposals.boxes
         predictions[fields.PROPOSAL_SCORES] = proposals.scores
         predictions[fields.NUM_PROPOSALS] = proposals.counts
@@ -234,11 +241,16 @@ class FasterRcnnModel(detector.Detector):
         return CODER.decode(predictions[fields.RPN_BOX_ENCODINGS], predictions[fields.ANCHORS])
 
     def _boxes(
-        self, images: tf.Tensor, features: tf.Tensor, proposals: tf.Tensor, is_training: bool
+        self,
+        images: tf.Tensor,
+        features: tf.Tensor,
+        proposals: regions.Proposals,
+        memory: Optional[context_attention.Memory],
+        is_training: bool,
     ) -> Dict[str, tf.Tensor]:
         """The second stage's predictions for its proposals."""
         height, width = _sides(images)
-        normalized = axis_aligned.scale(proposals, 1.0 / height, 1.0 / width)
+        normalized = axis_aligned.scale(proposals.boxes, 1.0 / height, 1.0 / width)
         backbone, head = self._backbone, self._second.head_for(is_training)
         mode = is_training, backbone.trains_batch_norm
         if self._second.crops is None:
@@ -246,8 +258,14 @@ class FasterRcnnModel(detector.Detector):
             codes, logits = head.predict(of_images, normalized)
         else:
             crops = self._second.crops(features, normalized)
-            codes, logits = head.predict(backbone.extractor.box_features(crops, *mode))
-        count = proposals.shape[1]
+            context = self._second.context
+            if context is not None and context.on_crops:
+                crops = context(crops, proposals.counts, memory, is_training)
+            of_boxes = backbone.extractor.box_features(crops, *mode)
+            if context is not None and not context.on_crops:
+                of_boxes = context(of_boxes, proposals.counts, memory, is_training)
+            codes, logits = head.predict(of_boxes)
+        count = proposals.boxes.shape[1]
         return {
             fields.REFINED_BOX_ENCODINGS: tf.reshape(codes, [-1, count, *codes.shape[1:]]),
             fields.CLASS_LOGITS: tf.reshape(logits, [-1, count, *logits.shape[1:]]),
@@ -290,6 +308,16 @@ def _windows(images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
         true_shapes = tf.shape(images)[tf.newaxis, 1:]
     far = tf.cast(true_shapes[:, :2], tf.float32)
     return tf.concat([tf.zeros_like(far), far], axis=1)
+
+
+def _memory(
+    side_inputs: Optional[Dict[str, tf.Tensor]],
+) -> Optional[context_attention.Memory]:
+    """What is remembered of other images, where a model attends to it."""
+    if side_inputs is None:
+        return None
+    features, counts = fields.CONTEXT_FEATURES, fields.NUM_CONTEXT_FEATURES
+    return context_attention.Memory(side_inputs[features], side_inputs[counts])
 
 
 def _in_pixels(groundtruth: targets.Groundtruth, images: tf.Tensor) -> targets.Groundtruth:

@@ -253,7 +253,36 @@ class TestBatches:
         assert outputs[fields.DETECTION_BOXES][1, :count].max() > 0.6
 
 
-@pytest.mark.parametrize('template', [SMALL, tiny_two_stage.POSITION_SENSITIVE])
+def memory_of(made, batch):
+    """What a model that attends to other images takes of them; None for others."""
+    if not made.side_inputs:
+        return None
+    features = np.random.RandomState(1).normal(size=[batch, 3, 5]).astype(np.float32)
+    counts = np.array([3, 1, 0])[np.arange(batch) % 3]
+    return {
+        fields.CONTEXT_FEATURES: tf.constant(features),
+        fields.NUM_CONTEXT_FEATURES: tf.constant(counts, tf.int32),
+    }
+
+
+def test_attention_to_crops_comes_before_the_second_stage():
+    after = small(template=tiny_two_stage.CONTEXT)
+    position = 'context_config {{ attention_position: POST_RPN'
+    before = small(template=tiny_two_stage.CONTEXT.replace('context_config {{', position))
+    channels = []
+    for made in (after, before):
+        with tf.Graph().as_default():
+            images = tf.zeros([2, 64, 64, 3])
+            made.predict(images, None, None, False, memory_of(made, 2))
+            (projection,) = tf1.global_variables('fully_connected/weights')
+            channels.append(projection.shape.as_list())
+    # Of the second stage's features, and of the first's.
+    assert channels == [[8, 256], [8, 128]]
+
+
+@pytest.mark.parametrize(
+    'template', [SMALL, tiny_two_stage.POSITION_SENSITIVE, tiny_two_stage.CONTEXT]
+)
 def test_training_repeats_a_step_and_samples_anew_in_another(template):
     made = small(more='clip_anchors_to_image: true', template=template)
     images = np.random.RandomState(0).uniform(0, 255, [2, 64, 64, 3]).astype(np.float32)
@@ -261,7 +290,8 @@ def test_training_repeats_a_step_and_samples_anew_in_another(template):
         step = tf1.train.get_or_create_global_step()
         given = groundtruth_of(2)
         inputs = made.preprocess(tf.constant(images), None)
-        predictions = made.predict(inputs, None, given, is_training=True)
+        memory = memory_of(made, 2)
+        predictions = made.predict(inputs, None, given, True, memory)
         predictions[fields.PREPROCESSED] = inputs
         losses = made.losses(predictions, None, given)
         gradients = tf.gradients(tf.add_n(list(losses.values())), tf1.trainable_variables())
