@@ -59,3 +59,48 @@ def shapes_of(fields: str, size: Tuple[int, int], **arguments: Any) -> Shapes:
         [tuple(one.shape[1:]) for one in maps],
         {name[len(prefix) :]: shape for name, shape in variables.items()},
     )
+
+
+# Half as wide, explicitly padded, four separable maps.
+_NARROW = """type: '%s' depth_multiplier: 0.5 min_depth: 24 use_explicit_padding: true
+    use_depthwise: true num_layers: 4 override_base_feature_extractor_hyperparams: %s"""
+
+
+def check_stacked(kind: str, maps: List[Tuple[int, ...]], stacked: str) -> None:
+    """Holds the maps and the stacked layers of a narrow network on 64 x 96 pixels against facts.
+
+    Args:
+        kind: type of the extractor.
+        maps: [height, width, channels] of its four maps.
+        stacked: what the stacked layers are named after.
+    """
+    made = shapes_of(narrow(kind), (64, 96))
+    assert made.maps == maps
+    assert made.variables[f'{stacked}_1_Conv2d_2_1x1_128/weights'] == (1, 1, maps[1][-1], 128)
+    scope = f'{stacked}_2_Conv2d_2_3x3_s2_256'
+    assert made.variables[f'{scope}_depthwise/depthwise_weights'] == (3, 3, 128, 1)
+    assert made.variables[f'{scope}/weights'] == (1, 1, 128, 256)
+    assert not any('_Conv2d_4_' in name for name in made.variables)
+    check_padding(made.graph, explicit_backbone='inception' not in kind)
+
+
+def narrow(kind: str) -> str:
+    """The fields of a half as wide network with explicit padding and four separable maps."""
+    return _NARROW % (kind, 'true' if 'inception' in kind else 'false')
+
+
+def check_padding(graph: tf.Graph, explicit_backbone: bool = True) -> None:
+    """Convolutions of stride 2 are padded by a rule that does not depend on the image's size."""
+    strided = [
+        op
+        for op in graph.get_operations()
+        if op.type in ('Conv2D', 'DepthwiseConv2dNative')
+        and op.get_attr('strides')[1] == 2
+        and op.inputs[1].shape[0] > 1
+    ]
+    assert len(strided) > 5
+    for op in strided:
+        explicit = 'EXPLICIT' if op.type == 'Conv2D' else 'VALID'
+        added = '_s2_' in op.name or '/fpn/' in op.name
+        expected = explicit if added or explicit_backbone else 'SAME'
+        assert op.get_attr('padding').decode() == expected, op.name

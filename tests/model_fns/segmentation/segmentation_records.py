@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from model_fns.datasets import codecs
+from model_fns.segmentation import fields
 from tests.model_fns.datasets.id_files import png
 
 CLASSES = np.array([[0, 1, 2, 255], [2, 2, 0, 0], [1, 0, 0, 0]])
@@ -45,3 +46,17 @@ def write_records(path, serialized):
         for one in serialized:
             writer.write(one)
     return str(path)
+
+
+def place_example(height, width):
+    """Pixels say where they are: row, column and 50; so do ids: 256 * row + column."""
+    rows, columns = np.mgrid[:height, :width]
+    image = np.stack([rows, columns, np.full_like(rows, 50)], -1).astype(np.uint8)
+    ids = (256 * rows + columns).astype(np.int32)
+    return {
+        fields.IMAGE: image,
+        fields.SEMANTIC: ids,
+        fields.INSTANCES: ids + 1,
+        fields.TRUE_IMAGE_SHAPE: np.array(image.shape, np.int32),
+        fields.SOURCE_ID: b'a.png',
+    }

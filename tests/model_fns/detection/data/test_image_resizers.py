@@ -204,7 +204,7 @@ def test_grayscale(text):
         ('', f'{WHERE}: empty; expected one of keep_aspect_ratio_resizer'),
         (
             'keep_aspect_ratio_resizer { min_dimension: 9 max_dimension: 8 }',
-            'min_dimension is 9 and max_dimension 8; expected 0 < min_dimension',
+            'min_dimension: 9; expected at most 8, max_dimension',
         ),
         (
             'conditional_shape_resizer { condition: INVALID }',
@@ -216,7 +216,7 @@ def test_grayscale(text):
         ('pad_to_multiple_resizer { multiple: 0 }', 'multiple: 0; expected at least 1'),
         (
             'keep_aspect_ratio_resizer { per_channel_pad_value: [1, 2] }',
-            'per_channel_pad_value: 2 values; expected one for each channel',
+            'per_channel_pad_value: 2 values; expected 3, or none',
         ),
     ],
 )

@@ -6,28 +6,15 @@ from hypothesis import strategies as st
 
 from estimator_lib import errors
 from model_fns.segmentation import fields
-from model_fns.segmentation.data import distortions, preprocessing
+from model_fns.segmentation.data import preprocessing
 from model_fns.segmentation.data.preprocessing import Preprocessing
 from model_fns.segmentation.data.resize_range import ResizeRange
 from protos import segmentation_pb2
+from tests.model_fns.segmentation.segmentation_records import place_example
 
 tf1 = tf.compat.v1
 EVAL, TRAIN = tf.estimator.ModeKeys.EVAL, tf.estimator.ModeKeys.TRAIN
 MEAN = (100.0, 110.0, 120.0)
-
-
-def place_example(height, width):
-    """Pixels say where they are: row, column and 50; so do ids: 256 * row + column."""
-    rows, columns = np.mgrid[:height, :width]
-    image = np.stack([rows, columns, np.full_like(rows, 50)], -1).astype(np.uint8)
-    ids = (256 * rows + columns).astype(np.int32)
-    return {
-        fields.IMAGE: image,
-        fields.SEMANTIC: ids,
-        fields.INSTANCES: ids + 1,
-        fields.TRUE_IMAGE_SHAPE: np.array(image.shape, np.int32),
-        fields.SOURCE_ID: b'a.png',
-    }
 
 
 class Runner:
@@ -194,43 +181,6 @@ def test_any_scale_without_steps():
     assert len(rows) > 12 and min(rows) >= 10 and max(rows) <= 38
 
 
-@pytest.mark.parametrize(
-    'arguments, size, expected',
-    [
-        ((513,), (375, 500), (513, 684)),
-        ((513, 640), (375, 500), (480, 640)),
-        ((513, 640, 16), (375, 500), (481, 625)),
-        ((500, None, 16), (375, 500), (513, 673)),
-        ((513, 700, None, False), (375, 500), (684, 684)),
-        ((10,), (1, 1000), (10, 10000)),
-        ((10, 100), (1, 1000), (1, 100)),
-        ((256, 512), (300, 256), (300, 256)),
-    ],
-)
-def test_resize_range(arguments, size, expected):
-    resize = ResizeRange(*arguments)
-    assert tuple(map(int, resize.size(*size))) == expected
-    arrays = resize.size(*np.array([size, size]).T)
-    np.testing.assert_array_equal(np.stack(arrays, 1), [expected, expected])
-    with tf.Graph().as_default(), tf1.Session() as session:
-        assert session.run(resize.size(*map(tf.constant, size))) == expected
-
-
-@given(
-    height=st.integers(1, 3000),
-    width=st.integers(1, 3000),
-    least=st.integers(1, 1000),
-    more=st.integers(0, 1000),
-    factor=st.integers(1, 64),
-)
-def test_no_side_passes_the_most(height, width, least, more, factor):
-    most = least + more
-    sides = ResizeRange(least, most, factor).size(height, width)
-    if most > factor:
-        assert max(sides) <= most or max(sides) <= factor + 1
-    assert all((side - 1) % factor == 0 for side in sides)
-
-
 def slow_resize(pixels, height, width, nearest):
     """Corner pixels stay where they are."""
     places = [
@@ -300,59 +250,6 @@ def test_rotation_turns_ids_with_the_image():
         shares.append((ids != 65535).mean())
         assert (result[fields.INSTANCES][ids == 65535] == 0).all()
     assert 0.75 < min(shares) < 0.95
-
-
-def test_a_quarter_turn():
-    with tf.Graph().as_default(), tf1.Session() as session:
-        example = place_example(7, 7)
-        turned = session.run(
-            distortions.rotate(
-                tf.cast(example[fields.IMAGE], tf.float32),
-                {'ids': tf.constant(example[fields.SEMANTIC])},
-                tf.constant(1.0),
-                90.0,
-                MEAN,
-                {'ids': 9},
-            )
-        )
-    np.testing.assert_array_equal(turned['ids'], np.rot90(example[fields.SEMANTIC]))
-    np.testing.assert_allclose(turned[''], np.rot90(example[fields.IMAGE]), atol=1e-3)
-
-
-def run_distortion(function, *arguments):
-    with tf.Graph().as_default(), tf1.Session() as session:
-        return session.run(function(*map(tf.constant, arguments[:-1]), arguments[-1]))
-
-
-def test_colours():
-    image = np.random.default_rng(0).uniform(60, 190, (5, 6, 3)).astype(np.float32)
-    brighter = run_distortion(distortions.shift_brightness, image, 1.0, 0.1)
-    np.testing.assert_allclose(brighter, image + 25.5, rtol=1e-5)
-    mean = image.mean((0, 1))
-    contrast = run_distortion(distortions.scale_contrast, image, 0.0, 2.0)
-    np.testing.assert_allclose(contrast, mean + (image - mean) / 2, rtol=1e-4)
-    same = run_distortion(distortions.scale_saturation, image, 0.5, 2.0)
-    np.testing.assert_allclose(same, image, rtol=1e-4)
-    grayer = run_distortion(distortions.scale_saturation, image, 0.0, 2.0)
-    assert (np.ptp(grayer, axis=-1) < np.ptp(image, axis=-1)).all()
-    light = run_distortion(distortions.shift_brightness, image, 1.0, 1.0)
-    np.testing.assert_array_equal(light, np.full_like(image, 255))
-
-
-def test_blur_of_motion():
-    image = np.zeros((9, 9, 3), np.float32)
-    image[4, 4] = 90
-    along_the_rows = run_distortion(distortions.blur_of_motion, image, 0.0, 1.0, 3)
-    np.testing.assert_allclose(along_the_rows[4, 3:6, 0], [30, 30, 30], rtol=1e-5)
-    assert along_the_rows.sum() == pytest.approx(270)
-    down = run_distortion(distortions.blur_of_motion, image, 0.5, 1.0, 3)
-    np.testing.assert_allclose(down, along_the_rows.transpose(1, 0, 2), atol=1e-4)
-    shortest = run_distortion(distortions.blur_of_motion, image, 0.3, 0.0, 7)
-    np.testing.assert_allclose(shortest, image, atol=1e-4)
-    even = np.full((6, 8, 3), 77, np.float32)
-    np.testing.assert_allclose(
-        run_distortion(distortions.blur_of_motion, even, 0.3, 0.9, 7), even, rtol=1e-5
-    )
 
 
 def test_all_distortions_together_leave_the_padding():

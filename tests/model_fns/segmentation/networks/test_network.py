@@ -63,18 +63,6 @@ def test_further_heads_leave_the_semantic_one_as_it_is():
     }
 
 
-def test_heads_of_a_config():
-    config = tiny_networks.config(
-        'instance_center {} offset { num_filters: 16 } edge { num_classes: 21 }'
-    )
-    assert heads.heads_from_config(config, 21) == (
-        heads.Head('semantic', 21),
-        heads.Head('instance_center', 1, 32),
-        heads.Head('offset', 2, 16),
-        heads.Head('edge', 21, 32),
-    )
-
-
 def test_last_layers():
     network = _network(heads=ALL_HEADS)
     scopes = network.last_layer_scopes()

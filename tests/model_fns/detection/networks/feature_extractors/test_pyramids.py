@@ -11,6 +11,7 @@ from model_fns import layers
 from model_fns.backbones import registry
 from model_fns.detection.networks.feature_extractors import extractor, pyramids
 from tests.model_fns.detection import slow_networks
+from tests.model_fns.detection.extractor_configs import check_padding, shapes_of
 from tests.model_fns.detection.slow_networks import enlarged, layer, relu6
 
 tf1 = tf.compat.v1
@@ -136,3 +137,43 @@ def test_a_pyramid_of_unknown_size_is_cut_to_the_finer_map():
         slow_networks.randomize(session)
         values = session.run(levels, dict(zip(maps, (fine, coarse))))
     assert [value.shape for value in values] == [(1, 5, 7, 4), (1, 3, 4, 4)]
+
+
+@pytest.mark.parametrize(
+    'kind, lite, last, coarse, fine',
+    [
+        ('ssd_mobilenet_v1_fpn', False, 512, 'Conv2d_14', 64),
+        ('ssd_mobilenet_v1_fpn', True, 128, 'Conv2d_14', 64),
+        ('ssd_mobilenet_v2_fpn', False, 640, 'Conv2d_20', 24),
+        ('ssd_mobilenet_v2_fpn', True, 128, 'Conv2d_20', 24),
+        ('ssd_resnet50_v1_fpn', False, 1024, 'block5', 128),
+    ],
+)
+def test_pyramids(kind, lite, last, coarse, fine):
+    fields = f"""type: '{kind}' depth_multiplier: 0.5 min_depth: 24
+        use_depthwise: {str(lite).lower()}
+        fpn {{ min_level: 2 max_level: 6 additional_layer_depth: 80 }}"""
+    explicit = 'resnet' not in kind and lite
+    fields += f' use_explicit_padding: {str(explicit).lower()}'
+    made = shapes_of(fields, (160, 192))
+    sizes = [(40, 48), (20, 24), (10, 12), (5, 6), (3, 3)]
+    assert made.maps == [(*size, 40) for size in sizes]
+    by_name = {name.split('/', 1)[1]: shape for name, shape in made.variables.items()}
+    # Projections are numbered from the finest, whatever its level.
+    assert by_name['fpn/projection_4/weights'] == (1, 1, last, 40)
+    assert by_name['fpn/projection_1/weights'] == (1, 1, fine, 40)
+    kernel = 'depthwise_weights' if lite else 'weights'
+    assert by_name[f'fpn/bottom_up_{coarse}/{kernel}'] == (3, 3, 40, 1 if lite else 40)
+    assert by_name[f'fpn/smoothing_3/{kernel}'] == (3, 3, 40, 1 if lite else 40)
+    if explicit:
+        check_padding(made.graph)
+
+
+def test_pooling_pyramids():
+    made = shapes_of("type: 'ssd_mobilenet_v1_ppn' num_layers: 3", (64, 96))
+    assert made.maps == [(4, 6, 512), (2, 3, 512), (1, 2, 512)]
+    made = shapes_of("type: 'ssd_resnet50_v1_ppn'", (300, 300))
+    assert made.maps == [(size, size, 1024) for size in (19, 10, 5, 3, 2, 1)]
+    assert made.variables['resnet_v1_50/Base_Conv2d_1x1_1024/weights'] == (1, 1, 1024, 1024)
+    # The last block is in published checkpoints, and not used here.
+    assert 'resnet_v1_50/block4/unit_3/bottleneck_v1/conv3/weights' in made.variables
