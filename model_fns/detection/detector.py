@@ -30,12 +30,14 @@ class AnchorFit(NamedTuple):
     Attributes:
         similarity: [M], of each box and the anchor that it is most alike to.
         anchors: [A, K].
-        threshold: the least similarity of a match that is not forced.
+        threshold: a box that no anchor is that similar to has none that fits.
+        meaning: what the threshold is.
     """
 
     similarity: tf.Tensor
     anchors: tf.Tensor
     threshold: float
+    meaning: str = 'matched_threshold'
 
 
 class Detector(abc.ABC):

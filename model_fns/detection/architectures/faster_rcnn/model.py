@@ -213,6 +213,21 @@ class FasterRcnnModel(detector.Detector):
         by_name = {variable.op.name: variable for variable in variables}
         return self._backbone.extractor.restore_map(by_name, checkpoint_type)
 
+    def anchor_fit(self, images: tf.Tensor, boxes: tf.Tensor) -> Optional[detector.AnchorFit]:
+        """See `Detector`; of the anchors that training uses.
+
+        A poorer match is forced; but the second stage learns of proposals that overlap this much.
+        """
+        backbone = self._backbone
+        features = backbone.extractor.features(images, backbone.stride, False, False)
+        anchors_used = self._regions(images, features, is_training=True)[fields.ANCHORS]
+        height, width = _sides(images)
+        in_pixels = axis_aligned.scale(boxes, height, width)
+        similarity = self._first.losses.assigner.best_similarity(anchors_used, in_pixels)
+        normalized = axis_aligned.scale(anchors_used, 1.0 / height, 1.0 / width)
+        meaning = 'what the second stage takes for an object'
+        return detector.AnchorFit(similarity, normalized, second_stage.MATCHED, meaning)
+
     def _regions(
         self, images: tf.Tensor, features: tf.Tensor, is_training: bool
     ) -> Dict[str, tf.Tensor]:

@@ -8,6 +8,7 @@ from google.protobuf import text_format
 from estimator_lib import errors
 from model_fns.detection.data import image_resizers
 from protos import image_resizer_pb2
+from tests.model_fns.detection.architectures.faster_rcnn import oracles
 
 tf1 = tf.compat.v1
 
@@ -223,3 +224,12 @@ def test_grayscale(text):
 def test_configs_that_cannot_be(text, message):
     with pytest.raises(errors.ConfigError, match=message):
         resizer_of(text)
+
+
+def test_recorded_sizes_of_images_that_keep_their_aspect():
+    for row in oracles.case('keep_aspect_sizes')['table'].tolist():
+        (height, width, least, most, pad), output, true = row[:5], row[5:7], row[7:]
+        resizer = image_resizers.KeepAspectRatioResizer(least, most, pad=bool(pad))
+        content = [int(side) for side in resizer.content_size(height, width)]
+        whole = resizer.padded_size(*content) or content
+        assert (list(whole), content) == (output, true), row

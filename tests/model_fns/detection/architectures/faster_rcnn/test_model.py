@@ -159,6 +159,15 @@ class TestRecordedTraining:
         assert errors_of_norms.max() < 0.05
 
 
+def test_coder():
+    case = oracles.case('coder')
+    inputs = {name: tf.constant(one) for name, one in case.items()}
+    codes = two_stage.CODER.encode(inputs['boxes'], inputs['anchors'])
+    np.testing.assert_allclose(codes, case['encoded'], rtol=1e-4, atol=1e-5)
+    boxes = two_stage.CODER.decode(inputs['codes'], inputs['anchors'])
+    np.testing.assert_allclose(boxes, case['decoded'], rtol=1e-5)
+
+
 SMALL = tiny_two_stage.MODEL.replace('clip_anchors_to_image: true', '{more}')
 
 
