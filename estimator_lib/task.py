@@ -129,6 +129,10 @@ class Task(abc.ABC):
             dimension.
         """
 
+    def largest_input(self) -> Optional[Tuple[int, int]]:
+        """Height and width that no image of a batch is larger than; None: not known."""
+        return None
+
     def pads_batches(self) -> bool:
         """Whether examples differ in size: zeros then bring them to the largest of their batch."""
         return False

@@ -123,6 +123,10 @@ class DetectionTask(Task):
             }
         return self._reader.prepare(example, self._model.resizer, mode)
 
+    def largest_input(self) -> Optional[Tuple[int, int]]:
+        """See `Task`: images in landscape stand for those in portrait."""
+        return self._model.resizer.largest_size
+
     def pads_batches(self) -> bool:
         """See `Task`: where the size of an input depends on its image."""
         return self._model.resizer.static_size is None

@@ -57,6 +57,11 @@ class ImageResizer(abc.ABC):
         self._grayscale = grayscale
 
     @property
+    def largest_size(self) -> Optional[Tuple[int, int]]:
+        """(height, width) of the largest result, in landscape; None: there is no largest."""
+        return self.static_size
+
+    @property
     def channels(self) -> int:
         """Of results."""
         return 1 if self._grayscale else 3
@@ -145,6 +150,11 @@ class KeepAspectRatioResizer(ImageResizer):
         self._least, self._most = least, most
         self.pad_values = tuple(pad_values) or (0.0,)
         self.static_size = (most, most) if pad else None
+
+    @property
+    def largest_size(self) -> Optional[Tuple[int, int]]:
+        """See `ImageResizer`."""
+        return self.static_size or (self._least, self._most)
 
     def content_size(self, height: tf.Tensor, width: tf.Tensor) -> Sequence[tf.Tensor]:
         """Both sides times the factor, rounded to the nearest even where in doubt."""

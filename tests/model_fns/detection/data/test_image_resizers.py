@@ -233,3 +233,20 @@ def test_recorded_sizes_of_images_that_keep_their_aspect():
         content = [int(side) for side in resizer.content_size(height, width)]
         whole = resizer.padded_size(*content) or content
         assert (list(whole), content) == (output, true), row
+
+
+@pytest.mark.parametrize(
+    ('text', 'size'),
+    [
+        ('fixed_shape_resizer { height: 4 width: 6 }', (4, 6)),
+        ('keep_aspect_ratio_resizer { min_dimension: 4 max_dimension: 6 }', (4, 6)),
+        (
+            'keep_aspect_ratio_resizer { min_dimension: 4 max_dimension: 6 '
+            'pad_to_max_dimension: true }',
+            (6, 6),
+        ),
+        ('identity_resizer {}', None),
+    ],
+)
+def test_the_largest_size(text, size):
+    assert resizer_of(text).largest_size == size

@@ -301,6 +301,8 @@ def test_training_repeats_a_step_and_samples_anew_in_another(template):
         inputs = made.preprocess(tf.constant(images), None)
         memory = memory_of(made, 2)
         predictions = made.predict(inputs, None, given, True, memory)
+        # Static, so that the memory that training takes can be told.
+        assert predictions[fields.CLASS_LOGITS].shape == [2, 8, 3]
         predictions[fields.PREPROCESSED] = inputs
         losses = made.losses(predictions, None, given)
         gradients = tf.gradients(tf.add_n(list(losses.values())), tf1.trainable_variables())
