@@ -79,7 +79,6 @@ def unavailable_kind(config: Any) -> str:
     model = config.model.faster_rcnn
     unavailable = {
         'number_of_stages': model.number_of_stages == 3,
-        'context_config': model.HasField('context_config'),
     }
     return next((name for name, is_asked_for in unavailable.items() if is_asked_for), '')
 

@@ -129,6 +129,10 @@ class Task(abc.ABC):
             dimension.
         """
 
+    def largest_input(self) -> Optional[Tuple[int, int]]:
+        """Height and width that no image of a batch is larger than; None: not known."""
+        return None
+
     def pads_batches(self) -> bool:
         """Whether examples differ in size: zeros then bring them to the largest of their batch."""
         return False
@@ -268,6 +272,23 @@ class Task(abc.ABC):
         Args:
             images: uint8 [batch, height, width, 3]; height and width are not static.
         """
+
+    def serving_side_inputs(
+        self, batch_size: tf.Tensor, examples: Optional[tf.Tensor]
+    ) -> Tuple[Features, Tensors]:
+        """What the model takes of a server beside images: nothing, unless the task says so.
+
+        Args:
+            batch_size: int32 scalar, the number of images.
+            examples: string [batch], the serialized records, where a server sends these: then what
+                is needed is in them.
+
+        Returns:
+            Features beside those of `serving_features`, and the placeholders that they are received
+            by, by their keys in the signature: with defaults, so that a client may leave them out.
+        """
+        del batch_size, examples
+        return {}, {}
 
     @abc.abstractmethod
     def export_outputs(self, outputs: Tensors) -> Tensors:

@@ -18,7 +18,7 @@ from estimator_lib.config.rules import (
     ranges,
 )
 
-_CONTEXT = 'attention to other images (Context R-CNN) is not available yet'
+_NO_CONTEXT = 'features of other images are for model.faster_rcnn.context_config'
 KEYPOINTS = 'keypoint-based detection is not available'
 MASKS = 'masks need a two-stage model'
 _NO_BOXES = 'it is about boxes, masks or keypoints, and the model has none'
@@ -48,7 +48,7 @@ EVERY_TASK = ConfigRules(
         },
         'InputReader': {
             'num_additional_channels': _THREE_CHANNELS,
-            **because(_CONTEXT, 'load_context_features load_context_image_ids'),
+            'load_context_image_ids': 'nothing depends on which images features are from',
             'load_multiclass_scores': _ONE_LABEL,
             'use_keypoint_label_map': 'keypoints are read by their number, not by their name',
             **because(KEYPOINTS, 'load_dense_pose load_track_id load_keypoint_depth_features'),
@@ -72,6 +72,7 @@ NO_BOXES = ConfigRules(
             ),
         },
         'InputReader': {
+            'load_context_features': _NO_CONTEXT,
             **because(_NO_BOXES, 'load_instance_masks mask_type max_number_of_boxes num_keypoints'),
             'use_display_name': 'pictures show the display name of a class where it has one',
         },

@@ -74,6 +74,15 @@ MASKS = MODEL.replace(
         }}
         fc_hyperparams""",
 )
+# The same with attention to features of other images (Context R-CNN).
+CONTEXT = MODEL.replace(
+    'second_stage_batch_size',
+    """context_config {{
+      max_num_context_features: 3 context_feature_length: 5
+      attention_bottleneck_dimension: 8 attention_temperature: 0.5
+    }}
+    second_stage_batch_size""",
+)
 
 
 def config_text(folder, stages=2):

@@ -18,7 +18,7 @@ from estimator_lib.data import inputs
 from estimator_lib.data.corrupt_records import RecordProblem
 from estimator_lib.evaluation import evaluators
 from estimator_lib.optimization import gradients, moving_averages, optimize_loss
-from estimator_lib.task import Task
+from estimator_lib.task import IMAGE, Task
 from protos import pipeline_pb2
 
 tf1 = tf.compat.v1
@@ -201,22 +201,27 @@ def _model_lines(
     task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, model_dir: Optional[str]
 ) -> List[str]:
     """Parameters, memory, what is restored and what is frozen, from the training graph."""
-    with tf.Graph().as_default() as graph:
+    with tf.Graph().as_default():
         tf1.train.create_global_step()
         features, labels = training.train_input_fn(task, config)()
         features, _ = inputs.pop_reader_state(features)
+        size = task.largest_input()
+        if size:
+            features[IMAGE].set_shape([None, *size, None])
         predictions = task.predict(features, tf.estimator.ModeKeys.TRAIN, labels)
         model_fn.compute_losses(task, config, predictions, features, labels)
         variables = tf1.get_collection(tf1.GraphKeys.MODEL_VARIABLES)
         policy = gradients.GradientPolicy.from_config(config.train_config, task.last_layer_scopes())
         trained = optimize_loss.select_variables(None, policy)
-        activations = _activation_bytes(graph, config.train_config.batch_size)
+        given = [*features.values(), *labels.values()]
+        activations = _activation_bytes(given, config.train_config.batch_size)
         memory, machine = _memory_bytes(config, variables, trained, activations), _machine_memory()
-        varying = ', and activations that depend on the images' if task.pads_batches() else ''
+        of_size = f', for inputs of {size[0]} x {size[1]}' if size else ''
+        depending = ', and activations that depend on the images' if task.pads_batches() else ''
         lines = [
             f'parameters: {_parameters(variables):,} in {len(variables)} variables, '
             f'{_parameters(trained):,} in {len(trained)} trained',
-            f'memory: about {memory / 2**20:,.0f} MiB{varying}; this machine has '
+            f'memory: about {memory / 2**20:,.0f} MiB{of_size or depending}; this machine has '
             f'{machine / 2**20:,.0f} MiB',
         ]
         _warn(_training_doubts(task, config, memory, machine))
@@ -285,16 +290,26 @@ def _memory_bytes(
     return 4 * (_parameters(variables) + (1 + slots) * _parameters(trained)) + activations
 
 
-def _activation_bytes(graph: tf.Graph, batch_size: int) -> int:
-    """Bytes of everything of known size that the forward pass computes for one batch."""
+def _activation_bytes(given: Sequence[tf.Tensor], batch_size: int) -> int:
+    """Bytes of everything of known size that the forward pass computes of one batch.
+
+    Args:
+        given: features and labels; what is computed without them (weights, say) does not count.
+        batch_size: stands for a number of rows that is not static.
+    """
+    todo = [operation for one in given for operation in one.consumers()]
+    found = set(todo)
     total = 0
-    for operation in graph.get_operations():
-        for output in operation.outputs:
+    while todo:
+        for output in todo.pop().outputs:
+            new = set(output.consumers()) - found
+            found |= new
+            todo.extend(new)
             shape = output.shape
             if shape.rank is None or shape.rank < 2 or not output.dtype.is_floating:
                 continue
             sizes = [batch_size if shape[0] is None else shape[0], *shape[1:]]
-            if sizes[0] == batch_size and None not in sizes:
+            if None not in sizes:
                 total += int(np.prod(sizes)) * output.dtype.size
     return total
 

@@ -119,16 +119,17 @@ def _image_input(signature: Any, path: str) -> Tuple[str, str]:
     described = ', '.join(
         f'{key} ({tf.dtypes.as_dtype(one.dtype).name})' for key, one in signature.inputs.items()
     )
-    if len(signature.inputs) == 1:
-        (only,) = signature.inputs.values()
-        (key,) = signature.inputs
+    # Inputs of numbers that have defaults may stand beside it.
+    kinds = (tf.uint8.as_datatype_enum, tf.string.as_datatype_enum)
+    found = [(key, one) for key, one in signature.inputs.items() if one.dtype in kinds]
+    if len(found) == 1 and (len(signature.inputs) == 1 or found[0][0] == serving.INPUT_KEY):
+        ((key, only),) = found
         if only.dtype == tf.uint8.as_datatype_enum:
             return only.name, serving.IMAGE_TENSOR
-        if only.dtype == tf.string.as_datatype_enum:
-            # Estimators of the published programs call it an example by its key alone.
-            is_example = 'example' in only.name or 'example' in key
-            kind = serving.TF_EXAMPLE if is_example else serving.ENCODED_IMAGE_STRING_TENSOR
-            return only.name, kind
+        # Estimators of the published programs call it an example by its key alone.
+        is_example = 'example' in only.name or 'example' in key
+        kind = serving.TF_EXAMPLE if is_example else serving.ENCODED_IMAGE_STRING_TENSOR
+        return only.name, kind
     raise errors.UserError(
         f'the signature of {path} takes {described or "nothing"}; expected one '
         'input, of images (uint8), encoded images or examples (string).'

@@ -42,7 +42,8 @@ def serving_input_receiver_fn(
         for `IMAGE_TENSOR` uint8 [batch, height, width, 3]; for `ENCODED_IMAGE_STRING_TENSOR` string
         [batch], JPEG, PNG, GIF or BMP files, which may differ in size where the task brings all
         images to one; for
-        `SERIALIZED_TF_EXAMPLE` string [batch], each with such a file as `image/encoded`.
+        `SERIALIZED_TF_EXAMPLE` string [batch], each with such a file as `image/encoded`. Beside it
+        are those of `Task.serving_side_inputs`.
     """
     build = {
         export_pb2.IMAGE_TENSOR: _images,
@@ -52,7 +53,11 @@ def serving_input_receiver_fn(
 
     def receive() -> tf.estimator.export.ServingInputReceiver:
         received, features = build(task)
-        return tf.estimator.export.ServingInputReceiver(features, {INPUT_KEY: received})
+        examples = received if serving_input == export_pb2.SERIALIZED_TF_EXAMPLE else None
+        beside, placeholders = task.serving_side_inputs(tf.shape(received)[0], examples)
+        return tf.estimator.export.ServingInputReceiver(
+            {**features, **beside}, {INPUT_KEY: received, **placeholders}
+        )
 
     return receive
 

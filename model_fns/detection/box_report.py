@@ -82,14 +82,14 @@ def box_report(model: Detector, readers: Mapping[str, Sequence[Record]]) -> Data
     fit = _fit(model, boxes, size)
     if fit is None:
         return DataReport(lines)
-    similarity, anchors, threshold = fit
+    similarity, anchors, threshold, meaning = fit
     lines.append(f'anchors: {_spread(_roots(model, anchors))}, for inputs of {size[0]} x {size[1]}')
     without = float(np.mean(similarity < threshold))
     sentence = f'{without:.1%} of {len(boxes):,} boxes overlap no anchor by {threshold:g}'
     lines.append(f'matches: {sentence}')
     if without <= _TOO_MANY:
         return DataReport(lines)
-    return DataReport(lines, [f'{sentence}, matched_threshold: the anchors do not fit the boxes'])
+    return DataReport(lines, [f'{sentence}, {meaning}: the anchors do not fit the boxes'])
 
 
 def _input_sizes(resizer: ImageResizer, sizes: Sequence[Size]) -> Dict[Size, Tuple[Size, Size]]:
@@ -125,8 +125,8 @@ def _spread(sides: np.ndarray) -> str:
     )
 
 
-def _fit(model: Detector, boxes: np.ndarray, size: Size) -> Optional[Tuple[Any, Any, float]]:
-    """Similarities [M], anchors [A, K] in pixels, the threshold; None without anchors."""
+def _fit(model: Detector, boxes: np.ndarray, size: Size) -> Optional[Tuple[Any, Any, float, str]]:
+    """Similarities [M], anchors [A, K] in pixels, the threshold and what it is; None: none."""
     with tf.Graph().as_default(), tf1.Session() as session:
         tf1.train.create_global_step()
         some = tf1.placeholder(tf.float32, [None, boxes.shape[1]])
@@ -141,4 +141,4 @@ def _fit(model: Detector, boxes: np.ndarray, size: Size) -> Optional[Tuple[Any, 
             session.run(fit.similarity, {some: boxes[start : start + step]})
             for start in range(0, len(boxes), step)
         ]
-        return np.concatenate(similarities), anchors, fit.threshold
+        return np.concatenate(similarities), anchors, fit.threshold, fit.meaning

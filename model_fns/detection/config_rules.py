@@ -31,6 +31,7 @@ def _names(config: PipelineConfig) -> Iterator[Problem]:
 _COMMON = config_rules.EVERY_TASK + ConfigRules(
     same_in_readers={
         **dict.fromkeys(('use_display_name', 'load_instance_masks', 'mask_type'), ''),
+        'load_context_features': '',
         'num_keypoints': '',
         'max_number_of_boxes': 'train_config.max_number_of_boxes',
     },

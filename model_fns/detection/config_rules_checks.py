@@ -65,6 +65,11 @@ def doubts(config: PipelineConfig) -> Iterator[str]:
         yield f'{path}: anchors are in pixels, and boxes are normalized: none will match.'
     reader = config.train_input_reader
     learned = {'load_instance_masks'} if config.model.faster_rcnn.number_of_stages == 3 else ()
+    if reader.load_context_features and not config.model.faster_rcnn.HasField('context_config'):
+        yield (
+            'train_input_reader.load_context_features has no effect: the model has no '
+            'context_config.'
+        )
     for field in ('load_instance_masks', 'num_keypoints'):
         if getattr(reader, field) and field not in learned:
             yield (

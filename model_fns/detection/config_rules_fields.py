@@ -50,7 +50,8 @@ _SUPPORTED = {
         'data_augmentation_options load_all_detection_checkpoint_vars max_number_of_boxes'
     ),
     'InputReader': names(
-        'load_instance_masks mask_type max_number_of_boxes num_keypoints use_display_name'
+        'load_context_features load_instance_masks mask_type max_number_of_boxes num_keypoints '
+        'use_display_name'
     ),
     'EvalConfig': names(
         'metrics_set include_metrics_per_category all_metrics_per_category super_categories '

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Iterator
+from typing import Iterator, Tuple
 
 from estimator_lib.config import support, validation
 from estimator_lib.config.rules import (
@@ -14,7 +14,9 @@ from estimator_lib.config.rules import (
     FEW,
     FRACTION,
     PIXELS,
+    POSITIVE,
     POSITIVE_FRACTION,
+    Condition,
     ConfigRules,
     PipelineConfig,
     Problem,
@@ -27,10 +29,18 @@ from estimator_lib.config.rules import (
 from model_fns.detection import config_rules_checks
 from model_fns.detection.config_rules_fields import FIELD_SUPPORT
 from model_fns.detection.config_rules_values import VALUES
-from protos import anchors_pb2, box_predictors_pb2, faster_rcnn_pb2, hyperparams_pb2
+from protos import (
+    anchors_pb2,
+    box_predictors_pb2,
+    faster_rcnn_pb2,
+    hyperparams_pb2,
+    input_reader_pb2,
+)
 
 _WHERE = 'model.faster_rcnn'
 CODE_SIZE = 4
+# Steps after which a decay of 0.9997 has forgotten nearly all of its first value.
+_SLOW_STATISTICS = 10_000
 _MASK_HEAD = f'{_WHERE}.second_stage_box_predictor.mask_rcnn_box_predictor'
 _OF_CROPS = ('initial_crop_size', 'maxpool_kernel_size', 'maxpool_stride')
 
@@ -64,9 +74,18 @@ _SUPPORTED = {
         'second_stage_mask_prediction_loss_weight output_final_box_features '
         'output_final_box_rpn_features hard_example_miner second_stage_classification_loss '
         'clip_anchors_to_image '
-        'use_static_balanced_label_sampler use_static_shapes use_combined_nms_in_first_stage'
+        'use_static_balanced_label_sampler use_static_shapes use_combined_nms_in_first_stage '
+        'context_config'
     ),
-    'FasterRcnnFeatureExtractor': names('type first_stage_features_stride batch_norm_trainable'),
+    'Context': names(
+        'max_num_context_features attention_bottleneck_dimension attention_temperature '
+        'context_feature_length use_long_term_attention num_attention_heads num_attention_layers '
+        'attention_position'
+    ),
+    'FasterRcnnFeatureExtractor': names(
+        'type first_stage_features_stride batch_norm_trainable conv_hyperparams '
+        'override_base_feature_extractor_hyperparams'
+    ),
     'BoxPredictor': names('mask_rcnn_box_predictor rfcn_box_predictor'),
     'RfcnBoxPredictor': ALL,
     'MaskRCNNBoxPredictor': names(
@@ -92,11 +111,12 @@ _IGNORED = {
 _UNSUPPORTED = {
     'FasterRcnn': {
         'inplace_batchnorm_update': 'statistics are updated with the step; leave it out',
-        'context_config': 'attention to other images (Context R-CNN) is not available yet',
     },
-    'FasterRcnnFeatureExtractor': because(
-        _TENSORFLOW_2, 'conv_hyperparams override_base_feature_extractor_hyperparams fpn'
+    'Context': because(
+        'proposals attend to features of other images, not to each other',
+        'use_self_attention self_attention_in_sequence',
     ),
+    'FasterRcnnFeatureExtractor': {'fpn': _TENSORFLOW_2},
     'BoxPredictor': because(
         _HEAD, 'convolutional_box_predictor weight_shared_convolutional_box_predictor'
     ),
@@ -115,6 +135,9 @@ _RANGES = {
         'FasterRcnn.first_stage_box_predictor_kernel_size FasterRcnn.initial_crop_size '
         'FasterRcnn.maxpool_kernel_size FasterRcnn.maxpool_stride',
     ),
+    **ranges(COUNT, 'Context.max_num_context_features Context.context_feature_length'),
+    'Context.attention_bottleneck_dimension': CHANNELS,
+    'Context.attention_temperature': POSITIVE,
     'FasterRcnn.first_stage_atrous_rate': PIXELS,
     'FasterRcnn.first_stage_box_predictor_depth': CHANNELS,
     **ranges(
@@ -157,6 +180,19 @@ _REQUIRED = {
     'MaskRCNNBoxPredictor': 'fc_hyperparams',
     'RfcnBoxPredictor': 'conv_hyperparams',
 }
+_CONDITIONS = {
+    'Context.use_long_term_attention': Condition(
+        lambda value, config: value, 'without it there is no attention: leave context_config out'
+    ),
+    **dict.fromkeys(
+        ('Context.num_attention_heads', 'Context.num_attention_layers'),
+        Condition(lambda value, config: value == 1, 'the published models have one; expected 1'),
+    ),
+    'Context.attention_position': Condition(
+        lambda value, config: value != faster_rcnn_pb2.ATTENTION_DEFAULT,
+        'with it there is no attention; expected POST_BOX_CLASSIFIER or POST_RPN',
+    ),
+}
 
 
 def _but_own(rules: ConfigRules) -> ConfigRules:
@@ -176,6 +212,7 @@ FIELDS = (
         supported=_SUPPORTED,
         ignored=_IGNORED,
         unsupported=_UNSUPPORTED,
+        conditions=_CONDITIONS,
         ranges=_RANGES,
         required={message: tuple(fields.split()) for message, fields in _REQUIRED.items()},
     )
@@ -199,23 +236,27 @@ def check_two_stage(pipeline: PipelineConfig) -> Iterator[Problem]:
     """What is wrong with `model.faster_rcnn`, beside what single messages are checked for."""
     yield from _problems(pipeline.model.faster_rcnn, _WHERE)
     if pipeline.model.faster_rcnn.number_of_stages == 3:
-        yield from _readers_of_masks(pipeline)
+        for path, reader in _readers(pipeline):
+            if not reader.load_instance_masks:
+                yield Problem(
+                    f'{path}.load_instance_masks',
+                    'false; the model learns masks (number_of_stages: 3): expected true, and '
+                    'records with image/object/mask.',
+                )
+    if pipeline.model.faster_rcnn.HasField('context_config'):
+        for path, reader in _readers(pipeline):
+            if not reader.load_context_features:
+                yield Problem(
+                    f'{path}.load_context_features',
+                    f'false; expected true: {_WHERE}.context_config attends to these features.',
+                )
 
 
-def _readers_of_masks(pipeline: PipelineConfig) -> Iterator[Problem]:
-    readers = [
-        (f'eval_input_reader[{index}]', reader)
-        for index, reader in enumerate(pipeline.eval_input_reader)
-    ]
+def _readers(pipeline: PipelineConfig) -> Iterator[Tuple[str, input_reader_pb2.InputReader]]:
     if pipeline.HasField('train_input_reader'):
-        readers.insert(0, ('train_input_reader', pipeline.train_input_reader))
-    for path, reader in readers:
-        if not reader.load_instance_masks:
-            yield Problem(
-                f'{path}.load_instance_masks',
-                'false; the model learns masks (number_of_stages: 3): expected true, and records '
-                'with image/object/mask.',
-            )
+        yield 'train_input_reader', pipeline.train_input_reader
+    for index, reader in enumerate(pipeline.eval_input_reader):
+        yield f'eval_input_reader.{index}', reader
 
 
 def doubts(pipeline: PipelineConfig) -> Iterator[str]:
@@ -228,6 +269,7 @@ def doubts(pipeline: PipelineConfig) -> Iterator[str]:
                     f'{_WHERE}.{field} has no effect: rfcn_box_predictor samples its maps by its '
                     'own crop_height and crop_width.'
                 )
+    yield from _backbone_doubts(pipeline)
     if config.number_of_stages < 3:
         head = config.second_stage_box_predictor.mask_rcnn_box_predictor
         for field in _OF_MASKS:
@@ -242,14 +284,52 @@ def doubts(pipeline: PipelineConfig) -> Iterator[str]:
             )
 
 
+def _backbone_doubts(pipeline: PipelineConfig) -> Iterator[str]:
+    extractor = pipeline.model.faster_rcnn.feature_extractor
+    path = f'{_WHERE}.feature_extractor'
+    overridden = extractor.override_base_feature_extractor_hyperparams
+    if extractor.HasField('conv_hyperparams') and not overridden:
+        yield (
+            f'{path}.conv_hyperparams has no effect without '
+            'override_base_feature_extractor_hyperparams: true.'
+        )
+    training = pipeline.train_config
+    steps = training.num_steps
+    short = 0 < steps < _SLOW_STATISTICS and not training.fine_tune_checkpoint
+    if extractor.batch_norm_trainable and not overridden and short:
+        yield (
+            f'{path}.batch_norm_trainable: the published moving statistics follow the network '
+            f'within some {_SLOW_STATISTICS} steps, and evaluations use them: a run of {steps} '
+            'steps from first values needs conv_hyperparams with a smaller batch_norm.decay and '
+            'override_base_feature_extractor_hyperparams: true, or batch_norm_trainable: false.'
+        )
+
+
 def _problems(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Problem]:
     yield from config_rules_checks.resizer_problems(f'{where}.image_resizer', config.image_resizer)
     yield from _anchors(
         f'{where}.first_stage_anchor_generator', config.first_stage_anchor_generator
     )
     yield from _operations(config, where)
+    extractor = config.feature_extractor
+    overridden = extractor.override_base_feature_extractor_hyperparams
+    if overridden and not extractor.HasField('conv_hyperparams'):
+        yield Problem(
+            f'{where}.feature_extractor.conv_hyperparams',
+            'is missing; override_base_feature_extractor_hyperparams takes them for all layers of '
+            'the backbone.',
+        )
     if config.number_of_stages > 1:
         yield from _second_stage(config, where)
+    if config.HasField('context_config') and (
+        config.number_of_stages == 1
+        or config.second_stage_box_predictor.HasField('rfcn_box_predictor')
+    ):
+        yield Problem(
+            f'{where}.context_config',
+            'it is for the box features of mask_rcnn_box_predictor, and the model has none: '
+            'leave it out.',
+        )
 
 
 def _anchors(path: str, config: anchors_pb2.AnchorGenerator) -> Iterator[Problem]:
@@ -318,6 +398,14 @@ def _masks(config: box_predictors_pb2.MaskRCNNBoxPredictor, where: str) -> Itera
         )
 
 
+def _without_features(
+    config: faster_rcnn_pb2.FasterRcnn, where: str, reason: str
+) -> Iterator[Problem]:
+    for field in ('output_final_box_features', 'output_final_box_rpn_features'):
+        if getattr(config, field):
+            yield Problem(f'{where}.{field}', f'true; {reason}: expected false.')
+
+
 def _second_stage(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Problem]:
     head = config.second_stage_box_predictor
     if head.HasField('rfcn_box_predictor'):
@@ -327,11 +415,7 @@ def _second_stage(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Pr
             yield Problem(
                 f'{where}.number_of_stages', '3; rfcn_box_predictor has no masks: expected 1 or 2.'
             )
-        for field in ('output_final_box_features', 'output_final_box_rpn_features'):
-            if getattr(config, field):
-                yield Problem(
-                    f'{where}.{field}', 'true; rfcn_box_predictor computes no features of boxes.'
-                )
+        yield from _without_features(config, where, 'rfcn_box_predictor computes none of boxes')
     else:
         yield from _crops(config, where)
         if config.number_of_stages == 3:
@@ -342,6 +426,11 @@ def _second_stage(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Pr
             'is missing; expected mask_rcnn_box_predictor or rfcn_box_predictor, or '
             'number_of_stages: 1.',
         )
+    if config.HasField('context_config'):
+        reason = 'attention is between proposals and other images, and final boxes are neither'
+        yield from _without_features(config, where, reason)
+        if config.number_of_stages == 3:
+            yield Problem(f'{where}.number_of_stages', f'3; {reason}: expected 2.')
     size, most = config.second_stage_batch_size, config.first_stage_max_proposals
     if size > most and not config.HasField('hard_example_miner'):
         yield Problem(

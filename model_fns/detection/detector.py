@@ -30,12 +30,14 @@ class AnchorFit(NamedTuple):
     Attributes:
         similarity: [M], of each box and the anchor that it is most alike to.
         anchors: [A, K].
-        threshold: the least similarity of a match that is not forced.
+        threshold: a box that no anchor is that similar to has none that fits.
+        meaning: what the threshold is.
     """
 
     similarity: tf.Tensor
     anchors: tf.Tensor
     threshold: float
+    meaning: str = 'matched_threshold'
 
 
 class Detector(abc.ABC):
@@ -53,6 +55,7 @@ class Detector(abc.ABC):
         last_layer_scopes: name parts of the variables whose shapes depend on the classes.
         outputs: the names of `fields` that its detections have beyond boxes: masks, keypoints.
         tells_classes: whether its detections have a class; else all are of the first.
+        side_inputs: the names of `fields` that `predict` takes beside images.
     """
 
     num_classes: int
@@ -62,6 +65,7 @@ class Detector(abc.ABC):
     last_layer_scopes: Sequence[str]
     outputs: FrozenSet[str] = frozenset()
     tells_classes: bool = True
+    side_inputs: FrozenSet[str] = frozenset()
 
     @abc.abstractmethod
     def preprocess(self, images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
@@ -79,6 +83,7 @@ class Detector(abc.ABC):
         true_shapes: Optional[tf.Tensor],
         groundtruth: Optional[Groundtruth],
         is_training: bool,
+        side_inputs: Optional[Tensors] = None,
     ) -> Tensors:
         """Raw predictions.
 
@@ -89,6 +94,7 @@ class Detector(abc.ABC):
             groundtruth: in training and evaluation, for what samples by it; boxes normalized to the
                 padded input.
             is_training: batch statistics, dropout, sampling.
+            side_inputs: features by the names of `side_inputs`; None where there are none.
         """
 
     @abc.abstractmethod

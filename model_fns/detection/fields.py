@@ -15,6 +15,9 @@ SOURCE_ID = SOURCE_ID  # string scalar
 HASH = 'hash'  # int32 scalar: a number for the source id
 TRUE_IMAGE_SHAPE = 'true_image_shape'  # int32 [3]: what is image, not padding, after resizing
 ORIGINAL_SHAPE = 'original_image_spatial_shape'  # int32 [2]: height, width as decoded
+# Of other images: float32 [m, length]; in features padded, with how many are valid, int32 scalar.
+CONTEXT_FEATURES = 'context_features'
+NUM_CONTEXT_FEATURES = 'valid_context_size'
 
 # Examples and labels.
 BOXES = 'groundtruth_boxes'  # float32 [n, K], as their family has it, normalized to the image

@@ -123,6 +123,10 @@ class DetectionTask(Task):
             }
         return self._reader.prepare(example, self._model.resizer, mode)
 
+    def largest_input(self) -> Optional[Tuple[int, int]]:
+        """See `Task`: images in landscape stand for those in portrait."""
+        return self._model.resizer.largest_size
+
     def pads_batches(self) -> bool:
         """See `Task`: where inputs differ in size, or examples in their number of masks."""
         return self._model.resizer.static_size is None or self._reader.mask_type is not None
@@ -133,7 +137,8 @@ class DetectionTask(Task):
         images = self._model.preprocess(tf.cast(features[fields.IMAGE], tf.float32), true_shapes)
         groundtruth = None if labels is None else self._groundtruth(features, labels)
         training = mode == ModeKeys.TRAIN
-        predictions = self._model.predict(images, true_shapes, groundtruth, training)
+        side_inputs = {name: features[name] for name in self._model.side_inputs} or None
+        predictions = self._model.predict(images, true_shapes, groundtruth, training, side_inputs)
         return {fields.PREPROCESSED: images, **predictions}
 
     def losses(self, predictions: Tensors, features: Features, labels: Labels) -> Tensors:
@@ -205,6 +210,18 @@ class DetectionTask(Task):
         features = tf.map_fn(resized, images, fn_output_signature=signature)
         features[fields.IMAGE].set_shape([None, None, None, images.shape[-1]])
         return features
+
+    def serving_side_inputs(
+        self, batch_size: tf.Tensor, examples: Optional[tf.Tensor]
+    ) -> Tuple[Features, Tensors]:
+        """Features of other images, of the records or of two inputs that may be left out."""
+        context = self._reader.context
+        if context is None:
+            return {}, {}
+        if examples is not None:
+            return context.of_examples(examples), {}
+        received = context.received(batch_size)
+        return received, received
 
     def export_outputs(self, outputs: Tensors) -> Tensors:
         """See `detector.Detector.export_outputs`."""

@@ -33,7 +33,6 @@ def test_suppression_equals_the_loop_and_the_rule(trained):
         ('ssd { feature_extractor { bifpn { min_level: 3 } } }', 'EfficientDet'),
         ('faster_rcnn { num_classes: 2 }', ''),
         ('faster_rcnn { number_of_stages: 3 }', 'number_of_stages'),
-        ('faster_rcnn { context_config {} }', 'context_config'),
         ('center_net { num_classes: 2 }', 'model.center_net'),
     ],
 )

@@ -165,6 +165,10 @@ DECIDED_BY_RULES = {
     'InputReader.input_type',
     'Hyperparams.op',
     'Loss.equalization_loss',
+    'InputReader.load_context_features',
+    'Context.num_attention_heads',
+    'Context.num_attention_layers',
+    'Context.use_long_term_attention',
 }
 
 

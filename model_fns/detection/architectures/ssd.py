@@ -125,6 +125,7 @@ class SsdModel(detector.Detector):
         true_shapes: Optional[tf.Tensor],
         groundtruth: Optional[targets.Groundtruth],
         is_training: bool,
+        side_inputs: Optional[Dict[str, tf.Tensor]] = None,
     ) -> Dict[str, tf.Tensor]:
         """Raw predictions; see `Detector`. They depend neither on padding nor on groundtruth.
 

@@ -7,10 +7,10 @@ import dataclasses
 from typing import List, Optional, Sequence, Tuple
 
 import tensorflow as tf
-from google.protobuf import message as message_lib
 
 from estimator_lib import errors
 from model_fns import images as image_ops
+from model_fns.detection import config_rules_checks
 from protos import image_resizer_pb2
 
 _METHODS = {
@@ -55,6 +55,11 @@ class ImageResizer(abc.ABC):
     def __init__(self, method: str = 'bilinear', grayscale: bool = False):
         self._method = method
         self._grayscale = grayscale
+
+    @property
+    def largest_size(self) -> Optional[Tuple[int, int]]:
+        """(height, width) of the largest result, in landscape; None: there is no largest."""
+        return self.static_size
 
     @property
     def channels(self) -> int:
@@ -145,6 +150,11 @@ class KeepAspectRatioResizer(ImageResizer):
         self._least, self._most = least, most
         self.pad_values = tuple(pad_values) or (0.0,)
         self.static_size = (most, most) if pad else None
+
+    @property
+    def largest_size(self) -> Optional[Tuple[int, int]]:
+        """See `ImageResizer`."""
+        return self.static_size or (self._least, self._most)
 
     def content_size(self, height: tf.Tensor, width: tf.Tensor) -> Sequence[tf.Tensor]:
         """Both sides times the factor, rounded to the nearest even where in doubt."""
@@ -238,10 +248,11 @@ def build_image_resizer(config: image_resizer_pb2.ImageResizer, where: str) -> I
     if kind is None:
         known: List[str] = [field.name for field in config.DESCRIPTOR.fields]
         raise errors.ConfigError(f'{where}: empty; expected one of {", ".join(known)}.')
+    problems = config_rules_checks.resizer_problems(where, config)
+    config_rules_checks.check_part(config, where, problems)
     resizer = getattr(config, kind)
     if kind == 'identity_resizer':
         return IdentityResizer()
-    _check_sizes(resizer, f'{where}.{kind}')
     gray = resizer.convert_to_grayscale
     if kind == 'pad_to_multiple_resizer':
         return PadToMultipleResizer(resizer.multiple, gray)
@@ -255,16 +266,6 @@ def build_image_resizer(config: image_resizer_pb2.ImageResizer, where: str) -> I
             )
         if_greater = resizer.condition == resizer.GREATER
         return ConditionalShapeResizer(resizer.size_threshold, if_greater, method, gray)
-    if not 0 < resizer.min_dimension <= resizer.max_dimension:
-        raise errors.ConfigError(
-            f'{where}.{kind}: min_dimension is {resizer.min_dimension} and max_dimension '
-            f'{resizer.max_dimension}; expected 0 < min_dimension <= max_dimension.'
-        )
-    if len(resizer.per_channel_pad_value) not in (0, 1 if gray else 3):
-        raise errors.ConfigError(
-            f'{where}.{kind}.per_channel_pad_value: {len(resizer.per_channel_pad_value)} values; '
-            'expected one for each channel.'
-        )
     return KeepAspectRatioResizer(
         resizer.min_dimension,
         resizer.max_dimension,
@@ -273,10 +274,3 @@ def build_image_resizer(config: image_resizer_pb2.ImageResizer, where: str) -> I
         list(resizer.per_channel_pad_value),
         gray,
     )
-
-
-def _check_sizes(resizer: message_lib.Message, where: str) -> None:
-    for field in ('height', 'width', 'size_threshold', 'multiple'):
-        size = getattr(resizer, field, 1)
-        if size < 1:
-            raise errors.ConfigError(f'{where}.{field}: {size}; expected at least 1.')

@@ -13,7 +13,7 @@ from model_fns import label_map as label_maps
 from model_fns.detection import fields, metrics
 from model_fns.detection.boxes import axis_aligned
 from model_fns.detection.boxes.family import BoxFamily
-from model_fns.detection.data import crowded_images, record_checks
+from model_fns.detection.data import context_features, crowded_images, record_checks
 from model_fns.detection.data.examples import keep_boxes
 from model_fns.detection.data.image_resizers import ImageResizer
 from protos import input_reader_pb2, pipeline_pb2
@@ -84,6 +84,7 @@ class Reader:
         max_train_boxes: in place of `max_boxes` in training; None: the same.
         family: of the boxes.
         max_pixels: of an image that is decoded.
+        context: how features of other images are read; None: they are not.
     """
 
     num_classes: int
@@ -96,6 +97,7 @@ class Reader:
     max_train_boxes: Optional[int] = None
     family: BoxFamily = axis_aligned
     max_pixels: int = images.MAX_PIXELS
+    context: Optional[context_features.ContextFeatures] = None
 
     def decode(self, serialized: tf.Tensor) -> Example:
         """One record; boxes that are NaN or of an unknown class are left out.
@@ -136,6 +138,8 @@ class Reader:
             example.update(_keypoints(parsed, count, self.num_keypoints))
         if self.image_classes:
             example[fields.IMAGE_CLASSES] = self._image_classes(parsed)
+        if self.context is not None:
+            example.update(self.context.decode(parsed))
         return keep_boxes(example, self._is_usable(example))
 
     def prepare(
@@ -161,6 +165,8 @@ class Reader:
             fields.SOURCE_ID: example[fields.SOURCE_ID],
             fields.HASH: _hash(example[fields.SOURCE_ID]),
         }
+        if self.context is not None:
+            features.update(self.context.prepare(example))
         training = mode == ModeKeys.TRAIN
         max_boxes = self.max_train_boxes or self.max_boxes if training else self.max_boxes
         labels = self._labels(example, resized.masks, max_boxes)
@@ -181,6 +187,7 @@ class Reader:
             self.num_keypoints,
             self.mask_type == input_reader_pb2.PNG_MASKS,
             self.family,
+            self.context,
         )
 
     def class_names(self) -> Dict[int, str]:
@@ -197,7 +204,8 @@ class Reader:
             masks = {**_MASK_KEYS[self.mask_type], _MASK_WEIGHT: _list_of(tf.float32)}
         keypoints = _KEYPOINT_KEYS if self.num_keypoints else {}
         classes = _IMAGE_CLASS_KEYS if self.image_classes else {}
-        return {**_KEYS, **boxes, **masks, **keypoints, **classes}
+        context = {} if self.context is None else self.context.keys()
+        return {**_KEYS, **boxes, **masks, **keypoints, **classes, **context}
 
     def _sound(self, boxes: tf.Tensor, parsed: Dict[str, tf.Tensor]) -> tf.Tensor:
         """The boxes; running them fails where they or their lists cannot be what was meant."""
@@ -299,6 +307,7 @@ def build_reader(
         image_classes=metrics.needs_image_classes(config.eval_config),
         family=family,
         max_pixels=images.pixel_limit(config),
+        context=context_features.build(config),
     )
 
 

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from model_fns.detection.boxes import axis_aligned
 from model_fns.detection.boxes.family import BoxFamily
+from model_fns.detection.data import context_features
 from model_fns.label_map import FIRST_ID, LabelMap
 
 # Lists that a record has for each of its boxes, or not at all.
@@ -48,6 +49,7 @@ def problem_with(
     num_keypoints: int = 0,
     png_masks: bool = False,
     family: BoxFamily = axis_aligned,
+    context: Optional[context_features.ContextFeatures] = None,
 ) -> Optional[str]:
     """The first thing that is wrong with a record; None when nothing is.
 
@@ -62,12 +64,13 @@ def problem_with(
         num_keypoints: that a box has, where it has any.
         png_masks: whether a box has to have one.
         family: of the boxes.
+        context: how features of other images are read, where they are.
     """
     try:
         features = tf.train.Example.FromString(serialized).features.feature
     except Exception:  # protobuf's DecodeError, of which there is one a runtime
         return 'not a tf.train.Example'
-    wrong = _wrong_kind(features, family)
+    wrong = _wrong_kind(features, family, context is not None)
     if wrong:
         return wrong
     values = {key: _values(feature) for key, feature in features.items()}
@@ -82,6 +85,7 @@ def problem_with(
         or (_missing_masks(values, count) if png_masks else None)
         or _unusable_box(numbers, family)
         or _unknown_class(values, num_classes, label_map)
+        or (context.problem_with(values) if context is not None else None)
         or _too_many(count, max_boxes)
     )
 
@@ -91,8 +95,9 @@ def _values(feature: Any) -> Sequence[Any]:
     return getattr(feature, kind).value if kind else ()
 
 
-def _wrong_kind(features: Mapping[str, Any], family: BoxFamily) -> Optional[str]:
-    expected = {**_KINDS, **dict.fromkeys(family.RECORD_KEYS, 'float_list')}
+def _wrong_kind(features: Mapping[str, Any], family: BoxFamily, has_context: bool) -> Optional[str]:
+    of_context = context_features.KINDS if has_context else {}
+    expected = {**_KINDS, **of_context, **dict.fromkeys(family.RECORD_KEYS, 'float_list')}
     for key, kind in expected.items():
         given = features[key].WhichOneof('kind') if key in features else None
         if given not in (None, kind) and _values(features[key]):

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.commands import check
-from estimator_lib.task import DataReport
+from estimator_lib.task import IMAGE, SOURCE_ID, DataReport
 from tests.estimator_lib import line_task
 from tests.estimator_lib.line_task import Line
 
@@ -96,6 +96,43 @@ def test_memory_is_compared_with_the_machines(config, capsys, monkeypatch):
     assert '; this machine has 1 MiB' in run(config, capsys)[0]
     monkeypatch.setattr(check, '_machine_memory', lambda: 3)
     assert 'warning: a training step needs about 0 MiB, and this mach' in run(config, capsys)[0]
+
+
+class OfImages(Line):
+    """Has images of several sizes."""
+
+    def prepare(self, example, mode):
+        features, labels = super().prepare(example, mode)
+        side = tf.strings.length(features[SOURCE_ID])
+        return {**features, IMAGE: tf.ones(tf.stack([side, side, 1]))}, labels
+
+    def predict(self, features, mode, labels=None):
+        pixels = tf.reduce_sum(features[IMAGE], [1, 2, 3])
+        return super().predict({IMAGE: pixels}, mode)
+
+    def pads_batches(self):
+        return True
+
+
+class OfKnownSize(OfImages):
+    def largest_input(self):
+        return 3, 5
+
+
+def test_memory_is_of_the_largest_input(config, capsys):
+    assert 'MiB, and activations that depend on the' in run(config, capsys, OfImages())[0]
+    assert 'MiB, for inputs of 3 x 5; this machine' in run(config, capsys, OfKnownSize())[0]
+
+
+def test_what_is_made_of_examples_counts_as_activations():
+    with tf.Graph().as_default():
+        examples = tf.compat.v1.placeholder(tf.float32, [None, 5])
+        weights = tf.compat.v1.get_variable('weights', [5, 7]) * 2.0
+        rows = tf.reshape(tf.matmul(examples, weights), [-1, 7])  # twice [3, 7]
+        first = tf.gather(rows, [0, 1])
+        tf.concat([first] * 4, axis=0)  # [8, 7], whatever the batch is
+        tf.cast(rows, tf.int32)
+        assert check._activation_bytes([examples], 3) == 4 * 7 * (3 + 3 + 2 + 8)
 
 
 def test_a_container_has_less_than_its_machine(monkeypatch, tmp_path):

@@ -71,6 +71,39 @@ def test_files_may_differ_in_size_where_the_task_resizes(kind, encode, name):
         np.testing.assert_allclose(one, alone[0], atol=1e-6)
 
 
+class WithNumbers(tiny_task.TinyTask):
+    """Takes a number beside each image: of its record, or of an input that may be left out."""
+
+    def serving_side_inputs(self, batch_size, examples):
+        if examples is not None:
+            return {'number': tf.strings.length(examples)}, {}
+        number = tf1.placeholder_with_default(tf.zeros([batch_size], tf.int32), [None], 'number')
+        return {'number': number}, {'number': number}
+
+
+def test_what_a_task_takes_beside_images():
+    images = np.stack([picture(5, 4), picture(5, 4, seed=1)])
+    with tf.Graph().as_default(), tf1.Session() as session:
+        receiver = serving.serving_input_receiver_fn(WithNumbers(), export_pb2.IMAGE_TENSOR)()
+        placeholders = receiver.receiver_tensors
+        assert list(placeholders) == ['inputs', 'number']
+        assert {IMAGE, 'number'} <= set(receiver.features)
+        sent = {placeholders['inputs']: images}
+        number = receiver.features['number']
+        assert session.run(number, sent).tolist() == [0, 0]
+        assert session.run(number, {**sent, placeholders['number']: [3, 4]}).tolist() == [3, 4]
+
+
+def test_records_hold_what_a_task_takes_beside_images():
+    sent = [example(picture(5, 4))]
+    with tf.Graph().as_default(), tf1.Session() as session:
+        kind = export_pb2.SERIALIZED_TF_EXAMPLE
+        receiver = serving.serving_input_receiver_fn(WithNumbers(), kind)()
+        (placeholder,) = receiver.receiver_tensors.values()
+        number = session.run(receiver.features['number'], {placeholder: sent})
+    assert number.tolist() == [len(sent[0])]
+
+
 def test_files_of_one_size_are_a_batch_where_the_task_does_not_resize():
     images = [picture(5, 4), picture(5, 4, seed=1)]
     kind = export_pb2.ENCODED_IMAGE_STRING_TENSOR

@@ -8,9 +8,9 @@ from estimator_lib import config as config_lib
 from model_fns.detection import box_report
 from model_fns.detection.boxes import axis_aligned
 from model_fns.detection.data import image_resizers
-from model_fns.detection.detector import AnchorFit
+from model_fns.detection.detector import AnchorFit, build_detector
 from model_fns.label_map import LabelMap
-from tests import tiny_detection
+from tests import tiny_detection, tiny_two_stage
 from tests.model_fns.detection.records import png, record
 
 # Of inputs of 40 x 80: 20 x 20 and 40 x 40 pixels.
@@ -97,3 +97,19 @@ def test_the_anchors_of_a_single_shot_detector(tmp_path):
         'matches: 100.0% of 1 boxes overlap no anchor by 0.5',
     ]
     assert report.doubts[0] == 'there is no example of 1 of 2 classes: 1 green'
+
+
+def test_the_anchors_of_a_two_stage_detector():
+    # 4 x 4 cells, centres at 8, 24, 40 and 56, with anchors of 14 and 20 pixels, cut off at 64.
+    text = tiny_two_stage.MODEL.format(stages=2)
+    made = build_detector(config_lib.parse_pipeline_config(text, 'text').model)
+    fits = np.array([14, 14, 34, 34], np.float32) / 64
+    far = np.array([0, 0, 4, 4], np.float32) / 64
+    records = [box_report.Record((64, 64), np.array([fits, far]), (1, 1))]
+    report = box_report.box_report(made, {'train_input_reader': records})
+    assert report.lines[1].endswith('20 (95 %) pixels of the input, for inputs of 64 x 64')
+    assert report.lines[2] == 'matches: 50.0% of 2 boxes overlap no anchor by 0.5'
+    assert report.doubts == [
+        '50.0% of 2 boxes overlap no anchor by 0.5, what the second stage takes for an object: '
+        'the anchors do not fit the boxes'
+    ]

@@ -10,9 +10,7 @@ from tests.model_fns.detection.test_config_rules import configs, refused_paths
 
 _HEAD = 'second_stage_box_predictor.mask_rcnn_box_predictor'
 # What a published config is refused for, by the beginning of its name.
-REFUSED = {
-    'context_rcnn': ['context_config'],
-}
+REFUSED = {}
 
 
 def named(config):
@@ -104,7 +102,30 @@ ANCHORS = 'first_stage_anchor_generator={ %s }'
             'second_stage_post_processing.batch_non_max_suppression.score_threshold: 2; expected ',
         ),
         ('inplace_batchnorm_update=true', 'inplace_batchnorm_update: not supported: statistics '),
-        ('context_config={}', 'context_config: not supported: attention to other images '),
+        (
+            'context_config.use_self_attention=true',
+            'context_config.use_self_attention: not supported: proposals attend to features of ',
+        ),
+        (
+            'context_config.use_long_term_attention=false',
+            'context_config.use_long_term_attention: not supported: without it there is no att',
+        ),
+        (
+            'context_config.num_attention_heads=2',
+            'context_config.num_attention_heads: not supported: the published models have one;',
+        ),
+        (
+            'context_config.num_attention_layers=0',
+            'context_config.num_attention_layers: not supported: the published models have one',
+        ),
+        (
+            'context_config.attention_position=ATTENTION_DEFAULT',
+            'context_config.attention_position: not supported: with it there is no attention; ',
+        ),
+        (
+            'context_config.attention_temperature=0',
+            'context_config.attention_temperature: 0; expected more than 0.',
+        ),
         ('first_stage_nms_iou_threshold=1.5', 'first_stage_nms_iou_threshold: 1.5; expected at'),
     ],
 )
@@ -143,6 +164,30 @@ def test_mined_proposals_need_not_fill_a_batch():
 def test_a_head_of_another_kind_of_detector_is_refused():
     assert problem('second_stage_box_predictor={ convolutional_box_predictor {} }').startswith(
         named('second_stage_box_predictor.convolutional_box_predictor: not supported: the head of')
+    )
+
+
+def test_attention_needs_its_features():
+    text = tiny_two_stage.CONTEXT.format(stages=2)
+    readers = 'train_input_reader { tf_record_input_reader { input_path: "a" } }'
+    config = config_lib.parse_pipeline_config(text + readers, 'text')
+    with pytest.raises(errors.ConfigError) as caught:
+        model_fns.validate(config, mode=None)
+    assert str(caught.value) == (
+        'train_input_reader.load_context_features: false; expected true: '
+        'model.faster_rcnn.context_config attends to these features.'
+    )
+    config.train_input_reader.load_context_features = True
+    model_fns.validate(config, mode=None)
+    config.model.faster_rcnn.ClearField('context_config')
+    assert model_fns.validate(config, mode=None) == [
+        'train_input_reader.load_context_features has no effect: the model has no context_config.'
+    ]
+
+
+def test_attention_needs_features_of_boxes():
+    assert problem('context_config={}', stages=1).startswith(
+        named('context_config: it is for the box features of mask_rcnn_box_predictor, and the ')
     )
 
 

@@ -119,6 +119,15 @@ class RegionLosses:
     localization_weight: float = 1.0
     objectness_weight: float = 1.0
 
+    @property
+    def assigner(self) -> targets.TargetAssigner:
+        """Which anchors hold which boxes."""
+        return targets.TargetAssigner(
+            similarities.iou(axis_aligned),
+            matchers.ArgMaxMatcher(_MATCHED, _UNMATCHED, force_match_for_each_row=True),
+            self.coder,
+        )
+
     def targets(self, anchors: tf.Tensor, groundtruth: targets.Groundtruth) -> targets.Targets:
         """What each anchor should have predicted: classes are not told apart.
 
@@ -126,14 +135,9 @@ class RegionLosses:
             anchors: float32 [A, 4].
             groundtruth: boxes in pixels.
         """
-        assigner = targets.TargetAssigner(
-            similarities.iou(axis_aligned),
-            matchers.ArgMaxMatcher(_MATCHED, _UNMATCHED, force_match_for_each_row=True),
-            self.coder,
-        )
         objects = tf.ones_like(groundtruth.classes[..., :1])
         as_objects = dataclasses.replace(groundtruth, classes=objects)
-        return assigner.assign(anchors, as_objects, _NOT_AN_OBJECT)
+        return self.assigner.assign(anchors, as_objects, _NOT_AN_OBJECT)
 
     def __call__(
         self,

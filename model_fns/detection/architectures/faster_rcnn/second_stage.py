@@ -21,7 +21,8 @@ tf1 = tf.compat.v1
 
 HEAD_SCOPE = 'SecondStageBoxPredictor'
 
-_MATCHED = 0.5
+# The least overlap of a proposal and the box that it is matched with.
+MATCHED = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,7 +126,7 @@ class BoxLosses:
             groundtruth: boxes in pixels.
         """
         assigner = targets.TargetAssigner(
-            similarities.iou(axis_aligned), matchers.ArgMaxMatcher(_MATCHED), self.coder
+            similarities.iou(axis_aligned), matchers.ArgMaxMatcher(MATCHED), self.coder
         )
         background = np.eye(1, 1 + groundtruth.classes.shape[-1], dtype=np.float32)[0]
         return assigner.assign(proposals, groundtruth, background)

@@ -8,6 +8,7 @@ from google.protobuf import text_format
 from estimator_lib import errors
 from model_fns.detection.data import image_resizers
 from protos import image_resizer_pb2
+from tests.model_fns.detection.architectures.faster_rcnn import oracles
 
 tf1 = tf.compat.v1
 
@@ -204,7 +205,7 @@ def test_grayscale(text):
         ('', f'{WHERE}: empty; expected one of keep_aspect_ratio_resizer'),
         (
             'keep_aspect_ratio_resizer { min_dimension: 9 max_dimension: 8 }',
-            'min_dimension is 9 and max_dimension 8; expected 0 < min_dimension',
+            'min_dimension: 9; expected at most 8, max_dimension',
         ),
         (
             'conditional_shape_resizer { condition: INVALID }',
@@ -216,10 +217,36 @@ def test_grayscale(text):
         ('pad_to_multiple_resizer { multiple: 0 }', 'multiple: 0; expected at least 1'),
         (
             'keep_aspect_ratio_resizer { per_channel_pad_value: [1, 2] }',
-            'per_channel_pad_value: 2 values; expected one for each channel',
+            'per_channel_pad_value: 2 values; expected 3, or none',
         ),
     ],
 )
 def test_configs_that_cannot_be(text, message):
     with pytest.raises(errors.ConfigError, match=message):
         resizer_of(text)
+
+
+def test_recorded_sizes_of_images_that_keep_their_aspect():
+    for row in oracles.case('keep_aspect_sizes')['table'].tolist():
+        (height, width, least, most, pad), output, true = row[:5], row[5:7], row[7:]
+        resizer = image_resizers.KeepAspectRatioResizer(least, most, pad=bool(pad))
+        content = [int(side) for side in resizer.content_size(height, width)]
+        whole = resizer.padded_size(*content) or content
+        assert (list(whole), content) == (output, true), row
+
+
+@pytest.mark.parametrize(
+    ('text', 'size'),
+    [
+        ('fixed_shape_resizer { height: 4 width: 6 }', (4, 6)),
+        ('keep_aspect_ratio_resizer { min_dimension: 4 max_dimension: 6 }', (4, 6)),
+        (
+            'keep_aspect_ratio_resizer { min_dimension: 4 max_dimension: 6 '
+            'pad_to_max_dimension: true }',
+            (6, 6),
+        ),
+        ('identity_resizer {}', None),
+    ],
+)
+def test_the_largest_size(text, size):
+    assert resizer_of(text).largest_size == size

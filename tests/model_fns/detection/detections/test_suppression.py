@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from model_fns.detection.detections import suppression
 from tests.model_fns.detection import slow_suppression
+from tests.model_fns.detection.architectures.faster_rcnn import oracles
 
 tf1 = tf.compat.v1
 Rules = suppression.Rules
@@ -180,3 +181,16 @@ def test_the_graph_does_not_grow(name):
     small = count(2, 2000, 3)
     assert small == count(2, 51150, 90) == count(16, 2000, 3)
     assert small < 400
+
+
+def test_recorded_details():
+    """Ties, zero scores, empty boxes, and one outside that takes a place before it is dropped."""
+    case = oracles.case('nms_details')
+    rules = Rules(0.0, 0.6, max_per_class=4, max_total=7, change_frame=True)
+    window = np.array([[0, 0, 100, 100]], np.float32)
+    found = run(case['boxes'][np.newaxis, :, np.newaxis], case['scores'][np.newaxis], rules, window)
+    np.testing.assert_array_equal(found.counts, case['num'])
+    np.testing.assert_allclose(found.boxes, case['out_boxes'], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found.scores, case['out_scores'], rtol=1e-6)
+    np.testing.assert_array_equal(found.classes, case['out_classes'])
+    np.testing.assert_array_equal(found.anchors, case['out_index'][..., 0])

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from estimator_lib import config as config_lib
 from estimator_lib import errors
-from model_fns.detection import detector
+from model_fns.detection import detector, fields
 from model_fns.detection.architectures.faster_rcnn import build, model
 from tests import tiny_two_stage
 from tests.model_fns.detection.test_config_rules import configs
@@ -23,11 +23,21 @@ def config_of(*settings, stages=2):
     return config_lib.parse_pipeline_config(text, 'text', settings=settings).model
 
 
+def side_inputs_of(made, config):
+    if not made.side_inputs:
+        return None
+    length = config.context_config.context_feature_length
+    return {
+        fields.CONTEXT_FEATURES: tf.zeros([1, 3, length]),
+        fields.NUM_CONTEXT_FEATURES: tf.constant([2]),
+    }
+
+
 def variables_of(config, size=(96, 128)):
     made = build.build_faster_rcnn(config, WHERE)
     with tf.Graph().as_default():
         images = tf1.placeholder(tf.float32, [1, *size, 3])
-        made.predict(images, None, None, is_training=True)
+        made.predict(images, None, None, True, side_inputs_of(made, config))
         trained = {variable.op.name for variable in tf1.trainable_variables()}
         return {
             variable.op.name: [list(variable.shape), variable.op.name in trained]
@@ -46,6 +56,7 @@ def variables_of(config, size=(96, 128)):
         'mask_rcnn_resnet50_atrous_coco',
         'mask_rcnn_resnet101_atrous_coco',
         'mask_rcnn_inception_resnet_v2_atrous_coco',
+        'context_rcnn_resnet101_snapshot_serengeti',
     ],
 )
 def test_variables_are_the_published_ones(name, shared):

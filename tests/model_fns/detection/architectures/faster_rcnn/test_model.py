@@ -187,12 +187,21 @@ class TestRecordedTraining:
         assert errors_of_norms.max() < 0.05
 
 
+def test_coder():
+    case = oracles.case('coder')
+    inputs = {name: tf.constant(one) for name, one in case.items()}
+    codes = two_stage.CODER.encode(inputs['boxes'], inputs['anchors'])
+    np.testing.assert_allclose(codes, case['encoded'], rtol=1e-4, atol=1e-5)
+    boxes = two_stage.CODER.decode(inputs['codes'], inputs['anchors'])
+    np.testing.assert_allclose(boxes, case['decoded'], rtol=1e-5)
+
+
 SMALL, SMALL_MASKS = (
     one.replace('clip_anchors_to_image: true', '{more}')
     for one in (tiny_two_stage.MODEL, tiny_two_stage.MASKS)
 )
 of_all_kinds = pytest.mark.parametrize(
-    'template', [SMALL, tiny_two_stage.POSITION_SENSITIVE, SMALL_MASKS]
+    'template', [SMALL, tiny_two_stage.POSITION_SENSITIVE, tiny_two_stage.CONTEXT, SMALL_MASKS]
 )
 
 
@@ -263,7 +272,7 @@ class TestBatches:
             recorded_backbones.set_weights(session)
             return session.run((outputs, losses))
 
-    @of_all_kinds
+    @pytest.mark.parametrize('template', [SMALL, tiny_two_stage.POSITION_SENSITIVE, SMALL_MASKS])
     def test_an_image_is_detected_as_it_is_alone(self, template):
         images = np.random.RandomState(0).uniform(0, 255, [3, 64, 64, 3]).astype(np.float32)
         together, _ = self.run(images, template=template)
@@ -312,6 +321,33 @@ class TestBatches:
         assert outputs[fields.DETECTION_BOXES][1, :count].max() > 0.6
 
 
+def memory_of(made, batch):
+    """What a model that attends to other images takes of them; None for others."""
+    if not made.side_inputs:
+        return None
+    features = np.random.RandomState(1).normal(size=[batch, 3, 5]).astype(np.float32)
+    counts = np.array([3, 1, 0])[np.arange(batch) % 3]
+    return {
+        fields.CONTEXT_FEATURES: tf.constant(features),
+        fields.NUM_CONTEXT_FEATURES: tf.constant(counts, tf.int32),
+    }
+
+
+def test_attention_to_crops_comes_before_the_second_stage():
+    after = small(template=tiny_two_stage.CONTEXT)
+    position = 'context_config {{ attention_position: POST_RPN'
+    before = small(template=tiny_two_stage.CONTEXT.replace('context_config {{', position))
+    channels = []
+    for made in (after, before):
+        with tf.Graph().as_default():
+            images = tf.zeros([2, 64, 64, 3])
+            made.predict(images, None, None, False, memory_of(made, 2))
+            (projection,) = tf1.global_variables('fully_connected/weights')
+            channels.append(projection.shape.as_list())
+    # Of the second stage's features, and of the first's.
+    assert channels == [[8, 256], [8, 128]]
+
+
 @of_all_kinds
 def test_training_repeats_a_step_and_samples_anew_in_another(template):
     made = small(more='clip_anchors_to_image: true', template=template)
@@ -320,7 +356,10 @@ def test_training_repeats_a_step_and_samples_anew_in_another(template):
         step = tf1.train.get_or_create_global_step()
         given = groundtruth_of(2)
         inputs = made.preprocess(tf.constant(images), None)
-        predictions = made.predict(inputs, None, given, is_training=True)
+        memory = memory_of(made, 2)
+        predictions = made.predict(inputs, None, given, True, memory)
+        # Static, so that the memory that training takes can be told.
+        assert predictions[fields.CLASS_LOGITS].shape == [2, 8, 3]
         predictions[fields.PREPROCESSED] = inputs
         losses = made.losses(predictions, None, given)
         gradients = tf.gradients(tf.add_n(list(losses.values())), tf1.trainable_variables())
@@ -348,7 +387,7 @@ def test_the_graph_does_not_grow(template):
         with tf.Graph().as_default() as graph:
             images = tf1.placeholder(tf.float32, [batch, 64, 64, 3])
             given = groundtruth_of(batch, num_classes=num_classes)
-            predictions = made.predict(images, None, given, is_training=True)
+            predictions = made.predict(images, None, given, True, memory_of(made, batch))
             predictions[fields.PREPROCESSED] = images
             made.losses(predictions, None, given)
             made.postprocess(predictions, None)

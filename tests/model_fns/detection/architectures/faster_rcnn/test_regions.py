@@ -51,7 +51,15 @@ class TestAnchorsInside:
             regions.rows_inside(tf.constant(boxes), (tf.constant(40), tf.constant(60)), 'here')
 
 
-@pytest.mark.parametrize('name', ['rpn_targets', 'rpn_targets_no_boxes'])
+@pytest.mark.parametrize(
+    'name',
+    [
+        'rpn_targets',
+        'rpn_targets_no_boxes',
+        'rpn_targets_zero_iou',
+        'rpn_targets_zero_iou_weight0',
+    ],
+)
 def test_targets(name):
     case = oracles.case(name)
     boxes = case.get('boxes', np.zeros([0, 4], np.float32))

@@ -1,0 +1,115 @@
+"""Attention of proposals to what is remembered of other images (Context R-CNN, Beery et al. 2020).
+
+B is the batch size, N the number of proposals of an image, M that of remembered features, L their
+length, c the channels of a proposal's features.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import tensorflow as tf
+
+from model_fns import layers
+
+tf1 = tf.compat.v1
+
+_SCOPE = 'AttentionBlock0_AttentionLayer0'
+_PROJECTION = 'fully_connected'
+_QUERIES, _KEYS, _VALUES = _PROJECTION, f'{_PROJECTION}_1', f'{_PROJECTION}_2'
+
+# The logit of what is not valid, before it is divided by the temperature.
+_LEAST = -100000.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """What is remembered for each image of a batch.
+
+    Attributes:
+        features: float32 [B, M, L].
+        counts: int32 [B]: how many of M are valid.
+    """
+
+    features: tf.Tensor
+    counts: tf.Tensor
+
+    def trimmed(self) -> Memory:
+        """The same without rows that are padding in every image of the batch, but for one."""
+        return Memory(self.features[:, : tf.maximum(tf.reduce_max(self.counts), 1)], self.counts)
+
+
+@dataclasses.dataclass(frozen=True)
+class ContextAttention:
+    """Adds to features of proposals what attention finds in a memory.
+
+    As published, what is added is twice the mean of a proposal's own features, and what was found:
+    the attention's result is added to its input, and the sum to the features and to their mean.
+
+    Attributes:
+        bottleneck: channels of queries, keys and values.
+        temperature: that logits, cosines of queries and keys, are divided by.
+        on_crops: whether it is about the crops of the first stage's features, before the second
+            stage; else about what the second stage makes of them.
+    """
+
+    bottleneck: int = 2048
+    temperature: float = 0.01
+    on_crops: bool = False
+
+    def __call__(
+        self, features: tf.Tensor, counts: tf.Tensor, memory: Memory, is_training: bool
+    ) -> tf.Tensor:
+        """Features with what was found added at each place, [B * N, height, width, c].
+
+        Args:
+            features: [B * N, height, width, c].
+            counts: int32 [B]: how many proposals of each image are valid.
+            memory: of the images.
+            is_training: whether batch norm uses the batch's statistics.
+        """
+        added = self.added(features, counts, memory, is_training)
+        added = tf.reshape(added, [-1, 1, 1, features.shape[-1]])
+        return features + tf.cast(added, features.dtype)
+
+    def added(
+        self, features: tf.Tensor, counts: tf.Tensor, memory: Memory, is_training: bool
+    ) -> tf.Tensor:
+        """What is added to the features of each proposal, float32 [B, N, c]; see `__call__`."""
+        if not is_training:
+            memory = memory.trimmed()  # in training, padding counts in the batch's statistics
+        pooled = layers.to_float32(tf.reduce_mean(features, [1, 2]))
+        pooled = tf.reshape(pooled, [tf.shape(counts)[0], -1, features.shape[-1]])
+        is_proposal = _mask(counts, pooled)
+        is_remembered = _mask(memory.counts, memory.features)
+        with tf1.variable_scope(_SCOPE):
+            queries = self._project(pooled, self.bottleneck, is_training, _QUERIES)
+            keys = self._project(memory.features, self.bottleneck, is_training, _KEYS)
+            values = self._project(memory.features, self.bottleneck, is_training, _VALUES)
+        queries = tf.math.l2_normalize(queries, -1) * is_proposal
+        keys = tf.math.l2_normalize(keys, -1) * is_remembered
+        values = tf.math.l2_normalize(values, -1) * is_remembered
+        cosines = tf.matmul(queries, keys, transpose_b=True)
+        is_valid = tf.linalg.matrix_transpose(is_remembered) > 0
+        weights = tf.nn.softmax(tf.where(is_valid, cosines, _LEAST) / self.temperature)
+        found = tf.matmul(weights, values)
+        return 2.0 * pooled + self._project(found, features.shape[-1], is_training, _PROJECTION)
+
+    def _project(
+        self, values: tf.Tensor, channels: int, is_training: bool, scope: str
+    ) -> tf.Tensor:
+        """[B, n, channels] of [B, n, any]."""
+        style = layers.LayerStyle(
+            is_training=is_training,
+            activation=tf.nn.relu6,
+            batch_norm=layers.BatchNorm(decay=0.97, epsilon=0.001, scale=True),
+        )
+        flat = tf.reshape(values, [-1, values.shape[-1]])
+        projected = layers.to_float32(layers.fully_connected(flat, channels, style, scope))
+        return tf.reshape(projected, [tf.shape(values)[0], -1, channels])
+
+
+def _mask(counts: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+    """float32 [B, n, 1]: 1 for the first counts [B] rows of [B, n, any]."""
+    valid = tf.sequence_mask(counts, tf.shape(rows)[1], tf.float32)
+    return valid[..., tf.newaxis]
