@@ -69,8 +69,9 @@ def doubts(config: PipelineConfig) -> Iterator[str]:
             'train_input_reader.load_context_features has no effect: the model has no '
             'context_config.'
         )
+    learned = {'load_instance_masks'} if config.model.faster_rcnn.number_of_stages == 3 else ()
     for field in ('load_instance_masks', 'num_keypoints'):
-        if getattr(reader, field):
+        if getattr(reader, field) and field not in learned:
             yield (
                 f'train_input_reader.{field} is for pictures of the groundtruth only: '
                 'the model does not learn from it.'
