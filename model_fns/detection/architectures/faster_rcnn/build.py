@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Callable, Optional
 
 from model_fns import layers
-from model_fns.detection import config_rules_two_stage, detector, fields
+from model_fns.detection import config_rules_two_stage_checks, detector, fields
 from model_fns.detection.architectures.faster_rcnn import (
     context_attention,
     extractors,
@@ -44,7 +44,7 @@ def build_faster_rcnn(config: _Config, where: str) -> model.FasterRcnnModel:
     Raises:
         errors.ConfigError: a part is missing or unknown, or a field is not honoured.
     """
-    config_rules_two_stage.check(config, where)
+    config_rules_two_stage_checks.check(config, where)
     named = config.feature_extractor
     return model.FasterRcnnModel(
         num_classes=config.num_classes,

@@ -56,7 +56,6 @@ def variables_of(config, size=(96, 128)):
         'mask_rcnn_resnet50_atrous_coco',
         'mask_rcnn_resnet101_atrous_coco',
         'mask_rcnn_inception_resnet_v2_atrous_coco',
-        'context_rcnn_resnet101_snapshot_serengeti',
     ],
 )
 def test_variables_are_the_published_ones(name, shared):
