@@ -7,7 +7,7 @@ answer. All functions take arrays or tensors, and answer in kind.
 
 from __future__ import annotations
 
-from typing import Any, Optional, Union
+from typing import Any, Optional, Tuple, Union
 
 import numpy as np
 import tensorflow as tf
@@ -16,6 +16,8 @@ import tensorflow as tf
 Values = Any
 Side = Union[int, tf.Tensor]
 
+# As published: pixels of more than this probability are the object's.
+IS_OBJECT = 0.5
 # As published: a box without area is given this much of the image.
 _LEAST_SIDE = 1e-4
 # Cells by which rounding may put a pixel at a box's border outside of it.
@@ -57,6 +59,33 @@ def paste_masks(
     pasted = tf.reshape(pasted, tf.concat([leading, [height, width]], axis=0))
     known = [side if isinstance(side, int) else None for side in (height, width)]
     pasted.set_shape([*masks.shape[:-2], *known])
+    return pasted
+
+
+def paste_batch(
+    masks: tf.Tensor, boxes: tf.Tensor, sizes: tf.Tensor, threshold: float
+) -> tf.Tensor:
+    """The masks of images that may differ in size, with zeros beside and below the smaller ones.
+
+    Args:
+        masks: float32 [B, N, mask height, mask width].
+        boxes: float32 [B, N, 4], each normalized to its image.
+        sizes: int32 [B, 2], height and width of each image.
+        threshold: see `paste_masks`.
+
+    Returns:
+        uint8 [B, N, largest height, largest width].
+    """
+    largest = tf.reduce_max(sizes, axis=0)
+
+    def of_one(one: Tuple[tf.Tensor, tf.Tensor, tf.Tensor]) -> tf.Tensor:
+        own, boxes, (height, width) = one[0], one[1], tf.unstack(one[2])
+        pasted = paste_masks(own, boxes, height, width, threshold)
+        spare = largest - one[2]
+        return tf.pad(pasted, [[0, 0], [0, spare[0]], [0, spare[1]]])
+
+    pasted = tf.map_fn(of_one, (masks, boxes, sizes), fn_output_signature=tf.uint8)
+    pasted.set_shape([*masks.shape[:2], None, None])
     return pasted
 
 

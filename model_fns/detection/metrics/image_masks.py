@@ -9,11 +9,9 @@ from typing import Iterator, Sequence
 
 import numpy as np
 
-from model_fns.detection.detections.masks import paste_masks
+from model_fns.detection.detections.masks import IS_OBJECT, paste_masks
 from model_fns.detection.metrics.run_length_masks import RunLengthMasks
 
-# As published: where an interpolated mask is more, there is object.
-_THRESHOLD = 0.5
 _BLOCK_PIXELS = 1 << 23
 
 
@@ -51,7 +49,7 @@ def of_boxes(masks: np.ndarray, boxes: np.ndarray, size: Sequence[int]) -> RunLe
 
     def blocks() -> Iterator[np.ndarray]:
         for part in _parts(len(masks), size):
-            yield paste_masks(masks[part], boxes[part], height, width, _THRESHOLD)
+            yield paste_masks(masks[part], boxes[part], height, width, IS_OBJECT)
 
     return RunLengthMasks.encode(blocks())
 
