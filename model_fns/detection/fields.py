@@ -26,9 +26,11 @@ DIFFICULT = 'groundtruth_difficult'  # bool [n]
 IS_CROWD = 'groundtruth_is_crowd'  # bool [n]
 GROUP_OF = 'groundtruth_group_of'  # bool [n]
 AREA = 'groundtruth_area'  # float32 [n]: pixels of the original image
-MASKS = 'groundtruth_instance_masks'  # float32 or uint8 [n, height, width], 0 or 1
-MASK_WEIGHTS = 'groundtruth_instance_mask_weights'  # float32 [n]
-KEYPOINTS = 'groundtruth_keypoints'  # float32 [n, k, 2]: y, x, normalised; NaN where not labelled
+# uint8 [n, height, width], 0 or 1; in labels of the padded input's size, and of as many rows as the
+# fullest image of the batch has boxes, at least one
+MASKS = 'groundtruth_instance_masks'
+MASK_WEIGHTS = 'groundtruth_instance_mask_weights'  # float32 [n]; 0: a mask counts for nothing
+KEYPOINTS = 'groundtruth_keypoints'  # float32 [n, k, 2]: y, x, normalized; NaN where not labelled
 KEYPOINT_VISIBILITIES = 'groundtruth_keypoint_visibilities'  # bool [n, k]
 NUM_BOXES = 'num_groundtruth_boxes'  # int32 scalar: how many of M are valid
 NUM_LEFT_OUT = 'num_groundtruth_boxes_left_out'  # int32 scalar: how many were more than M

@@ -124,8 +124,8 @@ class DetectionTask(Task):
         return self._reader.prepare(example, self._model.resizer, mode)
 
     def pads_batches(self) -> bool:
-        """See `Task`: where the size of an input depends on its image."""
-        return self._model.resizer.static_size is None
+        """See `Task`: where inputs differ in size, or examples in their number of masks."""
+        return self._model.resizer.static_size is None or self._reader.mask_type is not None
 
     def predict(self, features: Features, mode: str, labels: Optional[Labels] = None) -> Tensors:
         """Raw predictions: see `detector.Detector.predict`."""
@@ -254,12 +254,14 @@ class DetectionTask(Task):
 
     def _groundtruth(self, features: Features, labels: Labels) -> targets.Groundtruth:
         """The groundtruth of a batch, normalized to the padded input."""
-        boxes = labels[fields.BOXES]
+        boxes, keypoints = labels[fields.BOXES], labels.get(fields.KEYPOINTS)
         valid = tf.range(tf.shape(boxes)[1]) < labels[fields.NUM_BOXES][:, tf.newaxis]
         if self._model.resizer.pads:
             true_shapes = features[fields.TRUE_IMAGE_SHAPE]
             shares = detector.content_shares(true_shapes, features[fields.IMAGE])[:, tf.newaxis]
             boxes = self._model.family.scale(boxes, shares[..., 0], shares[..., 1])
+            if keypoints is not None:
+                keypoints *= shares[:, tf.newaxis]
         return targets.Groundtruth(
             boxes=boxes,
             classes=labels[fields.CLASSES],
@@ -267,4 +269,8 @@ class DetectionTask(Task):
             valid=valid,
             confidences=labels.get(fields.CONFIDENCES),
             examples=features.get(fields.HASH),
+            masks=labels.get(fields.MASKS),
+            mask_weights=labels.get(fields.MASK_WEIGHTS),
+            keypoints=keypoints,
+            keypoint_visibilities=labels.get(fields.KEYPOINT_VISIBILITIES),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple, Union
 
 import tensorflow as tf
 
@@ -48,6 +48,7 @@ _MASK_KEYS = {
     input_reader_pb2.NUMERICAL_MASKS: {'image/object/mask': _list_of(tf.float32)},
     input_reader_pb2.PNG_MASKS: {'image/object/mask': _list_of(tf.string)},
 }
+_MASK_WEIGHT = 'image/object/mask/weight'
 _KEYPOINT_KEYS = {
     'image/object/keypoint/y': _list_of(tf.float32),
     'image/object/keypoint/x': _list_of(tf.float32),
@@ -130,6 +131,7 @@ class Reader:
             example[fields.MASKS] = _masks(
                 parsed['image/object/mask'], count, self.mask_type, image
             )
+            example[fields.MASK_WEIGHTS] = _filled(parsed[_MASK_WEIGHT], count, 1.0)
         if self.num_keypoints:
             example.update(_keypoints(parsed, count, self.num_keypoints))
         if self.image_classes:
@@ -190,7 +192,9 @@ class Reader:
 
     def _keys(self) -> Dict[str, Any]:
         boxes = dict.fromkeys(self.family.RECORD_KEYS, _list_of(tf.float32))
-        masks = {} if self.mask_type is None else _MASK_KEYS[self.mask_type]
+        masks = {}
+        if self.mask_type is not None:
+            masks = {**_MASK_KEYS[self.mask_type], _MASK_WEIGHT: _list_of(tf.float32)}
         keypoints = _KEYPOINT_KEYS if self.num_keypoints else {}
         classes = _IMAGE_CLASS_KEYS if self.image_classes else {}
         return {**_KEYS, **boxes, **masks, **keypoints, **classes}
@@ -253,9 +257,11 @@ class Reader:
         count = tf.minimum(boxes, max_boxes)
         rows = {name: example[name] for name in fields.PER_BOX if name in example}
         rows[fields.CLASSES] = tf.one_hot(example[fields.CLASSES], self.num_classes)
-        if masks is not None:
-            rows[fields.MASKS] = masks
+        rows.pop(fields.MASKS, None)
         labels = {name: _padded(values, max_boxes) for name, values in rows.items()}
+        if masks is not None:
+            # So many whole images that most of them would be padding take too much memory.
+            labels[fields.MASKS] = _padded(masks, tf.maximum(count, 1))
         labels[fields.NUM_BOXES] = count
         labels[fields.NUM_LEFT_OUT] = boxes - count
         if fields.IMAGE_CLASSES in example:
@@ -343,12 +349,12 @@ def _keypoints(
     }
 
 
-def _padded(values: tf.Tensor, rows: int) -> tf.Tensor:
+def _padded(values: tf.Tensor, rows: Union[int, tf.Tensor]) -> tf.Tensor:
     """[n, ...] as [rows, ...], with zeros or cut."""
     values = values[:rows]
     missing = rows - tf.shape(values)[0]
     padded = tf.pad(values, [[0, missing]] + [[0, 0]] * (values.shape.rank - 1))
-    padded.set_shape([rows, *values.shape[1:]])
+    padded.set_shape([None if tf.is_tensor(rows) else rows, *values.shape[1:]])
     return padded
 
 

@@ -261,7 +261,26 @@ def test_numerical_masks():
 @pytest.mark.parametrize('reader', [MASKED, NUMBERS])
 def test_no_masks_without_objects(reader):
     assert decode(reader)[fields.MASKS].shape == (0, 4, 6)
-    assert prepare(reader)[1][fields.MASKS].shape == (4, 8, 8)
+    # A batch has at least one row of masks, so that a lookup of none does not fail.
+    masks = prepare(reader)[1][fields.MASKS]
+    assert masks.shape == (1, 8, 8) and not masks.any()
+
+
+@pytest.mark.parametrize(('given', 'expected'), [([], [1, 1]), ([0.0, 2.0], [0, 2])])
+def test_weights_of_masks(given, expected):
+    parts = {'boxes': [BOX, OTHER], 'masks': [mask_png(mask(0)), mask_png(mask(2))]}
+    parts['mask/weight'] = given
+    assert decode(MASKED, **parts)[fields.MASK_WEIGHTS].tolist() == expected
+    assert prepare(MASKED, **parts)[1][fields.MASK_WEIGHTS].tolist() == [*expected, 0, 0]
+
+
+def test_masks_are_not_padded_to_as_many_rows_as_boxes():
+    pngs = [mask_png(mask(row % 4)) for row in range(6)]
+    for count, rows in ((2, 2), (6, 4)):
+        _, labels = prepare(MASKED, boxes=[BOX] * count, masks=pngs[:count])
+        assert labels[fields.MASKS].shape == (rows, 8, 8)
+        assert labels[fields.MASKS].dtype == np.uint8
+        assert labels[fields.BOXES].shape == (4, 4)
 
 
 @pytest.mark.parametrize(
