@@ -30,9 +30,9 @@ def paste_masks(
     """Masks that cover an image, of masks that cover their boxes.
 
     The first and last rows and columns of a mask lie at the borders of its box, and those of an
-    image at its own; between them values are interpolated linearly; outside of the box they are 0.
-    The rule of the published evaluation: two_stage_facts.md, section 16. With a threshold memory is
-    the answer's and a bounded amount, since masks are then laid over the image in blocks.
+    image at its own, as in the published evaluation; between them values are interpolated linearly;
+    outside of the box they are 0. Tensors are laid over the image in blocks: beside the answer,
+    which a threshold makes small, memory is bounded.
 
     Args:
         masks: float32 [..., mask height, mask width], in [0, 1].
@@ -88,11 +88,15 @@ def _pasted(
     ops = tf if tf.is_tensor(masks) else np
     rows = _weights(boxes[..., 0], boxes[..., 2], masks.shape[-2], height, ops)
     columns = _weights(boxes[..., 1], boxes[..., 3], masks.shape[-1], width, ops)
-    pasted = ops.einsum('...yi,...ij,...xj->...yx', rows, masks, columns)
+    pasted = rows @ masks @ _turned(columns)
     if threshold is None:
         return pasted
     above = pasted > threshold
     return tf.cast(above, tf.uint8) if ops is tf else above.astype(np.uint8)
+
+
+def _turned(values: Values) -> Values:
+    return tf.linalg.matrix_transpose(values) if tf.is_tensor(values) else values.swapaxes(-1, -2)
 
 
 def _weights(near: Values, far: Values, cells: int, pixels: Side, ops: Any) -> Values:
