@@ -91,7 +91,7 @@ class DetectionTask(Task):
             model,
             inputs.build_reader(config, model.num_classes, label_map, model.family),
             augmentation.build_augmentation(config.train_config.data_augmentation_options),
-            metrics.build_metrics(config.eval_config, model.num_classes, label_map),
+            metrics.build_metrics(config.eval_config, model.num_classes, label_map, model.outputs),
             pictures.build_drawer(config.eval_config, label_map),
             config.train_config.load_all_detection_checkpoint_vars,
             label_map,

@@ -235,6 +235,7 @@ def test_one_pixel():
 
 MASKED = inputs.Reader(3, 4, mask_type=input_reader_pb2.PNG_MASKS)
 NUMBERS = inputs.Reader(3, 4, mask_type=input_reader_pb2.NUMERICAL_MASKS)
+POINTS = inputs.Reader(3, 4, num_keypoints=2)
 
 
 def mask(row):
@@ -289,15 +290,22 @@ def test_masks_are_not_padded_to_as_many_rows_as_boxes():
         (MASKED, {}),
         (MASKED, {'masks': [mask_png(np.zeros([3, 3]))]}),
         (NUMBERS, {'numerical_masks': [1.0] * 23}),
+        (NUMBERS, {}),
+        (MASKED, {'masks': [mask_png(mask(0))], 'mask/weight': [1.0, 0.0]}),
+        (POINTS, {'keypoints_y': [0.5], 'keypoints_x': [0.5]}),
+        (POINTS, {'keypoints_y': [0.5] * 3, 'keypoints_x': [0.5] * 3}),
+        (POINTS, {'keypoints_y': [0.5] * 2}),
+        (POINTS, {'keypoints_y': [0.5] * 2, 'keypoints_x': [0.5] * 2, 'visibilities': [2]}),
     ],
 )
-def test_masks_of_another_size_or_number(reader, parts):
+def test_masks_and_keypoints_of_another_size_or_number(reader, parts):
     with pytest.raises(tf.errors.InvalidArgumentError):
         decode(reader, boxes=[BOX], **parts)
+    assert 'image/object/' in reader.problem_with(record(boxes=[BOX], **parts))
 
 
 def test_keypoints():
-    reader = inputs.Reader(3, 4, num_keypoints=2)
+    reader = POINTS
     parts = {
         'boxes': [BOX, OTHER],
         'keypoints_y': [0.1, 0.2, 0.3, 0.4],
