@@ -69,3 +69,13 @@ def test_graph_does_not_grow_with_pairs():
             return len(graph.get_operations())
 
     assert nodes(2, 3) == nodes(2000, 100)
+
+
+def test_outlines_of_twenty_points():
+    # Turned by so little all corners are inside of the other box, and twelve edges cross.
+    box = np.array([71.03104206, 5.52651589, 4.37701668, 4.96087846, 3.02300406])
+    turned = box + [0, 0, 0, 0, 1.4134151e-06]
+    found = parallelograms.elementwise_intersection(
+        shapes_of([box], tf.float32), shapes_of([turned], tf.float32)
+    )
+    np.testing.assert_allclose(found, [box[2] * box[3]], rtol=1e-4)
