@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from google.protobuf import text_format
 
-from benchmarks import coco_metrics, loss_curves, published, suppression
+from benchmarks import coco_metrics, loss_curves, published, rotated, suppression
 from protos import pipeline_pb2
 
 
@@ -24,6 +24,13 @@ def test_suppression_equals_the_loop_and_the_rule(trained):
     found = suppression.measure(case, runs=1, seed=2)
     assert found['equal_to_loop'] and found['equal_to_rule']
     assert found['loop']['nodes'] > found['ours']['nodes']
+
+
+def test_overlaps_of_rotated_boxes_are_those_of_clipping():
+    results = rotated.check(14_000, seed=3)
+    assert len(results) == 14 and {one['pairs'] for one in results} == {1000}
+    beyond = [one for one in results if not (one['float64_within'] and one['float32_within'])]
+    assert beyond == []
 
 
 @pytest.mark.parametrize(
