@@ -9,6 +9,7 @@ from estimator_lib import errors
 from estimator_lib.registry import Registry
 from model_fns.detection.metrics import open_images, pascal
 from model_fns.detection.metrics.accumulation import Metrics
+from model_fns.detection.metrics.best_f1 import BestF1Evaluator
 from model_fns.detection.metrics.coco import CocoEvaluator
 from model_fns.detection.metrics.evaluator import Evaluator
 from model_fns.detection.metrics.open_images import OpenImagesEvaluator
@@ -108,7 +109,7 @@ def _open_images_challenge(config: eval_pb2.EvalConfig, names: Mapping[int, str]
 def build_metrics(
     config: eval_pb2.EvalConfig, num_classes: int, label_map: Optional[LabelMap]
 ) -> Metrics:
-    """The metrics that an evaluation config asks for.
+    """The metrics that an evaluation config asks for, and the score threshold of the best F1.
 
     Raises:
         errors.ConfigError: a metrics set is unknown or not available, or an option contradicts
@@ -116,7 +117,8 @@ def build_metrics(
     """
     check_config(config)
     names = _class_names(num_classes, label_map)
-    return Metrics([METRICS_SETS.get(name, _WHERE)(config, names) for name in _sets(config)])
+    asked = [METRICS_SETS.get(name, _WHERE)(config, names) for name in _sets(config)]
+    return Metrics([*asked, BestF1Evaluator(names)])
 
 
 def check_config(config: eval_pb2.EvalConfig) -> None:
