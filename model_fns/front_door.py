@@ -11,7 +11,7 @@ from estimator_lib import distribution, errors, training
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.commands import check, predict
 from estimator_lib.export import exported_model, exporting, serving
-from estimator_lib.task import Shown, Task
+from estimator_lib.task import AS_CONFIGURED, Shown, Task
 from model_fns import build_task, builtin_configs, label_map, make_task, validate
 from model_fns.datasets import demo, image_sources
 from protos import export_pb2, pipeline_pb2
@@ -170,8 +170,15 @@ def _predict(flags: Any) -> None:
     predictor, task = _predictor(flags)
     images = image_sources.find_images(flags.images, apply_exif=flags.exif == 'apply')
     images.refuse_overwriting(flags.output_dir)
+    worth_showing = AS_CONFIGURED if task is None else task.worth_showing(predictor.metrics)
+    if flags.score_threshold is None and worth_showing.least_score is not None:
+        text = (
+            'shown is what has a score of %.3g or more, as the evaluation of the model found best'
+        )
+        log.info(text, worth_showing.least_score)
     options = predict.Options(
         Shown(flags.score_threshold, flags.top_k),
+        worth_showing,
         flags.output_format,
         flags.raw,
         skips=flags.on_error == 'skip',

@@ -214,7 +214,11 @@ class ClassificationTask(Task):
         return label_maps.with_class_name(name, self._class_names())
 
     def draw(
-        self, features: Arrays, outputs: Arrays, labels: Optional[Arrays] = None
+        self,
+        features: Arrays,
+        outputs: Arrays,
+        labels: Optional[Arrays] = None,
+        shown: Shown = AS_CONFIGURED,
     ) -> Optional[np.ndarray]:
         """The image over its predicted class, probability and label."""
         names = self._class_names()

@@ -28,6 +28,7 @@ from model_fns.detection import box_report, config_rules, detector, fields, metr
 from model_fns.detection.boxes import targets
 from model_fns.detection.data import augmentation, inputs
 from model_fns.detection.detections import descriptions, pictures
+from model_fns.detection.metrics import best_f1
 from protos import pipeline_pb2
 
 ModeKeys = tf.estimator.ModeKeys
@@ -171,18 +172,28 @@ class DetectionTask(Task):
         """See `Task`."""
         return self._evaluator.names()
 
+    def worth_showing(self, metrics: Mapping[str, float]) -> Shown:
+        """See `Task`: from the score of the best F1 on, unless the config has a score for it."""
+        if self._drawer.min_score is not None:
+            return AS_CONFIGURED
+        return Shown(least_score=metrics.get(best_f1.SCORE_THRESHOLD))
+
     def draw(
-        self, features: Arrays, outputs: Arrays, labels: Optional[Arrays] = None
+        self,
+        features: Arrays,
+        outputs: Arrays,
+        labels: Optional[Arrays] = None,
+        shown: Shown = AS_CONFIGURED,
     ) -> Optional[np.ndarray]:
         """Detections, with the groundtruth beside them where it is known."""
-        return self._drawer.draw(features, outputs, labels)
+        return self._drawer.showing(shown).draw(features, outputs, labels)
 
     def describe(
         self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
     ) -> Description:
         """The detections with names and boxes in pixels; the picture has the best of them."""
         drawer = self._drawer.showing(shown)
-        found = descriptions.find(outputs, features[fields.IMAGE].shape, drawer.min_score, shown)
+        found = descriptions.find(outputs, features[fields.IMAGE].shape, drawer.least_score, shown)
         rows = descriptions.rows(found, drawer.class_names)
         return Description(descriptions.values(found, rows), rows, drawer.draw(features, outputs))
 

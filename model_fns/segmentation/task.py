@@ -294,7 +294,11 @@ class SegmentationTask(Task):
         return label_maps.with_class_name(name, self._dataset.class_names)
 
     def draw(
-        self, features: Arrays, outputs: Arrays, labels: Optional[Arrays] = None
+        self,
+        features: Arrays,
+        outputs: Arrays,
+        labels: Optional[Arrays] = None,
+        shown: Shown = AS_CONFIGURED,
     ) -> Optional[np.ndarray]:
         """See `pictures.Drawer.draw`."""
         return self._drawer.draw(features, outputs, labels)
