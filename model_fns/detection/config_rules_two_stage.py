@@ -239,6 +239,8 @@ def check_two_stage(pipeline: PipelineConfig) -> Iterator[Problem]:
                     f'{path}.load_context_features',
                     f'false; expected true: {_WHERE}.context_config attends to these features.',
                 )
+    if pipeline.model.faster_rcnn.number_of_stages == 3:
+        yield from _readers_of_masks(pipeline)
 
 
 def _context_without(config: faster_rcnn_pb2.FasterRcnn) -> Iterator[Problem]:
@@ -255,6 +257,16 @@ def _readers(pipeline: PipelineConfig) -> Iterator[Tuple[str, input_reader_pb2.I
         yield 'train_input_reader', pipeline.train_input_reader
     for index, reader in enumerate(pipeline.eval_input_reader):
         yield f'eval_input_reader.{index}', reader
+
+
+def _readers_of_masks(pipeline: PipelineConfig) -> Iterator[Problem]:
+    for path, reader in _readers(pipeline):
+        if not reader.load_instance_masks:
+            yield Problem(
+                f'{path}.load_instance_masks',
+                'false; the model learns masks (number_of_stages: 3): expected true, and records '
+                'with image/object/mask.',
+            )
 
 
 def doubts(pipeline: PipelineConfig) -> Iterator[str]:

@@ -62,7 +62,12 @@ def problem_with(
         features = tf.train.Example.FromString(serialized).features.feature
     except Exception:  # protobuf's DecodeError, of which there is one a runtime
         return 'not a tf.train.Example'
-    wrong = _wrong_kind(features, family, mask_type, context is not None)
+    expected = {**_KINDS, **dict.fromkeys(family.RECORD_KEYS, 'float_list')}
+    if mask_type is not None:
+        expected[instance_checks.MASK] = instance_checks.MASK_KINDS[mask_type]
+    if context is not None:
+        expected.update(context_features.KINDS)
+    wrong = _wrong_kind(features, expected)
     if wrong:
         return wrong
     values = {key: _values(feature) for key, feature in features.items()}
@@ -88,13 +93,7 @@ def _values(feature: Any) -> Sequence[Any]:
     return getattr(feature, kind).value if kind else ()
 
 
-def _wrong_kind(
-    features: Mapping[str, Any], family: BoxFamily, mask_type: Optional[int], has_context: bool
-) -> Optional[str]:
-    of_context = context_features.KINDS if has_context else {}
-    expected = {**_KINDS, **of_context, **dict.fromkeys(family.RECORD_KEYS, 'float_list')}
-    if mask_type is not None:
-        expected[instance_checks.MASK] = instance_checks.MASK_KINDS[mask_type]
+def _wrong_kind(features: Mapping[str, Any], expected: Mapping[str, str]) -> Optional[str]:
     for key, kind in expected.items():
         given = features[key].WhichOneof('kind') if key in features else None
         if given not in (None, kind) and _values(features[key]):

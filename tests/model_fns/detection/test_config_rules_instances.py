@@ -6,10 +6,7 @@ from estimator_lib import config as config_lib
 from model_fns.detection import config_rules_instances
 from tests import tiny_detection, tiny_two_stage
 
-HEAD = 'model.faster_rcnn.second_stage_box_predictor.mask_rcnn_box_predictor.'
-MASKED = [HEAD + 'predict_instance_masks=true']
 READERS = 'train_input_reader { %s } eval_input_reader { %s } eval_input_reader { %s }'
-LOADS = 'load_instance_masks: true '
 
 
 def parsed(settings, readers=READERS % ('', '', ''), stages=3):
@@ -20,24 +17,6 @@ def parsed(settings, readers=READERS % ('', '', ''), stages=3):
 def problems(*arguments, **options):
     config = parsed(*arguments, **options)
     return {one.path: one.text for one in config_rules_instances.check_readers(config)}
-
-
-def test_each_reader_of_a_model_that_learns_masks_reads_them():
-    reason = 'the model learns them by predict_instance_masks; expected true.'
-    assert problems(MASKED) == dict.fromkeys(
-        [
-            'train_input_reader.load_instance_masks',
-            'eval_input_reader.0.load_instance_masks',
-            'eval_input_reader.1.load_instance_masks',
-        ],
-        f'masks are not read, but {reason}',
-    )
-    assert list(problems(MASKED, READERS % (LOADS, '', LOADS))) == [
-        'eval_input_reader.0.load_instance_masks'
-    ]
-    assert problems(MASKED, READERS % ((LOADS,) * 3)) == {}
-    assert problems(MASKED, readers='') == {}
-    assert problems(MASKED, stages=2) == {}  # whose masks are never looked at
 
 
 def test_the_readers_of_what_is_measured():
@@ -63,8 +42,7 @@ def test_sets_that_there_are_not_are_no_matter_here():
     ('settings', 'stages', 'expected'),
     [
         (['train_input_reader.load_instance_masks=true'], 2, ['load_instance_masks is for pic']),
-        (['train_input_reader.load_instance_masks=true', *MASKED], 3, []),
-        (['train_input_reader.load_instance_masks=true', *MASKED], 2, ['load_instance_masks is']),
+        (['train_input_reader.load_instance_masks=true'], 3, []),
         (['train_input_reader.num_keypoints=3'], 3, ['num_keypoints is for pictures of the']),
         ([], 2, []),
     ],

@@ -242,6 +242,18 @@ def test_masks_are_predicted_by_convolutions():
     )
 
 
+def test_masks_are_read_where_they_are_learned():
+    config = of_masks()
+    assert model_fns.validate(config, mode=None) == []
+    config.eval_input_reader.add()
+    with pytest.raises(errors.ConfigError) as caught:
+        model_fns.validate(config, mode=None)
+    assert str(caught.value) == (
+        'eval_input_reader.0.load_instance_masks: false; the model learns masks '
+        '(number_of_stages: 3): expected true, and records with image/object/mask.'
+    )
+
+
 def test_masks_that_no_stage_predicts():
     config = of_masks('model.faster_rcnn.number_of_stages=2')
     warnings = model_fns.validate(config, mode=None)
