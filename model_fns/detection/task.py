@@ -22,7 +22,7 @@ from estimator_lib.task import (
     Task,
     Tensors,
 )
-from model_fns import class_report
+from model_fns import class_report, label_map_files
 from model_fns import label_map as label_maps
 from model_fns.detection import box_report, config_rules, detector, fields, metrics
 from model_fns.detection.boxes import targets
@@ -87,7 +87,7 @@ class DetectionTask(Task):
             errors.ConfigError: a part is missing or unknown, or a field is not honoured.
         """
         model = detector.build_detector(config.model)
-        label_map = label_maps.of_readers(config, model.num_classes)
+        label_map = label_map_files.of_readers(config, model.num_classes)
         return cls(
             model,
             inputs.build_reader(config, model.num_classes, label_map, model.family),
@@ -258,7 +258,7 @@ class DetectionTask(Task):
 
     def asset_files(self) -> Mapping[str, str]:
         """See `Task`."""
-        return label_maps.asset_files(self._label_map)
+        return label_map_files.asset_files(self._label_map)
 
     def check_example(self, serialized: bytes) -> Optional[str]:
         """See `Task`."""

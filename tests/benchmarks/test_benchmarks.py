@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from google.protobuf import text_format
 
-from benchmarks import coco_metrics, loss_curves, published, rotated, suppression
+from benchmarks import coco_metrics, demo, loss_curves, published, rotated, suppression
 from protos import pipeline_pb2
 
 
@@ -58,3 +58,21 @@ def test_a_refusal_that_nobody_expects_is_a_failure(tmp_path):
 
 def test_curves_are_means_of_whole_windows():
     np.testing.assert_allclose(loss_curves.smoothed([1, 3, 2, 6, 100], 2), [2, 4])
+
+
+def test_what_is_shown_of_the_demo_is_counted_as_by_hand():
+    truth = demo.Objects(['star', 'ring', 'ring'], [[0, 0, 10, 10], [0, 20, 10, 30], [5, 5, 9, 9]])
+    found = {
+        'star': [[1, 0, 10, 10], [0, 1, 10, 10]],  # 0.9 of it, twice: found once
+        'ring': [[0, 24, 10, 34], [0, 20, 5, 30]],  # 0.43 of it, and exactly half
+        'cross': [[5, 5, 9, 9]],  # another name
+    }
+    shown = [(name, box) for name, boxes in found.items() for box in boxes]
+    assert demo.count_right(demo.Objects(*zip(*shown)), truth) == 2
+    assert demo.count_right(demo.Objects([], []), truth) == 0
+
+
+def test_limits_of_the_demo_are_at_least_or_at_most():
+    assert demo.Limit(0.8).holds(0.8) and not demo.Limit(0.8).holds(0.79)
+    assert demo.Limit(240, at_least=False).holds(240)
+    assert not demo.Limit(240, at_least=False).holds(241)
