@@ -81,13 +81,7 @@ def unavailable_kind(config: Any) -> str:
     kind = config.model.WhichOneof('model')
     if kind == 'ssd':
         return 'EfficientDet' if config.model.ssd.feature_extractor.HasField('bifpn') else ''
-    if kind != 'faster_rcnn':
-        return f'model.{kind}'
-    model = config.model.faster_rcnn
-    unavailable = {
-        'number_of_stages': model.number_of_stages == 3,
-    }
-    return next((name for name, is_asked_for in unavailable.items() if is_asked_for), '')
+    return '' if kind == 'faster_rcnn' else f'model.{kind}'
 
 
 def run_here(path: str) -> Outcome:

@@ -55,8 +55,6 @@ EVERY_TASK = ConfigRules(
             'expand_labels_hierarchy': 'label hierarchies are not read',
         },
         'EvalConfig': {
-            'parameterized_metric': KEYPOINTS,
-            'eval_instance_masks': 'masks are not predicted yet',
             'force_no_resize': 'networks are evaluated at the size that they are trained at',
         },
     },
@@ -83,7 +81,7 @@ NO_BOXES = ConfigRules(
                 'min_score_threshold max_num_boxes_to_visualize skip_scores skip_labels '
                 'visualize_groundtruth_boxes groundtruth_box_visualization_color '
                 'skip_predictions_for_unlabeled_class image_classes_field_map_empty_to_ones '
-                'keypoint_edge',
+                'keypoint_edge eval_instance_masks parameterized_metric',
             ),
             'include_metrics_per_category': 'the accuracy of each class is always reported',
         },

@@ -13,7 +13,7 @@ from tests.test_run_train_eval_detection import OUTPUTS, images
 tf1 = tf.compat.v1
 
 
-@pytest.fixture(scope='module', params=[1, 2], ids=['one stage', 'two stages'])
+@pytest.fixture(scope='module', params=[1, 2, 3], ids=['one stage', 'two stages', 'masks'])
 def trained(request, tmp_path_factory):
     folder, model_dir = tmp_path_factory.mktemp('data'), tmp_path_factory.mktemp('run')
     config = tiny_two_stage.write_all(folder, request.param)
@@ -29,7 +29,11 @@ def trained(request, tmp_path_factory):
 
 
 def outputs_of(stages):
-    return OUTPUTS if stages == 2 else OUTPUTS - {'detection_anchor_indices'}
+    return {
+        1: OUTPUTS - {'detection_anchor_indices'},
+        2: OUTPUTS,
+        3: OUTPUTS | {'detection_masks'},
+    }[stages]
 
 
 def test_evaluations_have_the_losses_of_the_stages(trained):
@@ -37,11 +41,13 @@ def test_evaluations_have_the_losses_of_the_stages(trained):
     metrics = json.loads((model_dir / 'metrics.json').read_text())['0']
     losses = {name for name in metrics if name.startswith('Loss/')}
     expected = {'Loss/RPNLoss/localization_loss', 'Loss/RPNLoss/objectness_loss'}
-    if stages == 2:
+    if stages > 1:
         expected |= {
             'Loss/BoxClassifierLoss/localization_loss',
             'Loss/BoxClassifierLoss/classification_loss',
         }
+    if stages > 2:
+        expected.add('Loss/BoxClassifierLoss/mask_loss')
     assert losses == {*expected, 'Loss/total_loss'}
     # Of an untrained model it is the logarithm of 2.
     assert 0 < metrics['Loss/RPNLoss/objectness_loss'] < 0.5 * np.log(2)
@@ -71,8 +77,8 @@ def test_exports_detect_what_the_estimator_does(trained, tmp_path):
 @pytest.mark.parametrize('checkpoint_type', ['detection', 'classification'])
 def test_fine_tuning(trained, tmp_path, checkpoint_type, capfd):
     model_dir, stages = trained
-    if stages == 1:
-        pytest.skip('two stages have the variables of one')
+    if stages != 2:
+        pytest.skip('two stages have the extractors of all')
     status = front_door(
         f'--model_dir={tmp_path}',
         f'--pipeline_config_path={model_dir / "pipeline.config"}',

@@ -25,6 +25,14 @@ def scene(random):
     return image, np.array(boxes, np.float32) / SIZE, np.array(ids)
 
 
+def mask_of(box):
+    """uint8 [SIZE, SIZE]: 1 in the left half of a box [4]."""
+    top, left, bottom, right = np.round(box * SIZE).astype(int)
+    mask = np.zeros([SIZE, SIZE], np.uint8)
+    mask[top:bottom, left : (left + right) // 2] = 1
+    return mask
+
+
 def write_records(path, count, seed):
     random = np.random.RandomState(seed)
     with tf.io.TFRecordWriter(str(path)) as writer:
@@ -37,6 +45,7 @@ def write_records(path, count, seed):
             for column, side in enumerate(('ymin', 'xmin', 'ymax', 'xmax')):
                 features[f'image/object/bbox/{side}'] = boxes[:, column]
             features['image/object/class/label'] = ids
+            features['image/object/mask'] = [codecs.encode_png(mask_of(box)) for box in boxes]
             writer.write(records.serialize(features))
 
 

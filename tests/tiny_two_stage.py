@@ -71,10 +71,28 @@ CONTEXT = MODEL.replace(
     }}
     second_stage_batch_size""",
 )
+# The same with masks: stages=3.
+MASKS = MODEL.replace(
+    'fc_hyperparams',
+    """predict_instance_masks: true
+        mask_height: 7
+        mask_width: 9
+        mask_prediction_conv_depth: 8
+        conv_hyperparams {{
+          initializer {{ truncated_normal_initializer {{ stddev: 0.03 }} }}
+        }}
+        fc_hyperparams""",
+)
 
 
 def config_text(folder, stages=2):
-    return MODEL.format(stages=stages) + tiny_detection.REST.format(folder=folder)
+    model = MASKS if stages == 3 else MODEL
+    text = model.format(stages=stages) + tiny_detection.REST.format(folder=folder)
+    if stages == 3:
+        text = text.replace(
+            'label_map_path', 'load_instance_masks: true mask_type: PNG_MASKS label_map_path'
+        )
+    return text
 
 
 def write_all(folder, stages=2):

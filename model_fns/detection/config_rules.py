@@ -6,7 +6,12 @@ from typing import Iterator
 
 from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem, problems_of
 from model_fns import config_rules
-from model_fns.detection import config_rules_two_stage, detector, metrics
+from model_fns.detection import (
+    config_rules_instances,
+    config_rules_two_stage,
+    detector,
+    metrics,
+)
 from model_fns.detection.architectures.faster_rcnn import extractors
 from model_fns.detection.config_rules_checks import check_ssd, doubts
 from model_fns.detection.config_rules_fields import FIELD_SUPPORT
@@ -36,8 +41,8 @@ _COMMON = config_rules.EVERY_TASK + ConfigRules(
         'max_number_of_boxes': 'train_config.max_number_of_boxes',
     },
     checkpoint_types={'classification': detector.CHECKPOINT_TYPES},
-    problems=(_names,),
-    doubts=(doubts,),
+    problems=(_names, config_rules_instances.check_readers),
+    doubts=(config_rules_instances.doubts, doubts),
 )
 _SINGLE_SHOT = FIELD_SUPPORT + VALUES + ConfigRules(problems=(check_ssd,)) + _COMMON
 _TWO_STAGE = (

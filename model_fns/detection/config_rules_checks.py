@@ -69,18 +69,12 @@ def doubts(config: PipelineConfig) -> Iterator[str]:
             'train_input_reader.load_context_features has no effect: the model has no '
             'context_config.'
         )
-    for field in ('load_instance_masks', 'num_keypoints'):
-        if getattr(reader, field):
-            yield (
-                f'train_input_reader.{field} is for pictures of the groundtruth only: '
-                'the model does not learn from it.'
-            )
     names = config.eval_config.metrics_set or ['coco_detection_metrics']
     for needed, fields in _ONLY_WITH.items():
         for field in fields:
             is_set = field in {set_field.name for set_field, _ in config.eval_config.ListFields()}
-            if is_set and needed not in names:
-                yield f'eval_config.{field} has no effect without {needed} in metrics_set.'
+            if is_set and not set(names) & set(needed):
+                yield f'eval_config.{field} has no effect without {needed[0]} in metrics_set.'
     train_config = config.train_config
     if train_config.load_all_detection_checkpoint_vars:
         if not train_config.fine_tune_checkpoint:
@@ -97,10 +91,13 @@ def doubts(config: PipelineConfig) -> Iterator[str]:
             )
 
 
-# Fields of `eval_config` that one set of metrics alone looks at.
-_ONLY_WITH: Mapping[str, Tuple[str, ...]] = {
-    'precision_at_recall_detection_metrics': ('recall_lower_bound', 'recall_upper_bound'),
-    'coco_detection_metrics': ('all_metrics_per_category', 'super_categories'),
+# Fields of `eval_config` that one of these sets of metrics alone looks at.
+_ONLY_WITH: Mapping[Tuple[str, ...], Tuple[str, ...]] = {
+    ('precision_at_recall_detection_metrics',): ('recall_lower_bound', 'recall_upper_bound'),
+    ('coco_detection_metrics', 'coco_mask_metrics'): (
+        'all_metrics_per_category',
+        'super_categories',
+    ),
 }
 
 

@@ -58,9 +58,10 @@ _SUPPORTED = {
         'recall_lower_bound recall_upper_bound min_score_threshold max_num_boxes_to_visualize '
         'skip_scores skip_labels visualize_groundtruth_boxes '
         'groundtruth_box_visualization_color skip_predictions_for_unlabeled_class '
-        'image_classes_field_map_empty_to_ones keypoint_edge'
+        'image_classes_field_map_empty_to_ones keypoint_edge eval_instance_masks '
+        'parameterized_metric'
     ),
-    'KeypointEdge': ALL,
+    **dict.fromkeys(names('KeypointEdge ParameterizedMetric CocoKeypointMetrics'), ALL),
     **dict.fromkeys(names(f'{_MODEL_PARTS} {_AUGMENTATIONS}'), ALL),
     'Ssd': names(
         'num_classes image_resizer feature_extractor box_coder matcher similarity_calculator '

@@ -23,6 +23,7 @@ from estimator_lib.config.rules import (
     Range,
     because,
     names,
+    or_0,
     ranges,
 )
 from model_fns.detection import config_rules_checks
@@ -38,10 +39,19 @@ from protos import (
 
 _WHERE = 'model.faster_rcnn'
 CODE_SIZE = 4
+_MASK_HEAD = f'{_WHERE}.second_stage_box_predictor.mask_rcnn_box_predictor'
 _OF_CROPS = ('initial_crop_size', 'maxpool_kernel_size', 'maxpool_stride')
 
-_MASKS = 'masks are not predicted yet'
-_OF_MASKS = 'it is about masks, which are not predicted yet'
+_OF_MASKS = (
+    'conv_hyperparams',
+    'predict_instance_masks',
+    'mask_prediction_conv_depth',
+    'mask_height',
+    'mask_width',
+    'mask_prediction_num_conv_layers',
+    'masks_are_class_agnostic',
+    'convolve_then_upsample_masks',
+)
 _ONE_COMPUTATION = 'there is one way to compute it, which is fast'
 _TENSORFLOW_2 = 'it belongs to the feature extractors of TensorFlow 2, which are not available'
 _HEAD = 'the head of a two-stage detector is mask_rcnn_box_predictor or rfcn_box_predictor'
@@ -59,9 +69,10 @@ _SUPPORTED = {
         'initial_crop_size maxpool_kernel_size maxpool_stride second_stage_box_predictor '
         'second_stage_batch_size second_stage_balance_fraction second_stage_post_processing '
         'second_stage_localization_loss_weight second_stage_classification_loss_weight '
-        'hard_example_miner second_stage_classification_loss clip_anchors_to_image '
-        'use_static_balanced_label_sampler use_static_shapes use_combined_nms_in_first_stage '
-        'context_config'
+        'second_stage_mask_prediction_loss_weight output_final_box_features '
+        'output_final_box_rpn_features hard_example_miner second_stage_classification_loss '
+        'clip_anchors_to_image context_config '
+        'use_static_balanced_label_sampler use_static_shapes use_combined_nms_in_first_stage'
     ),
     'Context': names(
         'max_num_context_features attention_bottleneck_dimension attention_temperature '
@@ -73,7 +84,8 @@ _SUPPORTED = {
     'RfcnBoxPredictor': ALL,
     'MaskRCNNBoxPredictor': names(
         'fc_hyperparams use_dropout dropout_keep_probability box_code_size share_box_across_classes'
-    ),
+    )
+    | frozenset(_OF_MASKS),
 }
 _IGNORED = {
     'FasterRcnn': {
@@ -84,24 +96,15 @@ _IGNORED = {
         ),
         'use_static_shapes_for_eval': 'the shapes of an evaluation are those of training',
         'return_raw_detections_during_predict': 'raw detections are always among the outputs',
-        **because(_OF_MASKS, 'resize_masks second_stage_mask_prediction_loss_weight'),
+        'resize_masks': 'masks are resized once, with their image',
     },
     'FasterRcnnFeatureExtractor': {
         'pad_to_multiple': 'as in the published models of TensorFlow 1, inputs are not padded'
     },
-    'MaskRCNNBoxPredictor': because(
-        _OF_MASKS,
-        'conv_hyperparams mask_prediction_conv_depth mask_height mask_width '
-        'mask_prediction_num_conv_layers masks_are_class_agnostic convolve_then_upsample_masks',
-    ),
 }
 _UNSUPPORTED = {
     'FasterRcnn': {
         'inplace_batchnorm_update': 'statistics are updated with the step; leave it out',
-        **because(
-            'features of final boxes are not put out yet',
-            'output_final_box_features output_final_box_rpn_features',
-        ),
     },
     'Context': because(
         'proposals attend to features of other images, not to each other',
@@ -114,7 +117,6 @@ _UNSUPPORTED = {
         _HEAD, 'convolutional_box_predictor weight_shared_convolutional_box_predictor'
     ),
     'MaskRCNNBoxPredictor': {
-        'predict_instance_masks': _MASKS,
         'predict_keypoints': 'the published program does nothing by it; leave it out',
     },
 }
@@ -139,7 +141,8 @@ _RANGES = {
         'FasterRcnn.first_stage_localization_loss_weight '
         'FasterRcnn.first_stage_objectness_loss_weight '
         'FasterRcnn.second_stage_localization_loss_weight '
-        'FasterRcnn.second_stage_classification_loss_weight',
+        'FasterRcnn.second_stage_classification_loss_weight '
+        'FasterRcnn.second_stage_mask_prediction_loss_weight',
     ),
     **ranges(
         FRACTION,
@@ -155,6 +158,12 @@ _RANGES = {
     ),
     'RfcnBoxPredictor.depth': CHANNELS,
     'RfcnBoxPredictor.box_code_size': Range(CODE_SIZE, CODE_SIZE),
+    **ranges(
+        FEW,
+        'MaskRCNNBoxPredictor.mask_height MaskRCNNBoxPredictor.mask_width '
+        'MaskRCNNBoxPredictor.mask_prediction_num_conv_layers',
+    ),
+    'MaskRCNNBoxPredictor.mask_prediction_conv_depth': or_0(CHANNELS),
     'MaskRCNNBoxPredictor.dropout_keep_probability': POSITIVE_FRACTION,
     'MaskRCNNBoxPredictor.box_code_size': Range(CODE_SIZE, CODE_SIZE),
 }
@@ -168,9 +177,6 @@ _REQUIRED = {
     'RfcnBoxPredictor': 'conv_hyperparams',
 }
 _CONDITIONS = {
-    'FasterRcnn.number_of_stages': Condition(
-        lambda value, config: value != 3, f'{_MASKS}; expected 1 or 2'
-    ),
     'Context.use_long_term_attention': Condition(
         lambda value, config: value, 'without it there is no attention: leave context_config out'
     ),
@@ -202,9 +208,9 @@ FIELDS = (
         supported=_SUPPORTED,
         ignored=_IGNORED,
         unsupported=_UNSUPPORTED,
-        conditions=_CONDITIONS,
         ranges=_RANGES,
         required={message: tuple(fields.split()) for message, fields in _REQUIRED.items()},
+        conditions=_CONDITIONS,
     )
 )
 
@@ -226,12 +232,24 @@ def check_two_stage(pipeline: PipelineConfig) -> Iterator[Problem]:
     """What is wrong with `model.faster_rcnn`, beside what single messages are checked for."""
     yield from _problems(pipeline.model.faster_rcnn, _WHERE)
     if pipeline.model.faster_rcnn.HasField('context_config'):
+        yield from _context_without(pipeline.model.faster_rcnn)
         for path, reader in _readers(pipeline):
             if not reader.load_context_features:
                 yield Problem(
                     f'{path}.load_context_features',
                     f'false; expected true: {_WHERE}.context_config attends to these features.',
                 )
+    if pipeline.model.faster_rcnn.number_of_stages == 3:
+        yield from _readers_of_masks(pipeline)
+
+
+def _context_without(config: faster_rcnn_pb2.FasterRcnn) -> Iterator[Problem]:
+    """What attends to nothing: boxes that are found are cropped anew, for these."""
+    for field in ('output_final_box_features', 'output_final_box_rpn_features'):
+        if getattr(config, field):
+            yield Problem(f'{_WHERE}.{field}', 'true; expected false with context_config.')
+    if config.number_of_stages == 3:
+        yield Problem(f'{_WHERE}.number_of_stages', '3; expected 2 with context_config.')
 
 
 def _readers(pipeline: PipelineConfig) -> Iterator[Tuple[str, input_reader_pb2.InputReader]]:
@@ -239,6 +257,16 @@ def _readers(pipeline: PipelineConfig) -> Iterator[Tuple[str, input_reader_pb2.I
         yield 'train_input_reader', pipeline.train_input_reader
     for index, reader in enumerate(pipeline.eval_input_reader):
         yield f'eval_input_reader.{index}', reader
+
+
+def _readers_of_masks(pipeline: PipelineConfig) -> Iterator[Problem]:
+    for path, reader in _readers(pipeline):
+        if not reader.load_instance_masks:
+            yield Problem(
+                f'{path}.load_instance_masks',
+                'false; the model learns masks (number_of_stages: 3): expected true, and records '
+                'with image/object/mask.',
+            )
 
 
 def doubts(pipeline: PipelineConfig) -> Iterator[str]:
@@ -251,6 +279,11 @@ def doubts(pipeline: PipelineConfig) -> Iterator[str]:
                     f'{_WHERE}.{field} has no effect: rfcn_box_predictor samples its maps by its '
                     'own crop_height and crop_width.'
                 )
+    if config.number_of_stages < 3:
+        head = config.second_stage_box_predictor.mask_rcnn_box_predictor
+        for field in _OF_MASKS:
+            if head.HasField(field):
+                yield f'{_MASK_HEAD}.{field} has no effect without number_of_stages: 3.'
     miner = config.hard_example_miner
     for field in ('max_negatives_per_positive', 'min_negatives_per_image'):
         if getattr(miner, field):
@@ -331,6 +364,20 @@ def _bins(config: box_predictors_pb2.RfcnBoxPredictor, where: str) -> Iterator[P
             )
 
 
+def _masks(config: box_predictors_pb2.MaskRCNNBoxPredictor, where: str) -> Iterator[Problem]:
+    if not config.predict_instance_masks:
+        yield Problem(
+            f'{where}.number_of_stages',
+            '3; the third stage predicts masks: expected predict_instance_masks: true in '
+            'mask_rcnn_box_predictor, or number_of_stages: 2.',
+        )
+    elif not config.HasField('conv_hyperparams'):
+        yield Problem(
+            f'{where}.second_stage_box_predictor.mask_rcnn_box_predictor.conv_hyperparams',
+            'is missing; masks are predicted by convolutions.',
+        )
+
+
 def _second_stage(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Problem]:
     head = config.second_stage_box_predictor
     if head.HasField('rfcn_box_predictor'):
@@ -340,8 +387,15 @@ def _second_stage(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Pr
             yield Problem(
                 f'{where}.number_of_stages', '3; rfcn_box_predictor has no masks: expected 1 or 2.'
             )
+        for field in ('output_final_box_features', 'output_final_box_rpn_features'):
+            if getattr(config, field):
+                yield Problem(
+                    f'{where}.{field}', 'true; rfcn_box_predictor computes no features of boxes.'
+                )
     else:
         yield from _crops(config, where)
+        if config.number_of_stages == 3:
+            yield from _masks(head.mask_rcnn_box_predictor, where)
     if not config.HasField('second_stage_box_predictor'):
         yield Problem(
             f'{where}.second_stage_box_predictor',

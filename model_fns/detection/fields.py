@@ -29,9 +29,11 @@ DIFFICULT = 'groundtruth_difficult'  # bool [n]
 IS_CROWD = 'groundtruth_is_crowd'  # bool [n]
 GROUP_OF = 'groundtruth_group_of'  # bool [n]
 AREA = 'groundtruth_area'  # float32 [n]: pixels of the original image
-MASKS = 'groundtruth_instance_masks'  # float32 or uint8 [n, height, width], 0 or 1
-MASK_WEIGHTS = 'groundtruth_instance_mask_weights'  # float32 [n]
-KEYPOINTS = 'groundtruth_keypoints'  # float32 [n, k, 2]: y, x, normalised; NaN where not labelled
+# uint8 [n, height, width], 0 or 1; in labels of the padded input's size, and of as many rows as the
+# fullest image of the batch has boxes, at least one
+MASKS = 'groundtruth_instance_masks'
+MASK_WEIGHTS = 'groundtruth_instance_mask_weights'  # float32 [n]; 0: a mask counts for nothing
+KEYPOINTS = 'groundtruth_keypoints'  # float32 [n, k, 2]: y, x, normalized; NaN where not labelled
 KEYPOINT_VISIBILITIES = 'groundtruth_keypoint_visibilities'  # bool [n, k]
 NUM_BOXES = 'num_groundtruth_boxes'  # int32 scalar: how many of M are valid
 NUM_LEFT_OUT = 'num_groundtruth_boxes_left_out'  # int32 scalar: how many were more than M
@@ -67,7 +69,13 @@ RPN_OBJECTNESS = 'rpn_objectness_predictions_with_background'
 PROPOSAL_BOXES = 'proposal_boxes'  # float32 [batch, P, 4]
 PROPOSAL_SCORES = 'proposal_scores'  # float32 [batch, P, 2]: background, object
 NUM_PROPOSALS = 'num_proposals'  # int32 [batch]
+BOX_FEATURES = 'box_classifier_features'  # [batch * P, height', width', channels]
 REFINED_BOX_ENCODINGS = 'refined_box_encodings'  # float32 [batch, P, q, 4]
+
+# Masks of boxes. R is the number of rows that masks are predicted for, q 1 or C.
+MASK_BOXES = 'mask_boxes'  # float32 [batch, P, 4]: the boxes that rows are of, in pixels
+MASK_ROWS = 'mask_rows'  # int32 [R]: places among the batch * P boxes
+MASK_LOGITS = 'mask_predictions'  # float32 [R, q, mask height, mask width]
 
 # Detections. N is `max_total_detections`.
 DETECTION_BOXES = 'detection_boxes'  # float32 [batch, N, 4]
@@ -78,5 +86,25 @@ RAW_DETECTION_BOXES = 'raw_detection_boxes'  # float32 [batch, A, 4]
 RAW_DETECTION_SCORES = 'raw_detection_scores'  # float32 [batch, A, C + 1]
 DETECTION_MULTICLASS_SCORES = 'detection_multiclass_scores'  # float32 [batch, N, C + 1]
 DETECTION_ANCHOR_INDICES = 'detection_anchor_indices'  # int32 [batch, N]
-DETECTION_MASKS = 'detection_masks'  # float32 [batch, N, mask height, mask width]
+# float32 [batch, N, mask height, mask width]: of the box
+DETECTION_MASKS = 'detection_masks'
+# float32 [batch, N, height', width', channels], of the second stage
+DETECTION_FEATURES = 'detection_features'
+CROPPED_FEATURES = 'cropped_rpn_box_features'  # the same, of the first stage, pooled
 DETECTION_KEYPOINTS = 'detection_keypoints'  # float32 [batch, N, k, 2]
+
+# All that post-processing may find.
+DETECTIONS = (
+    DETECTION_BOXES,
+    DETECTION_SCORES,
+    DETECTION_CLASSES,
+    NUM_DETECTIONS,
+    RAW_DETECTION_BOXES,
+    RAW_DETECTION_SCORES,
+    DETECTION_MULTICLASS_SCORES,
+    DETECTION_ANCHOR_INDICES,
+    DETECTION_MASKS,
+    DETECTION_FEATURES,
+    CROPPED_FEATURES,
+    DETECTION_KEYPOINTS,
+)

@@ -22,12 +22,13 @@ from estimator_lib.task import (
     Task,
     Tensors,
 )
-from model_fns import class_report
+from model_fns import class_report, label_map_files
 from model_fns import label_map as label_maps
 from model_fns.detection import box_report, config_rules, detector, fields, metrics
 from model_fns.detection.boxes import targets
 from model_fns.detection.data import augmentation, inputs
 from model_fns.detection.detections import descriptions, pictures
+from model_fns.detection.metrics import best_f1
 from protos import pipeline_pb2
 
 ModeKeys = tf.estimator.ModeKeys
@@ -86,12 +87,12 @@ class DetectionTask(Task):
             errors.ConfigError: a part is missing or unknown, or a field is not honoured.
         """
         model = detector.build_detector(config.model)
-        label_map = label_maps.of_readers(config, model.num_classes)
+        label_map = label_map_files.of_readers(config, model.num_classes)
         return cls(
             model,
             inputs.build_reader(config, model.num_classes, label_map, model.family),
             augmentation.build_augmentation(config.train_config.data_augmentation_options),
-            metrics.build_metrics(config.eval_config, model.num_classes, label_map),
+            metrics.build_metrics(config.eval_config, model.num_classes, label_map, model.outputs),
             pictures.build_drawer(config.eval_config, label_map),
             config.train_config.load_all_detection_checkpoint_vars,
             label_map,
@@ -128,8 +129,8 @@ class DetectionTask(Task):
         return self._model.resizer.largest_size
 
     def pads_batches(self) -> bool:
-        """See `Task`: where the size of an input depends on its image."""
-        return self._model.resizer.static_size is None
+        """See `Task`: where inputs differ in size, or examples in their number of masks."""
+        return self._model.resizer.static_size is None or self._reader.mask_type is not None
 
     def predict(self, features: Features, mode: str, labels: Optional[Labels] = None) -> Tensors:
         """Raw predictions: see `detector.Detector.predict`."""
@@ -171,18 +172,28 @@ class DetectionTask(Task):
         """See `Task`."""
         return self._evaluator.names()
 
+    def worth_showing(self, metrics: Mapping[str, float]) -> Shown:
+        """See `Task`: from the score of the best F1 on, unless the config has a score for it."""
+        if self._drawer.min_score is not None:
+            return AS_CONFIGURED
+        return Shown(least_score=metrics.get(best_f1.SCORE_THRESHOLD))
+
     def draw(
-        self, features: Arrays, outputs: Arrays, labels: Optional[Arrays] = None
+        self,
+        features: Arrays,
+        outputs: Arrays,
+        labels: Optional[Arrays] = None,
+        shown: Shown = AS_CONFIGURED,
     ) -> Optional[np.ndarray]:
         """Detections, with the groundtruth beside them where it is known."""
-        return self._drawer.draw(features, outputs, labels)
+        return self._drawer.showing(shown).draw(features, outputs, labels)
 
     def describe(
         self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
     ) -> Description:
         """The detections with names and boxes in pixels; the picture has the best of them."""
         drawer = self._drawer.showing(shown)
-        found = descriptions.find(outputs, features[fields.IMAGE].shape, drawer.min_score, shown)
+        found = descriptions.find(outputs, features[fields.IMAGE].shape, drawer.least_score, shown)
         rows = descriptions.rows(found, drawer.class_names)
         return Description(descriptions.values(found, rows), rows, drawer.draw(features, outputs))
 
@@ -247,7 +258,7 @@ class DetectionTask(Task):
 
     def asset_files(self) -> Mapping[str, str]:
         """See `Task`."""
-        return label_maps.asset_files(self._label_map)
+        return label_map_files.asset_files(self._label_map)
 
     def check_example(self, serialized: bytes) -> Optional[str]:
         """See `Task`."""
@@ -271,12 +282,14 @@ class DetectionTask(Task):
 
     def _groundtruth(self, features: Features, labels: Labels) -> targets.Groundtruth:
         """The groundtruth of a batch, normalized to the padded input."""
-        boxes = labels[fields.BOXES]
+        boxes, keypoints = labels[fields.BOXES], labels.get(fields.KEYPOINTS)
         valid = tf.range(tf.shape(boxes)[1]) < labels[fields.NUM_BOXES][:, tf.newaxis]
         if self._model.resizer.pads:
             true_shapes = features[fields.TRUE_IMAGE_SHAPE]
             shares = detector.content_shares(true_shapes, features[fields.IMAGE])[:, tf.newaxis]
             boxes = self._model.family.scale(boxes, shares[..., 0], shares[..., 1])
+            if keypoints is not None:
+                keypoints *= shares[:, tf.newaxis]
         return targets.Groundtruth(
             boxes=boxes,
             classes=labels[fields.CLASSES],
@@ -284,4 +297,8 @@ class DetectionTask(Task):
             valid=valid,
             confidences=labels.get(fields.CONFIDENCES),
             examples=features.get(fields.HASH),
+            masks=labels.get(fields.MASKS),
+            mask_weights=labels.get(fields.MASK_WEIGHTS),
+            keypoints=keypoints,
+            keypoint_visibilities=labels.get(fields.KEYPOINT_VISIBILITIES),
         )

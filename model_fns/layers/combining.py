@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from model_fns import forward_pass
 from model_fns import images as image_ops
-from model_fns.layers.style import Activation, LayerStyle
+from model_fns.layers.style import Activation, LayerStyle, Size
 
 tf1 = tf.compat.v1
 
@@ -75,11 +75,12 @@ def resize(features: tf.Tensor, height: Side, width: Side, method: str = 'biline
     return tf.cast(resized, features.dtype) if features.dtype.is_floating else resized
 
 
-def enlarge(features: tf.Tensor, factor: int = 2) -> tf.Tensor:
-    """A map with each value repeated `factor` times in both directions."""
-    size = tf.shape(features)[1:3] * factor
+def enlarge(features: tf.Tensor, factor: Size = 2) -> tf.Tensor:
+    """A map with each value repeated: one factor for both directions, or (vertical, horizontal)."""
+    rows, columns = (factor, factor) if isinstance(factor, int) else factor
+    size = tf.shape(features)[1:3] * [rows, columns]
     if features.shape[1:3].is_fully_defined():
-        size = [factor * features.shape[1], factor * features.shape[2]]
+        size = [rows * features.shape[1], columns * features.shape[2]]
     # One kernel for both directions; repeats by nearest neighbour without half-pixel centres.
     return tf.raw_ops.ResizeNearestNeighbor(images=features, size=size)
 

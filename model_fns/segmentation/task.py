@@ -23,7 +23,7 @@ from estimator_lib.task import (
     Task,
     Tensors,
 )
-from model_fns import checkpoint_scopes, class_report, forward_pass, images
+from model_fns import checkpoint_scopes, class_report, forward_pass, images, label_map_files
 from model_fns import label_map as label_maps
 from model_fns.segmentation import config_rules, fields, instances, losses, pictures, serving
 from model_fns.segmentation.data import (
@@ -110,7 +110,7 @@ class SegmentationTask(Task):
             errors.ConfigError: an unknown backbone or data set, or a combination that cannot be.
         """
         model = config.model.segmentation
-        label_map = label_maps.of_readers(config)
+        label_map = label_map_files.of_readers(config)
         dataset = presets.from_config(model, label_map)
         network = SegmentationNetwork.from_config(
             model, dataset.num_classes, num_steps=config.train_config.num_steps
@@ -294,7 +294,11 @@ class SegmentationTask(Task):
         return label_maps.with_class_name(name, self._dataset.class_names)
 
     def draw(
-        self, features: Arrays, outputs: Arrays, labels: Optional[Arrays] = None
+        self,
+        features: Arrays,
+        outputs: Arrays,
+        labels: Optional[Arrays] = None,
+        shown: Shown = AS_CONFIGURED,
     ) -> Optional[np.ndarray]:
         """See `pictures.Drawer.draw`."""
         return self._drawer.draw(features, outputs, labels)
@@ -369,7 +373,7 @@ class SegmentationTask(Task):
 
     def asset_files(self) -> Mapping[str, str]:
         """See `Task`."""
-        return label_maps.asset_files(self._data.label_map)
+        return label_map_files.asset_files(self._data.label_map)
 
     def check_example(self, serialized: bytes) -> Optional[str]:
         """See `Task`."""

@@ -25,6 +25,13 @@ class Groundtruth:
         confidences: float32 [B, M, C], where an example's classes are certain to a degree.
         examples: integers [B], a number for each example, that random draws go by; None: its place
             in the batch.
+        masks: uint8 [B, M', height, width], 0 or 1, of the padded input's size; None where masks
+            are not read. M' is between 1 and M: no fewer rows than the fullest image has, but few
+            enough to bound the memory of masks.
+        mask_weights: float32 [B, M]; 0 where a mask counts for nothing; None: all count.
+        keypoints: float32 [B, M, k, 2], y and x normalized as boxes are, NaN where a keypoint is
+            not labelled; None where keypoints are not read.
+        keypoint_visibilities: bool [B, M, k]; None where keypoints are not read.
     """
 
     boxes: tf.Tensor
@@ -33,6 +40,10 @@ class Groundtruth:
     valid: tf.Tensor
     confidences: Optional[tf.Tensor] = None
     examples: Optional[tf.Tensor] = None
+    masks: Optional[tf.Tensor] = None
+    mask_weights: Optional[tf.Tensor] = None
+    keypoints: Optional[tf.Tensor] = None
+    keypoint_visibilities: Optional[tf.Tensor] = None
 
     def numbers(self) -> tf.Tensor:
         """`examples`, or the places in the batch."""
@@ -42,10 +53,11 @@ class Groundtruth:
         """The same without rows that are padding in every image of the batch.
 
         Valid rows come first, and a batch seldom has nearly as many boxes as there is room for.
+        Masks stay: their rows are not padded to as many.
         """
         count = tf.reduce_max(tf.reduce_sum(tf.cast(self.valid, tf.int32), axis=1))
         given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        of_boxes = {name: one for name, one in given.items() if name != 'examples'}
+        of_boxes = {name: one for name, one in given.items() if name not in ('examples', 'masks')}
         return dataclasses.replace(
             self, **{name: one[:, :count] for name, one in of_boxes.items() if one is not None}
         )

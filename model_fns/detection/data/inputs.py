@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple, Union
 
 import tensorflow as tf
 
@@ -13,7 +13,12 @@ from model_fns import label_map as label_maps
 from model_fns.detection import fields, metrics
 from model_fns.detection.boxes import axis_aligned
 from model_fns.detection.boxes.family import BoxFamily
-from model_fns.detection.data import context_features, crowded_images, record_checks
+from model_fns.detection.data import (
+    context_features,
+    crowded_images,
+    instance_checks,
+    record_checks,
+)
 from model_fns.detection.data.examples import keep_boxes
 from model_fns.detection.data.image_resizers import ImageResizer
 from protos import input_reader_pb2, pipeline_pb2
@@ -44,14 +49,14 @@ _IMAGE_CLASS_KEYS = {
     'image/class/label': _list_of(tf.int64),
     'image/class/text': _list_of(tf.string),
 }
-_MASK_KEYS = {
-    input_reader_pb2.NUMERICAL_MASKS: {'image/object/mask': _list_of(tf.float32)},
-    input_reader_pb2.PNG_MASKS: {'image/object/mask': _list_of(tf.string)},
+_MASK_DTYPES = {
+    input_reader_pb2.NUMERICAL_MASKS: tf.float32,
+    input_reader_pb2.PNG_MASKS: tf.string,
 }
 _KEYPOINT_KEYS = {
-    'image/object/keypoint/y': _list_of(tf.float32),
-    'image/object/keypoint/x': _list_of(tf.float32),
-    'image/object/keypoint/visibility': _list_of(tf.int64),
+    instance_checks.Y: _list_of(tf.float32),
+    instance_checks.X: _list_of(tf.float32),
+    instance_checks.VISIBILITY: _list_of(tf.int64),
 }
 
 # What a box gets where the record does not say, and the type that it has.
@@ -129,9 +134,10 @@ class Reader:
         for name, (key, dtype, default) in _DEFAULTS.items():
             example[name] = _filled(tf.cast(parsed[key], dtype), count, default)
         if self.mask_type is not None:
-            example[fields.MASKS] = _masks(
-                parsed['image/object/mask'], count, self.mask_type, image
-            )
+            encoded = parsed[instance_checks.MASK]
+            example[fields.MASKS] = _masks(encoded, count, self.mask_type, image)
+            weights = parsed[instance_checks.MASK_WEIGHT]
+            example[fields.MASK_WEIGHTS] = _filled(weights, count, 1.0)
         if self.num_keypoints:
             example.update(_keypoints(parsed, count, self.num_keypoints))
         if self.image_classes:
@@ -183,7 +189,7 @@ class Reader:
             max(self.max_boxes, self.max_train_boxes or 0),
             self.label_map,
             self.num_keypoints,
-            self.mask_type == input_reader_pb2.PNG_MASKS,
+            self.mask_type,
             self.family,
             self.context,
         )
@@ -197,7 +203,12 @@ class Reader:
 
     def _keys(self) -> Dict[str, Any]:
         boxes = dict.fromkeys(self.family.RECORD_KEYS, _list_of(tf.float32))
-        masks = {} if self.mask_type is None else _MASK_KEYS[self.mask_type]
+        masks = {}
+        if self.mask_type is not None:
+            masks = {
+                instance_checks.MASK: _list_of(_MASK_DTYPES[self.mask_type]),
+                instance_checks.MASK_WEIGHT: _list_of(tf.float32),
+            }
         keypoints = _KEYPOINT_KEYS if self.num_keypoints else {}
         classes = _IMAGE_CLASS_KEYS if self.image_classes else {}
         context = {} if self.context is None else self.context.keys()
@@ -205,13 +216,22 @@ class Reader:
 
     def _sound(self, boxes: tf.Tensor, parsed: Dict[str, tf.Tensor]) -> tf.Tensor:
         """The boxes; running them fails where they or their lists cannot be what was meant."""
+        conditions = []
         count = tf.shape(boxes)[0]
         of_class = [tf.size(parsed['image/object/class/label'])]
         if self.label_map is not None:
             of_class.append(tf.size(parsed['image/object/class/text']))
-        sizes = tf.stack([*of_class, *(tf.size(parsed[key]) for key in record_checks.PER_BOX)])
-        conditions = [
-            tf.reduce_all(tf.logical_or(tf.equal(sizes, 0), tf.equal(sizes, count))),
+        per_box = dict.fromkeys(record_checks.PER_BOX, 1)
+        if self.mask_type is not None:
+            per_box[instance_checks.MASK_WEIGHT] = 1
+        if self.num_keypoints:
+            per_box.update(dict.fromkeys(instance_checks.KEYPOINTS, self.num_keypoints))
+            ys, xs = (parsed[key] for key in (instance_checks.Y, instance_checks.X))
+            conditions.append(tf.equal(tf.size(ys), tf.size(xs)))
+        sizes = tf.stack([*of_class, *(tf.size(parsed[key]) for key in per_box)])
+        whole = tf.stack([1] * len(of_class) + list(per_box.values())) * count
+        conditions += [
+            tf.reduce_all(tf.logical_or(tf.equal(sizes, 0), tf.equal(sizes, whole))),
             tf.equal(tf.reduce_max(tf.stack(of_class)), count),
             tf.reduce_all(self.family.is_sound(boxes, _MOST_OVERHANG)),  # NaN boxes are left out
         ]
@@ -261,9 +281,11 @@ class Reader:
         count = tf.minimum(boxes, max_boxes)
         rows = {name: example[name] for name in fields.PER_BOX if name in example}
         rows[fields.CLASSES] = tf.one_hot(example[fields.CLASSES], self.num_classes)
-        if masks is not None:
-            rows[fields.MASKS] = masks
+        rows.pop(fields.MASKS, None)
         labels = {name: _padded(values, max_boxes) for name, values in rows.items()}
+        if masks is not None:
+            # So many whole images that most of them would be padding take too much memory.
+            labels[fields.MASKS] = _padded(masks, tf.maximum(count, 1))
         labels[fields.NUM_BOXES] = count
         labels[fields.NUM_LEFT_OUT] = boxes - count
         if fields.IMAGE_CLASSES in example:
@@ -339,12 +361,12 @@ def _keypoints(
     total, shape = count * num_keypoints, [count, num_keypoints]
     points = tf.stack(
         [
-            tf.reshape(_filled(parsed[f'image/object/keypoint/{axis}'], total, _NAN), shape)
-            for axis in ('y', 'x')
+            tf.reshape(_filled(parsed[key], total, _NAN), shape)
+            for key in (instance_checks.Y, instance_checks.X)
         ],
         axis=-1,
     )
-    visible = _filled(parsed['image/object/keypoint/visibility'] > 0, total, True)
+    visible = _filled(parsed[instance_checks.VISIBILITY] > 0, total, True)
     visible = tf.reshape(visible, shape)
     return {
         fields.KEYPOINTS: tf.where(visible[..., tf.newaxis], points, _NAN),
@@ -352,12 +374,12 @@ def _keypoints(
     }
 
 
-def _padded(values: tf.Tensor, rows: int) -> tf.Tensor:
+def _padded(values: tf.Tensor, rows: Union[int, tf.Tensor]) -> tf.Tensor:
     """[n, ...] as [rows, ...], with zeros or cut."""
     values = values[:rows]
     missing = rows - tf.shape(values)[0]
     padded = tf.pad(values, [[0, missing]] + [[0, 0]] * (values.shape.rank - 1))
-    padded.set_shape([rows, *values.shape[1:]])
+    padded.set_shape([None if tf.is_tensor(rows) else rows, *values.shape[1:]])
     return padded
 
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from model_fns.detection.boxes import axis_aligned
 from model_fns.detection.boxes.family import BoxFamily
-from model_fns.detection.data import context_features
+from model_fns.detection.data import context_features, instance_checks
 from model_fns.label_map import FIRST_ID, LabelMap
 
 # Lists that a record has for each of its boxes, or not at all.
@@ -19,23 +19,15 @@ PER_BOX = (
     'image/object/area',
     'image/object/weight',
 )
-MASK = 'image/object/mask'
-# Keypoint by keypoint, box by box.
-KEYPOINTS = (
-    'image/object/keypoint/y',
-    'image/object/keypoint/x',
-    'image/object/keypoint/visibility',
-)
 
-# What values are; a mask may be one of two.
+# What values are.
 _KINDS = {
     'image/encoded': 'bytes_list',
     'image/object/class/text': 'bytes_list',
     'image/object/class/label': 'int64_list',
     **dict.fromkeys(PER_BOX[:3], 'int64_list'),
     **dict.fromkeys(PER_BOX[3:], 'float_list'),
-    **dict.fromkeys(KEYPOINTS[:2], 'float_list'),
-    KEYPOINTS[2]: 'int64_list',
+    **instance_checks.KINDS,
 }
 
 _ROUNDING = 1e-4  # what a box may reach over the image because numbers were rounded
@@ -47,7 +39,7 @@ def problem_with(
     max_boxes: int,
     label_map: Optional[LabelMap] = None,
     num_keypoints: int = 0,
-    png_masks: bool = False,
+    mask_type: Optional[int] = None,
     family: BoxFamily = axis_aligned,
     context: Optional[context_features.ContextFeatures] = None,
 ) -> Optional[str]:
@@ -62,7 +54,7 @@ def problem_with(
         max_boxes: more are cut off.
         label_map: the names of the classes, for records that have names.
         num_keypoints: that a box has, where it has any.
-        png_masks: whether a box has to have one.
+        mask_type: a value of `InstanceMaskType`; None: masks are not read.
         family: of the boxes.
         context: how features of other images are read, where they are.
     """
@@ -70,7 +62,12 @@ def problem_with(
         features = tf.train.Example.FromString(serialized).features.feature
     except Exception:  # protobuf's DecodeError, of which there is one a runtime
         return 'not a tf.train.Example'
-    wrong = _wrong_kind(features, family, context is not None)
+    expected = {**_KINDS, **dict.fromkeys(family.RECORD_KEYS, 'float_list')}
+    if mask_type is not None:
+        expected[instance_checks.MASK] = instance_checks.MASK_KINDS[mask_type]
+    if context is not None:
+        expected.update(context_features.KINDS)
+    wrong = _wrong_kind(features, expected)
     if wrong:
         return wrong
     values = {key: _values(feature) for key, feature in features.items()}
@@ -81,8 +78,9 @@ def problem_with(
     return (
         _uneven_boxes(numbers)
         or _uneven_classes(values, count, label_map)
-        or _uneven_lists(values, count, num_keypoints)
-        or (_missing_masks(values, count) if png_masks else None)
+        or _uneven_lists(values, count)
+        or instance_checks.problem_with_keypoints(values, count, num_keypoints)
+        or instance_checks.problem_with_masks(values, count, mask_type)
         or _unusable_box(numbers, family)
         or _unknown_class(values, num_classes, label_map)
         or (context.problem_with(values) if context is not None else None)
@@ -95,9 +93,7 @@ def _values(feature: Any) -> Sequence[Any]:
     return getattr(feature, kind).value if kind else ()
 
 
-def _wrong_kind(features: Mapping[str, Any], family: BoxFamily, has_context: bool) -> Optional[str]:
-    of_context = context_features.KINDS if has_context else {}
-    expected = {**_KINDS, **of_context, **dict.fromkeys(family.RECORD_KEYS, 'float_list')}
+def _wrong_kind(features: Mapping[str, Any], expected: Mapping[str, str]) -> Optional[str]:
     for key, kind in expected.items():
         given = features[key].WhichOneof('kind') if key in features else None
         if given not in (None, kind) and _values(features[key]):
@@ -129,21 +125,13 @@ def _uneven_classes(
     return None
 
 
-def _uneven_lists(
-    values: Mapping[str, Sequence[Any]], count: int, num_keypoints: int
-) -> Optional[str]:
+def _uneven_lists(values: Mapping[str, Sequence[Any]], count: int) -> Optional[str]:
     """Lists that may be left out."""
-    each = {**dict.fromkeys(PER_BOX, 1), **dict.fromkeys(KEYPOINTS, num_keypoints)}
-    for key, number in each.items():
+    for key in PER_BOX:
         given = len(values.get(key, ()))
-        if number and given not in (0, count * number):
-            return f'{count} boxes and {given} {key}; expected none, or {number} for each box'
+        if given not in (0, count):
+            return f'{count} boxes and {given} {key}; expected none, or 1 for each box'
     return None
-
-
-def _missing_masks(values: Mapping[str, Sequence[Any]], count: int) -> Optional[str]:
-    given = len(values.get(MASK, ()))
-    return None if given == count else f'{count} boxes and {given} {MASK}; expected 1 for each box'
 
 
 def _unusable_box(numbers: Mapping[str, Sequence[float]], family: BoxFamily) -> Optional[str]:

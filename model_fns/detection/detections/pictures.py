@@ -18,6 +18,8 @@ from protos import eval_pb2
 
 # The longer side of a picture is at least so many pixels: text would not be readable in less.
 _LEAST_SIDE = 600
+# Of what is drawn where neither a config nor an evaluation says it.
+LEAST_SCORE = eval_pb2.EvalConfig().min_score_threshold
 _PIXELS_PER_SCALE = 400  # lines and letters are larger in larger pictures
 
 _FLAGS = {fields.IS_CROWD: 'crowd', fields.GROUP_OF: 'group', fields.DIFFICULT: 'difficult'}
@@ -48,7 +50,7 @@ class Drawer:
 
     Attributes:
         class_names: by id; an id without a name is shown itself.
-        min_score: detections below it are not drawn.
+        min_score: detections below it are not drawn; None: it is not chosen, and `LEAST_SCORE`.
         max_boxes: so many detections are drawn, those with the highest scores.
         show_scores: whether a detection's text has its score.
         show_labels: whether texts have names.
@@ -58,12 +60,17 @@ class Drawer:
     """
 
     class_names: Mapping[int, str]
-    min_score: float = 0.5
+    min_score: Optional[float] = None
     max_boxes: int = 20
     show_scores: bool = True
     show_labels: bool = True
     groundtruth_color: Optional[Color] = None
     keypoint_edges: Sequence[Tuple[int, int]] = ()
+
+    @property
+    def least_score(self) -> float:
+        """Detections below it are not drawn."""
+        return LEAST_SCORE if self.min_score is None else self.min_score
 
     def showing(self, shown: Shown) -> Drawer:
         """The drawer of fewer detections, or more."""
@@ -127,7 +134,7 @@ class Drawer:
         count = int(outputs[fields.NUM_DETECTIONS])
         scores = np.asarray(outputs[fields.DETECTION_SCORES])[:count]
         best = np.argsort(-scores, kind='stable')[: self.max_boxes]
-        shown = best[scores[best] >= self.min_score][::-1]
+        shown = best[scores[best] >= self.least_score][::-1]
         classes = np.asarray(outputs[fields.DETECTION_CLASSES])[shown].astype(int)
         boxes = np.asarray(outputs[fields.DETECTION_BOXES])[shown]
         masks, keypoints = None, None
@@ -206,7 +213,7 @@ def build_drawer(config: eval_pb2.EvalConfig, label_map: Optional[LabelMap]) -> 
             ) from None
     return Drawer(
         {} if label_map is None else label_map.names,
-        min_score=config.min_score_threshold,
+        min_score=(config.min_score_threshold if config.HasField('min_score_threshold') else None),
         max_boxes=config.max_num_boxes_to_visualize,
         show_scores=not config.skip_scores,
         show_labels=not config.skip_labels,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import collections
-from typing import Callable, Dict, List, Mapping, Optional
+from typing import Callable, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Tuple
 
 from estimator_lib import errors
 from estimator_lib.registry import Registry
-from model_fns.detection.metrics import open_images, pascal
+from model_fns.detection import fields
+from model_fns.detection.metrics import coco, coco_keypoints, open_images, pascal, shapes
 from model_fns.detection.metrics.accumulation import Metrics
+from model_fns.detection.metrics.best_f1 import BestF1Evaluator
 from model_fns.detection.metrics.coco import CocoEvaluator
 from model_fns.detection.metrics.evaluator import Evaluator
 from model_fns.detection.metrics.open_images import OpenImagesEvaluator
@@ -16,41 +18,80 @@ from model_fns.detection.metrics.pascal import PascalEvaluator
 from model_fns.label_map import FIRST_ID, LabelMap
 from protos import eval_pb2
 
-__all__ = ['METRICS_SETS', 'Metrics', 'build_metrics', 'needs_image_classes']
+__all__ = [
+    'METRICS_SETS',
+    'Metrics',
+    'build_metrics',
+    'needs_image_classes',
+    'needs_of',
+    'sets_of',
+]
 
 DEFAULT_METRICS_SET = 'coco_detection_metrics'
-_CHALLENGE = 'oid_challenge_detection_metrics'
+_COCO_MASKS = 'coco_mask_metrics'
+_COCO_KEYPOINTS = 'coco_keypoint_metrics'
+_CHALLENGES = ('oid_challenge_detection_metrics', 'oid_challenge_segmentation_metrics')
 # What published configs of earlier releases call them.
 _ALIASES = {
     'pascal_voc_metrics': 'pascal_voc_detection_metrics',
     'weighted_pascal_voc_metrics': 'weighted_pascal_voc_detection_metrics',
     'open_images_metrics': 'oid_V2_detection_metrics',
     'open_images_V2_detection_metrics': 'oid_V2_detection_metrics',
-    'oid_challenge_object_detection_metrics': _CHALLENGE,
+    'oid_challenge_object_detection_metrics': _CHALLENGES[0],
 }
-_MASKS = 'masks need a two-stage model'
-_KEYPOINTS = 'keypoints are not measured'
 _REFUSED = {
-    'coco_mask_metrics': _MASKS,
-    'coco_panoptic_metrics': _MASKS,
-    'lvis_mask_metrics': _MASKS,
-    'pascal_voc_instance_segmentation_metrics': _MASKS,
-    'weighted_pascal_voc_instance_segmentation_metrics': _MASKS,
-    'oid_challenge_segmentation_metrics': _MASKS,
-    'coco_keypoint_metrics': _KEYPOINTS,
+    'coco_panoptic_metrics': 'detectors do not tell what is between objects',
+    'lvis_mask_metrics': 'which classes an image was not looked through for is not read',
+}
+_COCO = (DEFAULT_METRICS_SET, _COCO_MASKS)
+_OF_MASKS = {
+    _COCO_MASKS,
+    'pascal_voc_instance_segmentation_metrics',
+    'weighted_pascal_voc_instance_segmentation_metrics',
+    _CHALLENGES[1],
 }
 _WHERE = 'eval_config.metrics_set'
 # Up to so many, each class is reported where a config does not say whether.
 _FEW_CLASSES = 30
 
-# (evaluation config, class names by id) -> evaluator, by the name in `eval_config.metrics_set`.
-METRICS_SETS: Registry[Callable[[eval_pb2.EvalConfig, Mapping[int, str]], Evaluator]] = Registry(
+# What a model has to predict for what an evaluator needs, and what that is called.
+_OUTPUTS = {
+    fields.MASKS: (fields.DETECTION_MASKS, 'masks'),
+    fields.KEYPOINTS: (fields.DETECTION_KEYPOINTS, 'keypoints'),
+}
+
+
+class Classes(NamedTuple):
+    """What is known of the classes.
+
+    Attributes:
+        names: by id, no two alike.
+        label_map: they came from; None without.
+    """
+
+    names: Mapping[int, str]
+    label_map: Optional[LabelMap] = None
+
+
+# (evaluation config, classes) -> evaluator, by the name in `eval_config.metrics_set`.
+METRICS_SETS: Registry[Callable[[eval_pb2.EvalConfig, Classes], Evaluator]] = Registry(
     'metrics set'
 )
 
 
 @METRICS_SETS.register(DEFAULT_METRICS_SET)
-def _coco(config: eval_pb2.EvalConfig, names: Mapping[int, str]) -> Evaluator:
+def _coco(config: eval_pb2.EvalConfig, classes: Classes) -> Evaluator:
+    return _coco_of(shapes.BOXES, coco.PREFIX, config, classes.names)
+
+
+@METRICS_SETS.register(_COCO_MASKS)
+def _coco_masks(config: eval_pb2.EvalConfig, classes: Classes) -> Evaluator:
+    return _coco_of(shapes.MASKS, coco.MASK_PREFIX, config, classes.names)
+
+
+def _coco_of(
+    shape: shapes.Shape, prefix: str, config: eval_pb2.EvalConfig, names: Mapping[int, str]
+) -> Evaluator:
     return CocoEvaluator(
         names,
         per_category=(
@@ -62,21 +103,41 @@ def _coco(config: eval_pb2.EvalConfig, names: Mapping[int, str]) -> Evaluator:
         super_categories=_super_categories(config, names),
         skip_unlabelled=config.skip_predictions_for_unlabeled_class,
         empty_to_all=config.image_classes_field_map_empty_to_ones,
+        shape=shape,
+        prefix=prefix,
     )
 
 
+@METRICS_SETS.register(_COCO_KEYPOINTS)
+def _coco_keypoints(config: eval_pb2.EvalConfig, classes: Classes) -> Evaluator:
+    keypoints = coco_keypoints.build_keypoints(config, classes.label_map, classes.names)
+    return coco_keypoints.CocoKeypointEvaluator(classes.names, keypoints)
+
+
 @METRICS_SETS.register('pascal_voc_detection_metrics')
-def _pascal(config: eval_pb2.EvalConfig, names: Mapping[int, str]) -> Evaluator:
-    return PascalEvaluator(names, pascal.PREFIX)
+def _pascal(config: eval_pb2.EvalConfig, classes: Classes) -> Evaluator:
+    return PascalEvaluator(classes.names, pascal.PREFIX)
 
 
 @METRICS_SETS.register('weighted_pascal_voc_detection_metrics')
-def _weighted_pascal(config: eval_pb2.EvalConfig, names: Mapping[int, str]) -> Evaluator:
-    return PascalEvaluator(names, pascal.WEIGHTED_PREFIX, pooled=True)
+def _weighted_pascal(config: eval_pb2.EvalConfig, classes: Classes) -> Evaluator:
+    return PascalEvaluator(classes.names, pascal.WEIGHTED_PREFIX, pooled=True)
+
+
+@METRICS_SETS.register('pascal_voc_instance_segmentation_metrics')
+def _pascal_masks(config: eval_pb2.EvalConfig, classes: Classes) -> Evaluator:
+    return PascalEvaluator(classes.names, pascal.MASK_PREFIX, shape=shapes.MASKS)
+
+
+@METRICS_SETS.register('weighted_pascal_voc_instance_segmentation_metrics')
+def _weighted_pascal_masks(config: eval_pb2.EvalConfig, classes: Classes) -> Evaluator:
+    return PascalEvaluator(
+        classes.names, pascal.WEIGHTED_MASK_PREFIX, pooled=True, shape=shapes.MASKS
+    )
 
 
 @METRICS_SETS.register('precision_at_recall_detection_metrics')
-def _precision_at_recall(config: eval_pb2.EvalConfig, names: Mapping[int, str]) -> Evaluator:
+def _precision_at_recall(config: eval_pb2.EvalConfig, classes: Classes) -> Evaluator:
     # A config's 0.3 is not the nearest number to 0.3 that a recall can be.
     low, high = (
         round(bound, 6) for bound in (config.recall_lower_bound, config.recall_upper_bound)
@@ -86,37 +147,69 @@ def _precision_at_recall(config: eval_pb2.EvalConfig, names: Mapping[int, str]) 
             f'eval_config: recall_lower_bound is {low:g} and recall_upper_bound {high:g}; expected '
             '0 <= recall_lower_bound < recall_upper_bound <= 1.'
         )
-    return PascalEvaluator(names, pascal.PRECISION_AT_RECALL_PREFIX, recall_bounds=(low, high))
+    return PascalEvaluator(
+        classes.names, pascal.PRECISION_AT_RECALL_PREFIX, recall_bounds=(low, high)
+    )
 
 
 @METRICS_SETS.register('oid_V2_detection_metrics')
-def _open_images(config: eval_pb2.EvalConfig, names: Mapping[int, str]) -> Evaluator:
-    return OpenImagesEvaluator(names)
+def _open_images(config: eval_pb2.EvalConfig, classes: Classes) -> Evaluator:
+    return OpenImagesEvaluator(classes.names)
 
 
-@METRICS_SETS.register(_CHALLENGE)
-def _open_images_challenge(config: eval_pb2.EvalConfig, names: Mapping[int, str]) -> Evaluator:
+@METRICS_SETS.register(_CHALLENGES[0])
+def _challenge(config: eval_pb2.EvalConfig, classes: Classes) -> Evaluator:
+    return _challenge_of(shapes.BOXES, open_images.CHALLENGE_PREFIX, config, classes.names)
+
+
+@METRICS_SETS.register(_CHALLENGES[1])
+def _mask_challenge(config: eval_pb2.EvalConfig, classes: Classes) -> Evaluator:
+    return _challenge_of(shapes.MASKS, open_images.MASK_CHALLENGE_PREFIX, config, classes.names)
+
+
+def _challenge_of(
+    shape: shapes.Shape, prefix: str, config: eval_pb2.EvalConfig, names: Mapping[int, str]
+) -> Evaluator:
     return OpenImagesEvaluator(
         names,
-        open_images.CHALLENGE_PREFIX,
+        prefix,
         group_weight=1.0,
         verified_only=True,
         empty_to_all=config.image_classes_field_map_empty_to_ones,
+        shape=shape,
     )
 
 
 def build_metrics(
-    config: eval_pb2.EvalConfig, num_classes: int, label_map: Optional[LabelMap]
+    config: eval_pb2.EvalConfig,
+    num_classes: int,
+    label_map: Optional[LabelMap],
+    outputs: FrozenSet[str] = frozenset(),
 ) -> Metrics:
-    """The metrics that an evaluation config asks for.
+    """The metrics that an evaluation config asks for, and the score threshold of the best F1.
+
+    Args:
+        config: the config.
+        num_classes: without background.
+        label_map: names of the classes, and of their keypoints.
+        outputs: the names of `fields` that detections have beyond boxes.
 
     Raises:
-        errors.ConfigError: a metrics set is unknown or not available, or an option contradicts
-            itself.
+        errors.ConfigError: a metrics set is unknown or not available, an option contradicts
+            itself, or a set needs what the model does not predict.
     """
     check_config(config)
-    names = _class_names(num_classes, label_map)
-    return Metrics([METRICS_SETS.get(name, _WHERE)(config, names) for name in _sets(config)])
+    classes = Classes(_class_names(num_classes, label_map), label_map)
+    evaluators = []
+    for name in sets_of(config):
+        evaluator = METRICS_SETS.get(name, _WHERE)(config, classes)
+        for output, called in (_OUTPUTS[need] for need in sorted(evaluator.needs)):
+            if output not in outputs:
+                raise errors.ConfigError(
+                    f'{_WHERE}: {name} is about {called}, and the model predicts none.'
+                )
+        evaluators.append(evaluator)
+    return Metrics([*evaluators, BestF1Evaluator(classes.names)])
 
 
 def check_config(config: eval_pb2.EvalConfig) -> None:
@@ -126,28 +219,52 @@ def check_config(config: eval_pb2.EvalConfig) -> None:
         errors.ConfigError: a metrics set is unknown or not available, or an option contradicts
             itself.
     """
-    names = _sets(config)
+    names = sets_of(config)
     for name in names:
         METRICS_SETS.get(name, _WHERE)
-    if config.skip_predictions_for_unlabeled_class and DEFAULT_METRICS_SET not in names:
+    if config.skip_predictions_for_unlabeled_class and not set(names) & set(_COCO):
         raise errors.ConfigError(
             'eval_config.skip_predictions_for_unlabeled_class: only '
-            f'{DEFAULT_METRICS_SET} can leave detections out, and it is not in metrics_set.'
+            f'{" and ".join(_COCO)} can leave detections out, and metrics_set has neither.'
         )
 
 
 def needs_image_classes(config: eval_pb2.EvalConfig) -> bool:
     """Whether it matters which classes were looked for in an image (`image/class/label`)."""
-    return config.skip_predictions_for_unlabeled_class or _CHALLENGE in _sets(config)
+    return config.skip_predictions_for_unlabeled_class or bool(
+        set(_CHALLENGES) & set(sets_of(config))
+    )
 
 
-def _sets(config: eval_pb2.EvalConfig) -> List[str]:
-    """The metrics sets of a config by their present names, each once."""
+def needs_of(config: eval_pb2.EvalConfig) -> Tuple[Optional[str], Optional[str]]:
+    """The first set of metrics that compares masks, and the first that compares keypoints.
+
+    Raises:
+        errors.ConfigError: a metrics set is not available.
+    """
+    names = sets_of(config)
+    return tuple(
+        next((name for name in names if name in group), None)
+        for group in (_OF_MASKS, (_COCO_KEYPOINTS,))
+    )
+
+
+def sets_of(config: eval_pb2.EvalConfig) -> List[str]:
+    """The metrics sets of a config by their present names, each once.
+
+    Raises:
+        errors.ConfigError: one is not available.
+    """
     for name in config.metrics_set:
         if name in _REFUSED:
             raise errors.ConfigError(f'{_WHERE}: {name!r} is not available: {_REFUSED[name]}.')
     named = [_ALIASES.get(name, name) for name in config.metrics_set]
-    return list(dict.fromkeys(named)) or [DEFAULT_METRICS_SET]
+    named = named or [DEFAULT_METRICS_SET]
+    if config.eval_instance_masks:
+        named.append(_COCO_MASKS)
+    if config.parameterized_metric:
+        named.append(_COCO_KEYPOINTS)
+    return list(dict.fromkeys(named))
 
 
 def _class_names(num_classes: int, label_map: Optional[LabelMap]) -> Dict[int, str]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 import logging
-from typing import Any, Dict, List, Mapping, Sequence, Set
+from typing import Any, Dict, FrozenSet, List, Mapping, Sequence, Set, Tuple
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_lib.task import Features, Labels, Metric, Tensors
 from model_fns.detection import fields
-from model_fns.detection.metrics import overlaps
+from model_fns.detection.metrics import image_masks, overlaps
 from model_fns.detection.metrics.evaluator import Detections, Evaluator, Groundtruth
 from model_fns.label_map import to_id
 
@@ -38,6 +38,15 @@ _LABELS = (
 )
 # Likewise, where the reader gives them.
 _MORE_LABELS = (fields.IMAGE_CLASSES, fields.NUM_LEFT_OUT)
+# Likewise, where an evaluator needs the groundtruth of the first: labels, outputs, features.
+_NEEDED_WITH = {
+    fields.MASKS: (
+        (fields.MASKS, fields.MASK_WEIGHTS),
+        (fields.DETECTION_MASKS,),
+        (fields.TRUE_IMAGE_SHAPE,),
+    ),
+    fields.KEYPOINTS: ((fields.KEYPOINTS,), (fields.DETECTION_KEYPOINTS,), ()),
+}
 
 
 class Metrics:
@@ -75,7 +84,8 @@ class Metrics:
             collected.clear()
             return np.int64(0)
 
-        keys, tensors = _fetched(outputs, features, labels)
+        needs = frozenset().union(*(evaluator.needs for evaluator in self._evaluators))
+        keys, tensors = _fetched(needs, outputs, features, labels)
         with tf.name_scope(_VALUES):
             begun = tf.numpy_function(begin, [], tf.int64)
             tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS, begun.op)
@@ -145,36 +155,53 @@ class _Collected:
         return metrics
 
     def _groundtruth(self, one: Mapping[str, np.ndarray]) -> Groundtruth:
-        valid = slice(int(one[fields.NUM_BOXES]))
+        count, size = int(one[fields.NUM_BOXES]), one[fields.ORIGINAL_SHAPE]
+        rows = {name: one[name][:count] for name in fields.PER_BOX if name in one}
+        masks, keypoints = None, rows.get(fields.KEYPOINTS)
+        if fields.MASKS in rows:
+            content = one[fields.TRUE_IMAGE_SHAPE]
+            masks = image_masks.of_groundtruth(rows[fields.MASKS], content, size)
         return Groundtruth(
-            boxes=overlaps.in_pixels(one[fields.BOXES][valid], one[fields.ORIGINAL_SHAPE]),
-            classes=to_id(one[fields.CLASSES][valid]),
-            is_crowd=one[fields.IS_CROWD][valid],
-            difficult=one[fields.DIFFICULT][valid],
-            group_of=one[fields.GROUP_OF][valid],
-            areas=one[fields.AREA][valid],
+            boxes=overlaps.in_pixels(rows[fields.BOXES], size),
+            classes=to_id(rows[fields.CLASSES]),
+            is_crowd=rows[fields.IS_CROWD],
+            difficult=rows[fields.DIFFICULT],
+            group_of=rows[fields.GROUP_OF],
+            areas=rows[fields.AREA],
             image_classes=to_id(np.flatnonzero(one.get(fields.IMAGE_CLASSES, ()))),
+            masks=masks,
+            mask_weights=rows.get(fields.MASK_WEIGHTS),
+            keypoints=None if keypoints is None else keypoints * size,
         )
 
     def _detections(self, one: Mapping[str, np.ndarray]) -> Detections:
-        valid = slice(int(one[fields.NUM_DETECTIONS]))
+        count, size = int(one[fields.NUM_DETECTIONS]), one[fields.ORIGINAL_SHAPE]
+        boxes = one[fields.DETECTION_BOXES][:count]
+        masks, keypoints = None, one.get(fields.DETECTION_KEYPOINTS)
+        if fields.DETECTION_MASKS in one:
+            masks = image_masks.of_boxes(one[fields.DETECTION_MASKS][:count], boxes, size)
         return Detections(
-            boxes=overlaps.in_pixels(
-                one[fields.DETECTION_BOXES][valid], one[fields.ORIGINAL_SHAPE]
-            ),
-            scores=one[fields.DETECTION_SCORES][valid],
-            classes=one[fields.DETECTION_CLASSES][valid].astype(np.int64),
+            boxes=overlaps.in_pixels(boxes, size),
+            scores=one[fields.DETECTION_SCORES][:count],
+            classes=one[fields.DETECTION_CLASSES][:count].astype(np.int64),
+            masks=masks,
+            keypoints=None if keypoints is None else keypoints[:count] * size,
         )
 
 
-def _fetched(outputs: Tensors, features: Features, labels: Labels) -> tuple:
-    """Names and tensors of what the evaluators need."""
+def _fetched(
+    needs: FrozenSet[str], outputs: Tensors, features: Features, labels: Labels
+) -> Tuple[List[str], List[tf.Tensor]]:
+    """Names and tensors of what the evaluators need, `needs` beyond boxes."""
     tensors = {name: labels[name] for name in _LABELS}
     tensors[fields.CLASSES] = tf.argmax(labels[fields.CLASSES], axis=-1)
     tensors.update({name: labels[name] for name in _MORE_LABELS if name in labels})
     tensors.update({name: outputs[name] for name in _OUTPUTS})
     tensors[fields.SOURCE_ID] = features[fields.SOURCE_ID]
     tensors[fields.ORIGINAL_SHAPE] = features[fields.ORIGINAL_SHAPE]
+    for need in sorted(needs):
+        for names, given in zip(_NEEDED_WITH[need], (labels, outputs, features)):
+            tensors.update({name: given[name] for name in names})
     return list(tensors), list(tensors.values())
 
 

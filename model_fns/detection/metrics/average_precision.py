@@ -8,7 +8,7 @@ from typing import Dict, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
-from model_fns.detection.metrics import overlaps
+from model_fns.detection.metrics import overlaps, shapes
 from model_fns.detection.metrics.evaluator import Detections, Evaluator, Groundtruth
 
 IOU_THRESHOLD = 0.5
@@ -39,6 +39,7 @@ class AveragePrecisionEvaluator(Evaluator):
             on to the left as a level line, and there is none to their right.
         pooled: the mean is replaced by the area under the one curve of all classes together, in
             which each class weighs as much as it has objects.
+        shape: what is held against the objects.
     """
 
     def __init__(
@@ -47,8 +48,11 @@ class AveragePrecisionEvaluator(Evaluator):
         prefix: str,
         recall_bounds: Tuple[float, float] = (0.0, 1.0),
         pooled: bool = False,
+        shape: shapes.Shape = shapes.BOXES,
     ):
         super().__init__(class_names)
+        self.needs = shape.needs
+        self.shape = shape
         self._prefix = prefix
         self._recall_bounds = recall_bounds
         self._pooled = pooled

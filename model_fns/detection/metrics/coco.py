@@ -2,7 +2,7 @@
 
 Written here, and not a call of faster-coco-eval, for its memory: a COCO tool takes all detections
 of all images before it begins, while this keeps of each image only which detections matched, and
-forgets boxes with the batch. Masks and keypoints, of which there are few, can be given to the tool.
+forgets boxes and masks with the batch. How much masks overlap is told by that tool's kernels.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from model_fns.detection.metrics import coco_matching
+from model_fns.detection.metrics import coco_matching, shapes
 from model_fns.detection.metrics.coco_matching import ClassResult, Matches
 from model_fns.detection.metrics.evaluator import Detections, Evaluator, Groundtruth
 
 PREFIX = 'DetectionBoxes_'
+MASK_PREFIX = 'DetectionMasks_'
 
 _CATEGORY_MAP = 'PerformanceByCategory/mAP'
 _SUPER_CATEGORY_MAP = 'PerformanceBySuperCategory'
@@ -69,6 +70,8 @@ class CocoEvaluator(Evaluator):
             of `Groundtruth.image_classes`, and of the classes that the image has boxes of.
         empty_to_all: what it means that an image has no `image_classes`: all classes were looked
             for, or none but those of its boxes.
+        shape: what is held against the objects.
+        prefix: of the metrics' names.
     """
 
     def __init__(
@@ -79,8 +82,13 @@ class CocoEvaluator(Evaluator):
         super_categories: Optional[Mapping[str, Sequence[int]]] = None,
         skip_unlabelled: bool = False,
         empty_to_all: bool = True,
+        shape: shapes.Shape = shapes.BOXES,
+        prefix: str = PREFIX,
     ):
         super().__init__(class_names)
+        self.needs = shape.needs
+        self._shape = shape
+        self._prefix = prefix
         self._per_category = per_category or all_per_category
         self._group_numbers = _NUMBERS if all_per_category else ()
         self._super_categories = dict(super_categories or {})
@@ -97,8 +105,8 @@ class CocoEvaluator(Evaluator):
 
     def names(self) -> Sequence[str]:
         """See `Evaluator`."""
-        return [PREFIX + number.name for number in _NUMBERS] + [
-            _group_name(group, number) for group, number, _ in self._groups()
+        return [self._prefix + number.name for number in _NUMBERS] + [
+            self._prefix + _group_name(group, number) for group, number, _ in self._groups()
         ]
 
     def add_image(self, image_id: str, groundtruth: Groundtruth, detections: Detections) -> None:
@@ -106,10 +114,10 @@ class CocoEvaluator(Evaluator):
         if self._skip_unlabelled and (len(groundtruth.image_classes) or not self._empty_to_all):
             looked_for = np.concatenate([groundtruth.image_classes, groundtruth.classes])
             detections = detections.kept(np.isin(detections.classes, looked_for))
-        counted = ~coco_matching.not_counted(groundtruth)
+        counted = ~coco_matching.not_counted(groundtruth, self._shape)
         for size, which in enumerate(counted):
             np.add.at(self._counts[:, size], groundtruth.classes[which], 1)
-        self._matches.append(coco_matching.match(groundtruth, detections))
+        self._matches.append(coco_matching.match(groundtruth, detections, self._shape))
 
     def evaluate(self) -> Dict[str, float]:
         """See `Evaluator`; a number of the summary that cannot be told is -1."""
@@ -117,11 +125,11 @@ class CocoEvaluator(Evaluator):
         metrics = {}
         for number in _NUMBERS:
             value = _mean(results.values(), number)
-            metrics[PREFIX + number.name] = _UNDEFINED if value is None else value
+            metrics[self._prefix + number.name] = _UNDEFINED if value is None else value
         for group, number, ids in self._groups():
             value = _mean([results[class_id] for class_id in ids if class_id in results], number)
             if value is not None:
-                metrics[_group_name(group, number)] = value
+                metrics[self._prefix + _group_name(group, number)] = value
         return metrics
 
     def _groups(self) -> Iterator[Tuple[Tuple[str, str], Optional[_Number], Sequence[int]]]:
@@ -156,9 +164,9 @@ class CocoEvaluator(Evaluator):
 def _group_name(group: Tuple[str, str], number: Optional[_Number]) -> str:
     kind, name = group
     if number is None:
-        return f'{PREFIX}{kind}/{name}'
+        return f'{kind}/{name}'
     by = 'ByCategory' if kind == _CATEGORY_MAP else 'BySuperCategory'
-    return f'{PREFIX}{number.name} {by}/{name}'
+    return f'{number.name} {by}/{name}'
 
 
 def _mean(results: Sequence[ClassResult], number: Optional[_Number]) -> Optional[float]:

@@ -12,7 +12,7 @@ from typing import Sequence, Union
 
 import numpy as np
 
-from model_fns.detection.metrics import overlaps
+from model_fns.detection.metrics import overlaps, shapes
 from model_fns.detection.metrics.evaluator import Detections, Groundtruth
 
 IOU_THRESHOLDS = np.linspace(0.5, 0.95, 10)
@@ -65,14 +65,19 @@ class ClassResult:
     recall: np.ndarray
 
 
-def not_counted(groundtruth: Groundtruth) -> np.ndarray:
-    """Which boxes it does not matter to find: bool [ranges, n], crowds and those of other sizes."""
+def not_counted(groundtruth: Groundtruth, shape: shapes.Shape = shapes.BOXES) -> np.ndarray:
+    """Which objects it does not matter to find: bool [ranges, n].
+
+    They are crowds, those of other sizes, and those whose shape nobody knows.
+    """
     area = np.asarray(groundtruth.areas, np.float64)
     area = np.where(area > 0, area, overlaps.areas(np.asarray(groundtruth.boxes, np.float64)))
-    return np.logical_or(_outside(area), groundtruth.is_crowd)
+    return _outside(area) | np.asarray(groundtruth.is_crowd, bool) | shape.unknown(groundtruth)
 
 
-def match(groundtruth: Groundtruth, detections: Detections) -> Matches:
+def match(
+    groundtruth: Groundtruth, detections: Detections, shape: shapes.Shape = shapes.BOXES
+) -> Matches:
     """Matches the detections of an image, each class by itself.
 
     The detections take objects in the order of their scores: each the object of its class that it
@@ -81,15 +86,16 @@ def match(groundtruth: Groundtruth, detections: Detections) -> Matches:
     detections; the overlap with a crowd is a share of the detection.
     """
     detections, ranks = _ranked(detections)
-    boxes = np.asarray(detections.boxes, np.float64)
-    objects = np.asarray(groundtruth.boxes, np.float64)
+    detections = dataclasses.replace(detections, boxes=np.asarray(detections.boxes, np.float64))
+    boxes = np.asarray(groundtruth.boxes, np.float64)
+    groundtruth = dataclasses.replace(groundtruth, boxes=boxes)
     crowd = np.asarray(groundtruth.is_crowd, bool)
-    overlap = np.where(crowd, overlaps.ioa(boxes, objects), overlaps.iou(boxes, objects))
+    overlap = shape.overlaps(detections, groundtruth, crowd)
     overlap[detections.classes[:, np.newaxis] != groundtruth.classes] = 0.0
-    free = np.ones([*_SHAPE, len(objects)], bool)
-    skipped = not_counted(groundtruth)
-    found = np.zeros([len(boxes), *_SHAPE], bool)
-    ignored = np.zeros([len(boxes), *_SHAPE], bool)
+    free = np.ones([*_SHAPE, len(boxes)], bool)
+    skipped = not_counted(groundtruth, shape)
+    found = np.zeros([len(overlap), *_SHAPE], bool)
+    ignored = np.zeros([len(overlap), *_SHAPE], bool)
     # Most detections overlap nothing enough, and most of the others one object.
     enough = overlap >= _LEAST_OVERLAP[0]
     contested = enough[enough.sum(axis=1) > 1].any(axis=0)
@@ -103,7 +109,7 @@ def match(groundtruth: Groundtruth, detections: Detections) -> Matches:
         ignored[index] = np.logical_and(found[index], _pick(skipped, taken))
         thresholds, ranges = np.nonzero(np.logical_and(found[index], ~crowd[taken]))
         free[thresholds, ranges, taken[thresholds, ranges]] = False
-    ignored |= np.logical_and(~found, _outside(overlaps.areas(boxes)).T[:, np.newaxis, :])
+    ignored |= np.logical_and(~found, _outside(shape.areas(detections)).T[:, np.newaxis, :])
     return Matches(
         detections.classes.astype(np.int32),
         detections.scores.astype(np.float32),

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from typing import Dict, List, Mapping, Sequence
+from typing import Dict, FrozenSet, List, Mapping, Optional, Sequence, TypeVar
 
 import numpy as np
+
+from model_fns.detection.metrics.run_length_masks import RunLengthMasks
+
+_Rows = TypeVar('_Rows', 'Groundtruth', 'Detections')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,6 +26,10 @@ class Groundtruth:
         areas: float32 [n], pixels of the object; not positive where it is not known.
         image_classes: int64 [k]: ids of the classes that somebody looked for in the image, and
             found or not; empty where the record does not say.
+        masks: of each object; None where no evaluator needs them.
+        mask_weights: float32 [n]; 0 where an object has no mask, and its box stands for it.
+        keypoints: float32 [n, k, 2], y and x in pixels, NaN where a keypoint is not labelled; None
+            where no evaluator needs them.
     """
 
     boxes: np.ndarray
@@ -31,6 +39,13 @@ class Groundtruth:
     group_of: np.ndarray
     areas: np.ndarray
     image_classes: np.ndarray
+    masks: Optional[RunLengthMasks] = None
+    mask_weights: Optional[np.ndarray] = None
+    keypoints: Optional[np.ndarray] = None
+
+    def kept(self, which: np.ndarray) -> Groundtruth:
+        """The objects for which `which`, bool [n], is true."""
+        return _kept(self, which, whole=('image_classes',))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,15 +56,19 @@ class Detections:
         boxes: float32 [n, 4], in pixels of the original image.
         scores: float32 [n].
         classes: int64 [n], ids from 1.
+        masks: of each; None where no evaluator needs them.
+        keypoints: float32 [n, k, 2], y and x in pixels; None where no evaluator needs them.
     """
 
     boxes: np.ndarray
     scores: np.ndarray
     classes: np.ndarray
+    masks: Optional[RunLengthMasks] = None
+    keypoints: Optional[np.ndarray] = None
 
     def kept(self, which: np.ndarray) -> Detections:
-        """Those for which `which`, bool [n], is true."""
-        return Detections(self.boxes[which], self.scores[which], self.classes[which])
+        """Those for which `which`, bool [n], is true, or those at its places."""
+        return _kept(self, which)
 
 
 class Evaluator(abc.ABC):
@@ -57,7 +76,12 @@ class Evaluator(abc.ABC):
 
     Args:
         class_names: names by id, from 1.
+
+    Attributes:
+        needs: the names of `fields` in labels beyond boxes that it looks at: masks, keypoints.
     """
+
+    needs: FrozenSet[str] = frozenset()
 
     def __init__(self, class_names: Mapping[int, str]):
         self.class_names = dict(class_names)
@@ -82,3 +106,14 @@ class Evaluator(abc.ABC):
     def class_ids(self) -> List[int]:
         """All class ids, sorted."""
         return sorted(self.class_names)
+
+
+def _kept(rows: _Rows, which: np.ndarray, whole: Sequence[str] = ()) -> _Rows:
+    """Some of the rows of all that has a row each."""
+    chosen = {}
+    for field in dataclasses.fields(rows):
+        values = getattr(rows, field.name)
+        if values is not None and field.name not in whole:
+            of_masks = isinstance(values, RunLengthMasks)
+            chosen[field.name] = values.kept(which) if of_masks else np.asarray(values)[which]
+    return dataclasses.replace(rows, **chosen)

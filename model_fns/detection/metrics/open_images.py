@@ -6,11 +6,11 @@ the parent classes too, as the data set's own tools write them.
 
 from __future__ import annotations
 
-from typing import Mapping
+from typing import Mapping, Tuple
 
 import numpy as np
 
-from model_fns.detection.metrics import overlaps
+from model_fns.detection.metrics import shapes
 from model_fns.detection.metrics.average_precision import (
     AveragePrecisionEvaluator,
     MatchedDetections,
@@ -21,6 +21,7 @@ from model_fns.detection.metrics.evaluator import Detections, Groundtruth
 
 V2_PREFIX = 'OpenImagesV2_'
 CHALLENGE_PREFIX = 'OpenImagesDetectionChallenge_'
+MASK_CHALLENGE_PREFIX = 'OpenImagesInstanceSegmentationChallenge_'
 
 
 class OpenImagesEvaluator(AveragePrecisionEvaluator):
@@ -37,6 +38,7 @@ class OpenImagesEvaluator(AveragePrecisionEvaluator):
             image or not: `Groundtruth.image_classes`, and the classes that it has boxes of.
         empty_to_all: what it means that an image has no `image_classes`: all classes were verified,
             or none but those of its boxes.
+        shape: what is held against the objects; those whose shape nobody knows are left out.
     """
 
     def __init__(
@@ -46,8 +48,9 @@ class OpenImagesEvaluator(AveragePrecisionEvaluator):
         group_weight: float = 0.0,
         verified_only: bool = False,
         empty_to_all: bool = True,
+        shape: shapes.Shape = shapes.BOXES,
     ):
-        super().__init__(class_names, prefix)
+        super().__init__(class_names, prefix, shape=shape)
         self._group_weight = group_weight
         self._verified_only = verified_only
         self._empty_to_all = empty_to_all
@@ -57,11 +60,11 @@ class OpenImagesEvaluator(AveragePrecisionEvaluator):
         if self._verified_only and (len(groundtruth.image_classes) or not self._empty_to_all):
             verified = np.concatenate([groundtruth.image_classes, groundtruth.classes])
             detections = detections.kept(np.isin(detections.classes, verified))
+        groundtruth = groundtruth.kept(~self.shape.unknown(groundtruth))
         is_group = np.asarray(groundtruth.group_of, bool)
-        true_positives = _finds(groundtruth, detections, ~is_group)
-        classes = groundtruth.classes[is_group]
-        overlap = overlaps.ioa(detections.boxes, groundtruth.boxes[is_group])
-        places, enough = best_overlap(overlap, detections, classes)
+        places, enough = self._overlaps(groundtruth.kept(~is_group), detections, of_detection=False)
+        true_positives = first_of_each(places, enough)
+        places, enough = self._overlaps(groundtruth.kept(is_group), detections, of_detection=True)
         in_group = np.logical_and(enough, ~true_positives)
         counted = detections.kept(~in_group)
         if not self._group_weight:
@@ -77,11 +80,13 @@ class OpenImagesEvaluator(AveragePrecisionEvaluator):
 
     def objects_to_find(self, groundtruth: Groundtruth) -> np.ndarray:
         """See `AveragePrecisionEvaluator`."""
-        return np.where(groundtruth.group_of, self._group_weight, 1.0)
+        weights = np.where(groundtruth.group_of, self._group_weight, 1.0)
+        return np.where(self.shape.unknown(groundtruth), 0.0, weights)
 
-
-def _finds(groundtruth: Groundtruth, detections: Detections, which: np.ndarray) -> np.ndarray:
-    """Which detections are the first of one of the objects for which `which` is true."""
-    overlap = overlaps.iou(detections.boxes, groundtruth.boxes[which])
-    places, enough = best_overlap(overlap, detections, groundtruth.classes[which])
-    return first_of_each(places, enough)
+    def _overlaps(
+        self, groundtruth: Groundtruth, detections: Detections, of_detection: bool
+    ) -> Tuple[np.ndarray, np.ndarray]:
+        """See `best_overlap`."""
+        shares = np.full([len(groundtruth.boxes)], of_detection)
+        overlap = self.shape.overlaps(detections, groundtruth, shares)
+        return best_overlap(overlap, detections, groundtruth.classes)

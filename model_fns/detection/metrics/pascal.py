@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from model_fns.detection.metrics import overlaps
 from model_fns.detection.metrics.average_precision import (
     AveragePrecisionEvaluator,
     MatchedDetections,
@@ -15,26 +14,30 @@ from model_fns.detection.metrics.evaluator import Detections, Groundtruth
 
 PREFIX = 'PascalBoxes_'
 WEIGHTED_PREFIX = 'WeightedPascalBoxes_'
+MASK_PREFIX = 'PascalMasks_'
+WEIGHTED_MASK_PREFIX = 'WeightedPascalMasks_'
 PRECISION_AT_RECALL_PREFIX = 'PrecisionAtRecallBoxes_'
 
 
 class PascalEvaluator(AveragePrecisionEvaluator):
     """A detection is right when the object that it overlaps most is its own by half or more.
 
-    Only the first detection of an object is right, the others are wrong. Difficult objects need not
-    be found, and their detections count for nothing.
+    Only the first detection of an object is right, the others are wrong. Difficult objects, and
+    those whose shape nobody knows, need not be found, and their detections count for nothing.
     """
 
     def match(self, groundtruth: Groundtruth, detections: Detections) -> MatchedDetections:
         """See `AveragePrecisionEvaluator`."""
-        overlap = overlaps.iou(detections.boxes, groundtruth.boxes)
+        difficult = ~self.objects_to_find(groundtruth)
+        overlap = self.shape.overlaps(detections, groundtruth, np.zeros(len(difficult), bool))
         places, enough = best_overlap(overlap, detections, groundtruth.classes)
         of_difficult = np.zeros(len(places), bool)
-        of_difficult[enough] = groundtruth.difficult[places[enough]]
+        of_difficult[enough] = difficult[places[enough]]
         true_positives = first_of_each(places, np.logical_and(enough, ~of_difficult))
         counted = detections.kept(~of_difficult)
         return MatchedDetections(counted.classes, counted.scores, true_positives[~of_difficult])
 
     def objects_to_find(self, groundtruth: Groundtruth) -> np.ndarray:
         """See `AveragePrecisionEvaluator`."""
-        return np.logical_not(groundtruth.difficult)
+        unknown = self.shape.unknown(groundtruth)
+        return ~np.logical_or(groundtruth.difficult, unknown)

@@ -8,14 +8,7 @@ from estimator_lib import errors
 from tests import tiny_two_stage
 from tests.model_fns.detection.test_config_rules import configs, refused_paths
 
-_HEAD = 'second_stage_box_predictor'
-# What a published config is refused for, by the beginning of its name.
-REFUSED = {
-    'mask_rcnn': [
-        'number_of_stages',
-        f'{_HEAD}.mask_rcnn_box_predictor.predict_instance_masks',
-    ],
-}
+_HEAD = 'second_stage_box_predictor.mask_rcnn_box_predictor'
 
 
 def named(config):
@@ -25,13 +18,11 @@ def named(config):
 def test_published_configs(shared):
     seen = 0
     for name, config in configs().items():
-        folder, _, stem = name.partition('/')
+        folder, _, _ = name.partition('/')
         if folder != 'tf1' or not config.model.HasField('faster_rcnn'):
             continue
         seen += 1
-        kind = next((one for one in REFUSED if stem.startswith(one)), None)
-        expected = [named(field) for field in REFUSED.get(kind, ())]
-        assert refused_paths(config, 'export') == expected, name
+        assert not refused_paths(config, 'export'), name
     assert seen == 23
 
 
@@ -50,7 +41,7 @@ ANCHORS = 'first_stage_anchor_generator={ %s }'
 @pytest.mark.parametrize(
     ('setting', 'text'),
     [
-        ('number_of_stages=3', 'number_of_stages: not supported: masks are not predicted yet; exp'),
+        ('number_of_stages=3', 'number_of_stages: 3; the third stage predicts masks: expected pre'),
         ('number_of_stages=4', 'number_of_stages: 4; expected at least 1 and at most 3.'),
         (
             'feature_extractor.first_stage_features_stride=12',
@@ -106,7 +97,7 @@ ANCHORS = 'first_stage_anchor_generator={ %s }'
             'second_stage_post_processing.batch_non_max_suppression.score_threshold=2',
             'second_stage_post_processing.batch_non_max_suppression.score_threshold: 2; expected ',
         ),
-        ('output_final_box_features=true', 'output_final_box_features: not supported: features '),
+        ('inplace_batchnorm_update=true', 'inplace_batchnorm_update: not supported: statistics '),
         (
             'context_config.use_self_attention=true',
             'context_config.use_self_attention: not supported: proposals attend to features of ',
@@ -217,3 +208,71 @@ def test_crops_have_no_effect_on_position_sensitive_heads():
     assert [one.partition(' has no effect')[0] for one in warnings] == [
         named(field) for field in ('initial_crop_size', 'maxpool_kernel_size', 'maxpool_stride')
     ]
+
+
+def of_masks(*settings):
+    text = tiny_two_stage.MASKS.format(stages=3)
+    return config_lib.parse_pipeline_config(text, 'text', settings=settings)
+
+
+@pytest.mark.parametrize(
+    ('setting', 'text'),
+    [
+        ('mask_height=0', 'mask_height: 0; expected at least 1 and at most 1000.'),
+        ('mask_prediction_conv_depth=-1', 'mask_prediction_conv_depth: -1; expected at least 0'),
+        ('predict_keypoints=true', 'predict_keypoints: not supported: the published program doe'),
+    ],
+)
+def test_problems_of_masks(setting, text):
+    config = of_masks(f'model.faster_rcnn.{_HEAD}.{setting}')
+    with pytest.raises(errors.ConfigError) as caught:
+        model_fns.validate(config, mode=None)
+    assert str(caught.value).startswith(named(f'{_HEAD}.{text}'))
+
+
+def test_masks_are_predicted_by_convolutions():
+    config = of_masks()
+    config.model.faster_rcnn.second_stage_box_predictor.mask_rcnn_box_predictor.ClearField(
+        'conv_hyperparams'
+    )
+    with pytest.raises(errors.ConfigError) as caught:
+        model_fns.validate(config, mode=None)
+    assert str(caught.value) == named(
+        f'{_HEAD}.conv_hyperparams: is missing; masks are predicted by convolutions.'
+    )
+
+
+def test_masks_are_read_where_they_are_learned():
+    config = of_masks()
+    assert model_fns.validate(config, mode=None) == []
+    config.eval_input_reader.add()
+    with pytest.raises(errors.ConfigError) as caught:
+        model_fns.validate(config, mode=None)
+    assert str(caught.value) == (
+        'eval_input_reader.0.load_instance_masks: false; the model learns masks '
+        '(number_of_stages: 3): expected true, and records with image/object/mask.'
+    )
+
+
+def test_masks_that_no_stage_predicts():
+    config = of_masks('model.faster_rcnn.number_of_stages=2')
+    warnings = model_fns.validate(config, mode=None)
+    expected = [
+        named(f'{_HEAD}.{field} has no effect without number_of_stages: 3.')
+        for field in (
+            'conv_hyperparams',
+            'predict_instance_masks',
+            'mask_prediction_conv_depth',
+            'mask_height',
+            'mask_width',
+        )
+    ]
+    assert warnings == expected
+
+
+def test_attention_is_not_for_boxes_that_are_cropped_anew():
+    message = problem(
+        'context_config.attention_position=POST_RPN', 'output_final_box_features=true', stages=3
+    )
+    assert named('output_final_box_features: true; expected false with context_config.') in message
+    assert named('number_of_stages: 3; expected 2 with context_config.') in message

@@ -91,3 +91,37 @@ def test_which_variables_a_checkpoint_gives(kind):
     outer = 'FeatureExtractor/' if kind == 'detection' else ''
     assert f'{outer}MobilenetV1/Conv2d_0/weights' in names
     assert not any('Predictor' in name for name in names)
+
+
+def test_groundtruth_as_a_detector_gets_it(monkeypatch):
+    """Numbers are normalized to the padded input, masks have its size already."""
+    config = build()
+    resizer = config.model.ssd.image_resizer.keep_aspect_ratio_resizer
+    resizer.min_dimension = resizer.max_dimension = 64
+    resizer.pad_to_max_dimension = True
+    task = build_task(config)
+    monkeypatch.setattr(task._model, 'losses', lambda predictions, shapes, groundtruth: groundtruth)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        features, labels = batch_of(1, 2, 3)
+        features[fields.TRUE_IMAGE_SHAPE] = tf.constant([[32, 64, 3]])
+        plain = task.losses({}, features, labels)
+        labels[fields.MASKS] = tf.ones([1, 1, 64, 64], tf.uint8)
+        labels[fields.MASK_WEIGHTS] = tf.constant([[0.5, 0, 0]])
+        labels[fields.KEYPOINTS] = tf.constant([[[[0.5, 0.75]]] * 3])
+        labels[fields.KEYPOINT_VISIBILITIES] = tf.constant([[[True]] * 3])
+        given = task.losses({}, features, labels).trimmed()
+        found = session.run({name: one for name, one in vars(given).items() if one is not None})
+    assert plain.masks is None and plain.mask_weights is None
+    assert plain.keypoints is None and plain.keypoint_visibilities is None
+    np.testing.assert_allclose(found['boxes'], [[[0.1, 0.2, 0.3, 0.6]]])
+    np.testing.assert_allclose(found['keypoints'], [[[[0.25, 0.75]]]])
+    assert found['keypoint_visibilities'].tolist() == [[[True]]]
+    assert found['mask_weights'].tolist() == [[0.5]]
+    assert found['masks'].shape == (1, 1, 64, 64) and found['masks'].dtype == np.uint8
+
+
+def test_examples_with_masks_differ_in_how_many():
+    config = build()
+    assert not build_task(config).pads_batches()
+    config.train_input_reader.load_instance_masks = True
+    assert build_task(config).pads_batches()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Callable, Optional
 
 from model_fns import layers
-from model_fns.detection import config_rules_two_stage, detector
+from model_fns.detection import config_rules_two_stage, detector, fields
 from model_fns.detection.architectures.faster_rcnn import (
     context_attention,
     extractors,
@@ -14,6 +14,7 @@ from model_fns.detection.architectures.faster_rcnn import (
     regions,
     sampling,
     second_stage,
+    third_stage,
 )
 from model_fns.detection.boxes import anchors, axis_aligned
 from model_fns.detection.data import image_resizers
@@ -23,6 +24,12 @@ from model_fns.detection.networks import hyperparams
 from protos import faster_rcnn_pb2, hyperparams_pb2
 
 _Config = faster_rcnn_pb2.FasterRcnn
+
+# Further outputs, by the fields that ask for them.
+_OUTPUTS = {
+    'output_final_box_features': fields.DETECTION_FEATURES,
+    'output_final_box_rpn_features': fields.CROPPED_FEATURES,
+}
 
 
 @detector.DETECTORS.register('faster_rcnn')
@@ -108,6 +115,8 @@ def _second_stage(config: _Config, where: str) -> model.SecondStage:
         ),
         sampler=_proposal_sampler(config),
         context=_context(config),
+        masks=_masks(config, where) if config.number_of_stages > 2 else None,
+        outputs=frozenset(name for field, name in _OUTPUTS.items() if getattr(config, field)),
     )
 
 
@@ -151,6 +160,31 @@ def _context(config: _Config) -> Optional[context_attention.ContextAttention]:
         context.attention_bottleneck_dimension,
         context.attention_temperature,
         on_crops=context.attention_position == faster_rcnn_pb2.POST_RPN,
+    )
+
+
+def _masks(config: _Config, where: str) -> third_stage.ThirdStage:
+    head = config.second_stage_box_predictor.mask_rcnn_box_predictor
+    where = f'{where}.second_stage_box_predictor.mask_rcnn_box_predictor'
+
+    def head_for(is_training: bool) -> third_stage.MaskHead:
+        return third_stage.MaskHead(
+            hyperparams.build_layer_style(
+                head.conv_hyperparams, is_training, f'{where}.conv_hyperparams'
+            ),
+            config.num_classes,
+            height=head.mask_height,
+            width=head.mask_width,
+            depth=head.mask_prediction_conv_depth,
+            num_layers=head.mask_prediction_num_conv_layers,
+            shared=head.masks_are_class_agnostic,
+            enlarges_late=head.convolve_then_upsample_masks,
+            where=where,
+        )
+
+    weight = config.second_stage_mask_prediction_loss_weight
+    return third_stage.ThirdStage(
+        head_for, third_stage.MaskLoss(weight, f'{where}.predict_instance_masks')
     )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Callable, Dict, Mapping, Optional, Sequence, Tuple, Union
+from typing import Callable, Dict, FrozenSet, Mapping, Optional, Sequence, Tuple, Union
 
 import tensorflow as tf
 
+from model_fns import layers
 from model_fns.detection import detector, fields
 from model_fns.detection.architectures.faster_rcnn import (
     context_attention,
@@ -15,6 +16,7 @@ from model_fns.detection.architectures.faster_rcnn import (
     regions,
     sampling,
     second_stage,
+    third_stage,
 )
 from model_fns.detection.boxes import anchors, axis_aligned, box_coders, targets
 from model_fns.detection.data import image_resizers
@@ -22,6 +24,9 @@ from model_fns.detection.detections import post_processing, suppression
 
 REGION_LOSSES = ('RPNLoss/localization_loss', 'RPNLoss/objectness_loss')
 BOX_LOSSES = ('BoxClassifierLoss/localization_loss', 'BoxClassifierLoss/classification_loss')
+MASK_LOSS = 'BoxClassifierLoss/mask_loss'
+
+tf1 = tf.compat.v1
 
 # Of all boxes of both stages, as published.
 CODER = box_coders.FasterRcnnBoxCoder((10.0, 10.0, 5.0, 5.0))
@@ -76,16 +81,22 @@ class SecondStage:
         post_processor: raw predictions to detections.
         sampler: of the proposals that are learned from; None: all.
         context: attention of proposals to features of other images; None: there is none.
+        masks: of detections; None: there are none.
+        outputs: those of `fields.DETECTION_FEATURES` and `fields.CROPPED_FEATURES` that are given.
     """
 
     crops: Optional[second_stage.Crops]
-    head_for: Callable[
-        [bool], Union[second_stage.BoxHead, position_sensitive.PositionSensitiveHead]
-    ]
+    head_for: Callable[[bool], Head]
     losses: second_stage.BoxLosses
     post_processor: post_processing.PostProcessor
     sampler: Optional[sampling.BalancedSampler] = None
     context: Optional[context_attention.ContextAttention] = None
+    masks: Optional[third_stage.ThirdStage] = None
+    outputs: FrozenSet[str] = frozenset()
+
+    def loss_names(self) -> Sequence[str]:
+        """Of the losses of proposals."""
+        return BOX_LOSSES if self.masks is None else (*BOX_LOSSES, MASK_LOSS)
 
 
 class FasterRcnnModel(detector.Detector):
@@ -115,9 +126,11 @@ class FasterRcnnModel(detector.Detector):
         self.num_classes = num_classes
         self.resizer = resizer
         self.tells_classes = second is not None
-        self.loss_names = REGION_LOSSES if second is None else (*REGION_LOSSES, *BOX_LOSSES)
+        self.loss_names = (*REGION_LOSSES, *(second.loss_names() if second else ()))
         if second is not None and second.context is not None:
             self.side_inputs = frozenset((fields.CONTEXT_FEATURES, fields.NUM_CONTEXT_FEATURES))
+        if second is not None and second.masks is not None:
+            self.outputs = frozenset([fields.DETECTION_MASKS])
         self._backbone = backbone
         self._first = first
         self._second = second
@@ -139,7 +152,8 @@ class FasterRcnnModel(detector.Detector):
     ) -> Dict[str, tf.Tensor]:
         """Raw predictions, by the names of `fields`; see `Detector`.
 
-        In training the second stage runs on a sample of the proposals, by the groundtruth.
+        In training the second stage runs on a sample of the proposals, by the groundtruth. Masks
+        are of proposals then; else they are of detections, which are found here for them.
         """
         backbone = self._backbone
         features = backbone.extractor.features(
@@ -162,6 +176,12 @@ class FasterRcnnModel(detector.Detector):
         predictions[fields.PROPOSAL_BOXES] = proposals.boxes
         predictions[fields.PROPOSAL_SCORES] = proposals.scores
         predictions[fields.NUM_PROPOSALS] = proposals.counts
+        if self._second is not None:
+            if not is_training and (self._second.masks or self._second.outputs):
+                windows = _windows(images, true_shapes)
+                predictions.update(self._final_boxes(images, features, predictions, windows))
+            elif self._second.masks:
+                predictions.update(self._masks_of_proposals(images, predictions, groundtruth))
         return predictions
 
     def losses(
@@ -189,6 +209,15 @@ class FasterRcnnModel(detector.Detector):
                 groundtruth,
             )
             values.update(zip(BOX_LOSSES, of_boxes))
+            if self._second.masks is not None:
+                boxes = predictions[fields.MASK_BOXES]
+                values[MASK_LOSS] = self._second.masks.loss(
+                    predictions[fields.MASK_LOGITS],
+                    predictions[fields.MASK_ROWS],
+                    boxes,
+                    self._second.losses.targets(boxes, groundtruth),
+                    groundtruth,
+                )
         return values
 
     def postprocess(
@@ -198,13 +227,9 @@ class FasterRcnnModel(detector.Detector):
         windows = _windows(predictions[fields.PREPROCESSED], true_shapes)
         if self._second is None:
             return self._proposals_as_detections(predictions, windows)
-        proposals = predictions[fields.PROPOSAL_BOXES]
-        boxes = CODER.decode(predictions[fields.REFINED_BOX_ENCODINGS], proposals[:, :, tf.newaxis])
-        found = self._second.post_processor.apply(
-            boxes, predictions[fields.CLASS_LOGITS], windows, predictions[fields.NUM_PROPOSALS]
-        )
-        raw = axis_aligned.change_frame(found[fields.RAW_DETECTION_BOXES], windows[:, tf.newaxis])
-        return {**found, fields.RAW_DETECTION_BOXES: tf.clip_by_value(raw, 0.0, 1.0)}
+        if fields.DETECTION_BOXES in predictions:
+            return {name: predictions[name] for name in fields.DETECTIONS if name in predictions}
+        return self._detections(predictions, windows)
 
     def restore_map(
         self, variables: Sequence[tf.Variable], checkpoint_type: str
@@ -227,6 +252,18 @@ class FasterRcnnModel(detector.Detector):
         normalized = axis_aligned.scale(anchors_used, 1.0 / height, 1.0 / width)
         meaning = 'what the second stage takes for an object'
         return detector.AnchorFit(similarity, normalized, second_stage.MATCHED, meaning)
+
+    def _detections(
+        self, predictions: Dict[str, tf.Tensor], windows: tf.Tensor
+    ) -> Dict[str, tf.Tensor]:
+        """What the second stage finds."""
+        proposals = predictions[fields.PROPOSAL_BOXES]
+        boxes = CODER.decode(predictions[fields.REFINED_BOX_ENCODINGS], proposals[:, :, tf.newaxis])
+        found = self._second.post_processor.apply(
+            boxes, predictions[fields.CLASS_LOGITS], windows, predictions[fields.NUM_PROPOSALS]
+        )
+        raw = axis_aligned.change_frame(found[fields.RAW_DETECTION_BOXES], windows[:, tf.newaxis])
+        return {**found, fields.RAW_DETECTION_BOXES: tf.clip_by_value(raw, 0.0, 1.0)}
 
     def _regions(
         self, images: tf.Tensor, features: tf.Tensor, is_training: bool
@@ -266,25 +303,87 @@ class FasterRcnnModel(detector.Detector):
         """The second stage's predictions for its proposals."""
         height, width = _sides(images)
         normalized = axis_aligned.scale(proposals.boxes, 1.0 / height, 1.0 / width)
-        backbone, head = self._backbone, self._second.head_for(is_training)
-        mode = is_training, backbone.trains_batch_norm
+        head = self._second.head_for(is_training)
         if self._second.crops is None:
-            of_images = backbone.extractor.box_features(features, *mode)
-            codes, logits = head.predict(of_images, normalized)
+            of_boxes = self._box_features(features, is_training)
+            codes, logits = head.predict(of_boxes, normalized)
         else:
             crops = self._second.crops(features, normalized)
             context = self._second.context
             if context is not None and context.on_crops:
                 crops = context(crops, proposals.counts, memory, is_training)
-            of_boxes = backbone.extractor.box_features(crops, *mode)
+            of_boxes = self._box_features(crops, is_training)
             if context is not None and not context.on_crops:
                 of_boxes = context(of_boxes, proposals.counts, memory, is_training)
             codes, logits = head.predict(of_boxes)
         count = proposals.boxes.shape[1]
         return {
+            fields.BOX_FEATURES: of_boxes,
             fields.REFINED_BOX_ENCODINGS: tf.reshape(codes, [-1, count, *codes.shape[1:]]),
             fields.CLASS_LOGITS: tf.reshape(logits, [-1, count, *logits.shape[1:]]),
         }
+
+    def _box_features(self, crops: tf.Tensor, is_training: bool) -> tf.Tensor:
+        """Features of the second stage; each time by the same variables."""
+        backbone = self._backbone
+        with tf1.variable_scope(tf1.get_variable_scope(), reuse=tf1.AUTO_REUSE):
+            return backbone.extractor.box_features(crops, is_training, backbone.trains_batch_norm)
+
+    def _masks_of_proposals(
+        self,
+        images: tf.Tensor,
+        predictions: Dict[str, tf.Tensor],
+        groundtruth: Optional[targets.Groundtruth],
+    ) -> Dict[str, tf.Tensor]:
+        """Logits of the masks that are learned: of proposals that hold an object."""
+        head = self._second.masks.head_for(True)
+        boxes = predictions[fields.PROPOSAL_BOXES]
+        marks = tf.fill(tf.shape(boxes)[:2], True)
+        if groundtruth is not None and head.is_by_row:
+            absolute = _in_pixels(groundtruth, images)
+            marks = self._second.losses.targets(boxes, absolute).matches >= 0
+        rows = third_stage.true_rows(marks)
+        return {
+            fields.MASK_BOXES: boxes,
+            fields.MASK_ROWS: rows,
+            fields.MASK_LOGITS: head.predict(tf.gather(predictions[fields.BOX_FEATURES], rows)),
+        }
+
+    def _final_boxes(
+        self,
+        images: tf.Tensor,
+        features: tf.Tensor,
+        predictions: Dict[str, tf.Tensor],
+        windows: tf.Tensor,
+    ) -> Dict[str, tf.Tensor]:
+        """Detections with their masks and features; nothing is computed for rows without one."""
+        second, found = self._second, self._detections(predictions, windows)
+        # From units of the image to pixels of the input.
+        boxes = found[fields.DETECTION_BOXES] * tf.tile(windows[:, tf.newaxis, 2:], [1, 1, 2])
+        count = tf.shape(boxes)[1]
+        marks = tf.range(tf.cast(count, tf.float32)) < found[fields.NUM_DETECTIONS][:, tf.newaxis]
+        rows = third_stage.true_rows(marks)
+
+        def of_rows(values: tf.Tensor) -> tf.Tensor:
+            return tf.gather(tf.reshape(values, [-1, *values.shape[2:]]), rows)
+
+        height, width = _sides(images)
+        normalized = axis_aligned.scale(of_rows(boxes), 1.0 / height, 1.0 / width)
+        crops = second.crops.of_rows(features, normalized, rows // count)
+        of_boxes = self._box_features(crops, is_training=False)
+        values = {fields.DETECTION_FEATURES: of_boxes, fields.CROPPED_FEATURES: crops}
+        values = {name: value for name, value in values.items() if name in second.outputs}
+        masks = {}
+        if second.masks is not None:
+            logits = second.masks.head_for(False).predict(of_boxes)
+            classes = tf.cast(of_rows(found[fields.DETECTION_CLASSES]), tf.int32)
+            values[fields.DETECTION_MASKS] = third_stage.probabilities(logits, classes)
+            masks = {fields.MASK_BOXES: boxes, fields.MASK_ROWS: rows, fields.MASK_LOGITS: logits}
+        spread = {
+            name: third_stage.spread(layers.to_float32(value), rows, marks)
+            for name, value in values.items()
+        }
+        return {**found, **masks, **spread}
 
     def _proposals_as_detections(
         self, predictions: Dict[str, tf.Tensor], windows: tf.Tensor

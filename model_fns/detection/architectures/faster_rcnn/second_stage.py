@@ -47,9 +47,19 @@ class Crops:
             boxes: float32 [B, N, 4], normalized to the padded input.
         """
         batch, count = tf.unstack(tf.shape(boxes)[:2])
-        flat = tf.reshape(tf.stop_gradient(boxes), [-1, axis_aligned.SIZE])
-        images = tf.repeat(tf.range(batch), count)
-        crops = tf.image.crop_and_resize(features, flat, images, [self.size, self.size])
+        flat = tf.reshape(boxes, [-1, axis_aligned.SIZE])
+        return self.of_rows(features, flat, tf.repeat(tf.range(batch), count))
+
+    def of_rows(self, features: tf.Tensor, boxes: tf.Tensor, images: tf.Tensor) -> tf.Tensor:
+        """Features [R, side, side, channels] of boxes of any images.
+
+        Args:
+            features: [B, height, width, channels].
+            boxes: float32 [R, 4], normalized to the padded input.
+            images: int32 [R]: the place in the batch of each.
+        """
+        size = [self.size, self.size]
+        crops = tf.image.crop_and_resize(features, tf.stop_gradient(boxes), images, size)
         if (self.pool_kernel, self.pool_stride) == (1, 1):
             return crops
         return tf.nn.max_pool2d(crops, self.pool_kernel, self.pool_stride, 'VALID')

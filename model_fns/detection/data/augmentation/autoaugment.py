@@ -14,7 +14,6 @@ from typing import Callable, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import errors
 from estimator_lib.task import Example
 from model_fns.detection import fields
 from model_fns.detection.boxes.family import family_of
@@ -42,20 +41,13 @@ def autoaugment_v0(example: Example, seed: tf.Tensor) -> Example:
     """Policy v0.
 
     Boxes that the image moves with are the bounding boxes of what the old ones become, cut at the
-    image's edges; those that leave the image go.
+    image's edges; those that leave the image go. Masks and keypoints go where their pixels go;
+    keypoints that leave the image are not visible any more.
 
     Args:
-        example: without masks or keypoints.
+        example: any.
         seed: int64 [2].
-
-    Raises:
-        errors.ConfigError: the example has masks or keypoints.
     """
-    for name in (fields.MASKS, fields.KEYPOINTS):
-        if name in example:
-            raise errors.ConfigError(
-                f'examples have {name}, which do not follow; expected boxes alone.'
-            )
     image = tf.saturate_cast(tf.round(frames.to_float(example[fields.IMAGE])), tf.uint8)
     example = {**example, fields.IMAGE: image}
     (uniform,) = randomness.uniforms(randomness.stream_seed(seed, 1), 1)
@@ -121,21 +113,11 @@ def _transformed(example: Example, matrix: tf.Tensor, shift: tf.Tensor) -> Examp
         matrix: float32 [2, 2].
         shift: float32 [2], in pixels.
     """
-    back = tf.linalg.inv(matrix)
-    origin = -tf.linalg.matvec(back, shift)
-    # The kernel wants x before y, and where each pixel of the result comes from.
-    rows = tf.reverse(tf.concat([back, origin[:, tf.newaxis]], 1), [0])
-    rows = tf.gather(rows, [1, 0, 2], axis=1)
-    image = example[fields.IMAGE]
-    moved = tf.raw_ops.ImageProjectiveTransformV3(
-        images=image[tf.newaxis],
-        transforms=tf.concat([tf.reshape(rows, [1, 6]), tf.zeros([1, 2])], 1),
-        output_shape=frames.image_size(example),
-        fill_value=float(_GRAY),
-        interpolation='NEAREST',
-        fill_mode='CONSTANT',
-    )[0]
-    moved.set_shape(image.shape)
+    pixels = _Pixels(matrix, shift, frames.image_size(example))
+    result = {**example, fields.IMAGE: pixels.moved(example[fields.IMAGE][tf.newaxis], _GRAY)[0]}
+    if fields.MASKS in example:
+        masks = example[fields.MASKS][..., tf.newaxis]
+        result[fields.MASKS] = pixels.moved(masks, 0)[..., 0]
     size = tf.cast(frames.image_size(example), tf.float32)
     boxes = example[fields.BOXES]
     family = family_of(boxes)
@@ -143,9 +125,43 @@ def _transformed(example: Example, matrix: tf.Tensor, shift: tf.Tensor) -> Examp
     shift += 0.5 - tf.linalg.matvec(matrix, [0.5, 0.5])
     boxes = family.transform(family.scale(boxes, size[0], size[1]), matrix, shift)
     boxes = family.scale(boxes, 1.0 / size[0], 1.0 / size[1])
-    boxes = family.clip_to_window(boxes, tf.constant(_WHOLE))
-    result = {**example, fields.IMAGE: moved, fields.BOXES: boxes}
+    result[fields.BOXES] = boxes = family.clip_to_window(boxes, tf.constant(_WHOLE))
+    if fields.KEYPOINTS in example:
+        moved = tf.linalg.matvec(matrix, example[fields.KEYPOINTS] * size) + shift
+        result.update(frames.with_points(example, moved / size, frames.inside(moved / size)))
     return examples.keep_boxes(result, family.has_area(boxes))
+
+
+class _Pixels:
+    """Where pixels come from when the centre of each pixel p, (y, x), goes to matrix p + shift.
+
+    Args:
+        matrix: float32 [2, 2].
+        shift: float32 [2], in pixels.
+        size: int32 [2], of the image before and after.
+    """
+
+    def __init__(self, matrix: tf.Tensor, shift: tf.Tensor, size: tf.Tensor):
+        back = tf.linalg.inv(matrix)
+        origin = -tf.linalg.matvec(back, shift)
+        # The kernel wants x before y, and where each pixel of the result comes from.
+        rows = tf.reverse(tf.concat([back, origin[:, tf.newaxis]], 1), [0])
+        rows = tf.gather(rows, [1, 0, 2], axis=1)
+        self._transform = tf.concat([tf.reshape(rows, [1, 6]), tf.zeros([1, 2])], 1)
+        self._size = size
+
+    def moved(self, images: tf.Tensor, fill: int) -> tf.Tensor:
+        """Images [n, height, width, channels], with `fill` where nothing comes to."""
+        moved = tf.raw_ops.ImageProjectiveTransformV3(
+            images=images,
+            transforms=self._transform,
+            output_shape=self._size,
+            fill_value=float(fill),
+            interpolation='NEAREST',
+            fill_mode='CONSTANT',
+        )
+        moved.set_shape(images.shape)
+        return moved
 
 
 def _cutout(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Example:
@@ -190,7 +206,7 @@ def _translate_boxes(
     example: Example, seed: tf.Tensor, uniform: tf.Tensor, magnitude: float, probability: float
 ) -> Example:
     """Moves the content of some boxes up or down, one box after the other; boxes stay."""
-    boxes, image = example[fields.BOXES], example[fields.IMAGE]
+    boxes = example[fields.BOXES]
     shift = _either_way(uniform, magnitude / 10 * _BOX_TRANSLATION)
     count = tf.shape(boxes)[0]
     draws = randomness.uniform_tensor(randomness.stream_seed(seed, 3), tf.stack([2, count]))
@@ -199,16 +215,30 @@ def _translate_boxes(
     chosen = tf.boolean_mask(tf.gather(boxes, order), tf.gather(happens, order))
     corners = _pixel_corners(chosen, frames.image_size(example))
 
-    def move(index: tf.Tensor, pixels: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
-        return index + 1, _move_content(pixels, corners[index], tf.cast(shift, tf.int32))
+    moving = {
+        name: example[name]
+        for name in (fields.IMAGE, fields.MASKS, fields.KEYPOINTS, fields.KEYPOINT_VISIBILITIES)
+        if name in example
+    }
+    whole = tf.cast(frames.image_size(example), tf.float32)
 
-    _, image = tf.while_loop(
+    def move(index: tf.Tensor, state: Example) -> Tuple[tf.Tensor, Example]:
+        box, rows = corners[index], tf.cast(shift, tf.int32)
+        moved = {fields.IMAGE: _move_content(state[fields.IMAGE], box, rows, _GRAY)}
+        if fields.MASKS in state:
+            masks = state[fields.MASKS][..., tf.newaxis]
+            moved[fields.MASKS] = _move_content(masks, box, rows, 0)[..., 0]
+        if fields.KEYPOINTS in state:
+            moved.update(_move_points(state, box, rows, whole))
+        return index + 1, moved
+
+    _, moving = tf.while_loop(
         lambda index, _: index < tf.shape(corners)[0],
         move,
-        [tf.constant(0), image],
+        [tf.constant(0), moving],
         parallel_iterations=1,
     )
-    return {**example, fields.IMAGE: image}
+    return {**example, **moving}
 
 
 def _pixel_corners(boxes: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
@@ -218,20 +248,38 @@ def _pixel_corners(boxes: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     return tf.clip_by_value(corners, 0, tf.tile(size, [2]) - 1)
 
 
-def _move_content(image: tf.Tensor, corners: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
-    """The image with what is in one box moved down by `shift`; gray is what it leaves behind."""
-    height = tf.shape(image)[0]
+def _move_content(images: tf.Tensor, corners: tf.Tensor, shift: tf.Tensor, fill: int) -> tf.Tensor:
+    """Images with what is in one box moved down by `shift`; `fill` is what it leaves behind.
+
+    Args:
+        images: uint8 [..., height, width, channels].
+        corners: int32 [4], see `_pixel_corners`.
+        shift: int32 scalar, rows.
+        fill: a number.
+    """
+    height = tf.shape(images)[-3]
     sources = tf.range(height) - shift
     from_box = tf.logical_and(sources >= corners[0], sources <= corners[2])
-    content = tf.gather(image, tf.clip_by_value(sources, 0, height - 1))
-    gray = tf.constant(_GRAY, tf.uint8)
-    moved = tf.where(from_box[:, tf.newaxis, tf.newaxis], content, gray)
-    return tf.where(_inside(image, corners[:2], corners[2:]), moved, image)
+    content = tf.gather(images, tf.clip_by_value(sources, 0, height - 1), axis=-3)
+    moved = tf.where(from_box[:, tf.newaxis, tf.newaxis], content, tf.constant(fill, images.dtype))
+    return tf.where(_inside(images, corners[:2], corners[2:]), moved, images)
+
+
+def _move_points(state: Example, corners: tf.Tensor, shift: tf.Tensor, size: tf.Tensor) -> Example:
+    """Keypoints and visibilities after `_move_content`: those that leave the box are hidden."""
+    points = state[fields.KEYPOINTS]
+    first = tf.cast(corners[:2], tf.float32) / size
+    last = tf.cast(corners[2:] + 1, tf.float32) / size
+    moved = points + tf.stack([tf.cast(shift, tf.float32) / size[0], 0.0])
+
+    moves = frames.inside(points, first, last)
+    stays = tf.logical_or(tf.logical_not(moves), frames.inside(moved, first, last))
+    return frames.with_points(state, tf.where(moves[..., tf.newaxis], moved, points), stays)
 
 
 def _inside(image: tf.Tensor, first: tf.Tensor, last: tf.Tensor) -> tf.Tensor:
     """Bool [height, width, 1]: the pixels from the first row and column to the last ones."""
-    size = tf.shape(image)
+    size = tf.shape(image)[-3:-1]
     rows, columns = tf.range(size[0]), tf.range(size[1])
     in_rows = tf.logical_and(rows >= first[0], rows <= last[0])
     in_columns = tf.logical_and(columns >= first[1], columns <= last[1])

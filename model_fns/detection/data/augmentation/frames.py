@@ -80,8 +80,8 @@ def crop(
     boxes = example[fields.BOXES]
     family = family_of(boxes)
     cut = family.clip_to_window(boxes, window.share)
-    inside, area = family.area(cut), family.area(boxes)
-    kept = tf.logical_and(inside > 0.0, inside >= min_overlap * area)
+    shown, area = family.area(cut), family.area(boxes)
+    kept = tf.logical_and(shown > 0.0, shown >= min_overlap * area)
     if is_whole is not None:
         kept = tf.logical_or(kept, is_whole)
         clips = tf.logical_and(clips, tf.logical_not(is_whole))
@@ -92,7 +92,7 @@ def crop(
         **_points_in(example, window.share, clips),
     }
     if fields.AREA in example:
-        left = tf.math.divide_no_nan(inside, area)
+        left = tf.math.divide_no_nan(shown, area)
         result[fields.AREA] *= _choose(clips, left, tf.ones_like(left))
     if fields.MASKS in example:
         # Masks are [n, height, width]: a window's numbers, turned round.
@@ -157,6 +157,28 @@ def scaled_size(size: tf.Tensor, factor: Union[float, tf.Tensor]) -> tf.Tensor:
     return tf.maximum(tf.cast(tf.cast(size, tf.float32) * factor, tf.int32), 1)
 
 
+def inside(
+    points: tf.Tensor, low: Union[float, tf.Tensor] = 0.0, high: Union[float, tf.Tensor] = 1.0
+) -> tf.Tensor:
+    """Bool [n, k]: which points [n, k, 2] are between `low` and `high`; none that are NaN."""
+    return tf.reduce_all(tf.logical_and(points >= low, points <= high), -1)
+
+
+def with_points(example: Example, points: tf.Tensor, stays: tf.Tensor) -> Example:
+    """Keypoints that have moved, and their visibilities.
+
+    Args:
+        example: with keypoints as they were.
+        points: [n, k, 2], where they are now.
+        stays: bool [n, k]; the others become NaN, and not visible.
+    """
+    result = {fields.KEYPOINTS: tf.where(stays[..., tf.newaxis], points, np.float32('nan'))}
+    if fields.KEYPOINT_VISIBILITIES in example:
+        visible = example[fields.KEYPOINT_VISIBILITIES]
+        result[fields.KEYPOINT_VISIBILITIES] = tf.logical_and(visible, stays)
+    return result
+
+
 def _cut_out(image: tf.Tensor, window: Window) -> tf.Tensor:
     cut = tf.slice(image, window.begin, window.size)
     cut.set_shape([None, None, image.shape[-1]])
@@ -171,13 +193,7 @@ def _points_in(example: Example, share: tf.Tensor, clips: Flag) -> Example:
     points = (example[fields.KEYPOINTS] - low) / (high - low)
     if clips is False:
         return {fields.KEYPOINTS: points}
-    inside = tf.reduce_all(tf.logical_and(points >= 0.0, points <= 1.0), -1)
-    stays = tf.logical_or(inside, tf.logical_not(clips))
-    result = {fields.KEYPOINTS: tf.where(stays[..., tf.newaxis], points, np.float32('nan'))}
-    if fields.KEYPOINT_VISIBILITIES in example:
-        visible = example[fields.KEYPOINT_VISIBILITIES]
-        result[fields.KEYPOINT_VISIBILITIES] = tf.logical_and(visible, stays)
-    return result
+    return with_points(example, points, tf.logical_or(inside(points), tf.logical_not(clips)))
 
 
 def _choose(flag: Flag, if_true: tf.Tensor, if_false: tf.Tensor) -> tf.Tensor:

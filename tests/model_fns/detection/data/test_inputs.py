@@ -235,6 +235,7 @@ def test_one_pixel():
 
 MASKED = inputs.Reader(3, 4, mask_type=input_reader_pb2.PNG_MASKS)
 NUMBERS = inputs.Reader(3, 4, mask_type=input_reader_pb2.NUMERICAL_MASKS)
+POINTS = inputs.Reader(3, 4, num_keypoints=2)
 
 
 def mask(row):
@@ -261,7 +262,26 @@ def test_numerical_masks():
 @pytest.mark.parametrize('reader', [MASKED, NUMBERS])
 def test_no_masks_without_objects(reader):
     assert decode(reader)[fields.MASKS].shape == (0, 4, 6)
-    assert prepare(reader)[1][fields.MASKS].shape == (4, 8, 8)
+    # A batch has at least one row of masks, so that a lookup of none does not fail.
+    masks = prepare(reader)[1][fields.MASKS]
+    assert masks.shape == (1, 8, 8) and not masks.any()
+
+
+@pytest.mark.parametrize(('given', 'expected'), [([], [1, 1]), ([0.0, 2.0], [0, 2])])
+def test_weights_of_masks(given, expected):
+    parts = {'boxes': [BOX, OTHER], 'masks': [mask_png(mask(0)), mask_png(mask(2))]}
+    parts['mask/weight'] = given
+    assert decode(MASKED, **parts)[fields.MASK_WEIGHTS].tolist() == expected
+    assert prepare(MASKED, **parts)[1][fields.MASK_WEIGHTS].tolist() == [*expected, 0, 0]
+
+
+def test_masks_are_not_padded_to_as_many_rows_as_boxes():
+    pngs = [mask_png(mask(row % 4)) for row in range(6)]
+    for count, rows in ((2, 2), (6, 4)):
+        _, labels = prepare(MASKED, boxes=[BOX] * count, masks=pngs[:count])
+        assert labels[fields.MASKS].shape == (rows, 8, 8)
+        assert labels[fields.MASKS].dtype == np.uint8
+        assert labels[fields.BOXES].shape == (4, 4)
 
 
 @pytest.mark.parametrize(
@@ -270,15 +290,22 @@ def test_no_masks_without_objects(reader):
         (MASKED, {}),
         (MASKED, {'masks': [mask_png(np.zeros([3, 3]))]}),
         (NUMBERS, {'numerical_masks': [1.0] * 23}),
+        (NUMBERS, {}),
+        (MASKED, {'masks': [mask_png(mask(0))], 'mask/weight': [1.0, 0.0]}),
+        (POINTS, {'keypoints_y': [0.5], 'keypoints_x': [0.5]}),
+        (POINTS, {'keypoints_y': [0.5] * 3, 'keypoints_x': [0.5] * 3}),
+        (POINTS, {'keypoints_y': [0.5] * 2}),
+        (POINTS, {'keypoints_y': [0.5] * 2, 'keypoints_x': [0.5] * 2, 'visibilities': [2]}),
     ],
 )
-def test_masks_of_another_size_or_number(reader, parts):
+def test_masks_and_keypoints_of_another_size_or_number(reader, parts):
     with pytest.raises(tf.errors.InvalidArgumentError):
         decode(reader, boxes=[BOX], **parts)
+    assert 'image/object/' in reader.problem_with(record(boxes=[BOX], **parts))
 
 
 def test_keypoints():
-    reader = inputs.Reader(3, 4, num_keypoints=2)
+    reader = POINTS
     parts = {
         'boxes': [BOX, OTHER],
         'keypoints_y': [0.1, 0.2, 0.3, 0.4],

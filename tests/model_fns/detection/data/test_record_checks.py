@@ -4,6 +4,7 @@ import pytest
 
 from model_fns.detection.data import record_checks
 from model_fns.label_map import LabelMap
+from protos.input_reader_pb2 import PNG_MASKS
 from tests.model_fns.detection.records import record
 
 LABEL_MAP = LabelMap.from_names(['cat', 'dog'])
@@ -12,10 +13,10 @@ NAN = float('nan')
 
 
 def problem(
-    *, num_classes=2, max_boxes=10, label_map=None, num_keypoints=0, png_masks=False, **parts
+    *, num_classes=2, max_boxes=10, label_map=None, num_keypoints=0, mask_type=None, **parts
 ):
     return record_checks.problem_with(
-        record(**parts), num_classes, max_boxes, label_map, num_keypoints, png_masks
+        record(**parts), num_classes, max_boxes, label_map, num_keypoints, mask_type
     )
 
 
@@ -29,7 +30,13 @@ def problem(
         {'boxes': [BOX], 'labels': [2], 'texts': ['dog'], 'label_map': LABEL_MAP},
         {'boxes': [BOX], 'labels': [2], 'label_map': LABEL_MAP},
         {'boxes': [BOX], 'labels': [1], 'difficult': [1], 'area': [20.0]},
-        {'boxes': [BOX], 'labels': [1], 'keypoints_y': [0.1] * 3, 'num_keypoints': 3},
+        {
+            'boxes': [BOX],
+            'labels': [1],
+            'keypoints_y': [0.1] * 3,
+            'keypoints_x': [0.1] * 3,
+            'num_keypoints': 3,
+        },
     ],
 )
 def test_records_that_are_fine(parts):
@@ -69,8 +76,16 @@ def test_records_that_are_fine(parts):
             '1 boxes and 4 image/object/keypoint/y; expected none, or 3 for each box',
         ),
         (
-            {'boxes': [BOX], 'labels': [1], 'png_masks': True},
-            '1 boxes and 0 image/object/mask; expected 1 for each box',
+            {'boxes': [BOX], 'labels': [1], 'mask_type': PNG_MASKS},
+            '1 boxes and no image/object/mask, which load_instance_masks asks for',
+        ),
+        (
+            {'boxes': [BOX], 'labels': [1], 'mask_type': PNG_MASKS, 'numerical_masks': [1.0] * 24},
+            'image/object/mask is a float_list; expected a bytes_list',
+        ),
+        (
+            {'boxes': [BOX], 'labels': [1], 'mask/weight': [1]},
+            'image/object/mask/weight is a int64_list; expected a float_list',
         ),
         (
             {'boxes': [BOX, [NAN, 0, 1, 1]], 'labels': [1, 1]},

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from model_fns.detection import fields
+from model_fns.detection.metrics import shapes
 from model_fns.detection.metrics.accumulation import Metrics
 from model_fns.detection.metrics.coco import CocoEvaluator
 from model_fns.detection.metrics.evaluator import Evaluator
@@ -170,3 +171,67 @@ def test_a_pass_begins_without_the_images_of_the_one_before():
             session.run(begin)
             session.run(update, {source_ids: ids})
             assert session.run(value)[0] == 2.0
+
+
+def with_masks(**changed):
+    """The object of `batch`, its lower half masked, as input, with a mask of weight 1."""
+    masks = np.zeros([1, 1, 100, 100], np.uint8)
+    masks[0, 0, 37:50, 50:100] = 1  # of the upper half, which is image
+    arrays = batch([b'a'])
+    return {
+        **arrays,
+        fields.MASKS: masks,
+        fields.MASK_WEIGHTS: np.array([[1.0, 0.0, 0.0]], np.float32),
+        fields.DETECTION_MASKS: np.ones([1, 2, 3, 3], np.float32),
+        **changed,
+    }
+
+
+def mask_metrics():
+    return Metrics([CocoEvaluator({1: 'one', 2: 'two'}, shape=shapes.MASKS, prefix='M_')])
+
+
+def test_masks_are_compared_in_the_original_image():
+    # Between the 2nd and the 3rd of 5 rows is the line: 5/8 of the box are below.
+    lower = np.zeros([1, 2, 5, 5], np.float32)
+    lower[:, :, 2:] = 1.0
+    # The whole box is twice the mask.
+    assert run(mask_metrics(), [with_masks()])['M_Precision/mAP'] == pytest.approx(0.1)
+    scalars = run(mask_metrics(), [with_masks(**{fields.DETECTION_MASKS: lower})])
+    assert scalars['M_Precision/mAP@.75IOU'] == pytest.approx(1.0)
+
+
+def test_masks_of_one_image_are_not_kept_as_pixels():
+    class Kept(Recorder):
+        needs = frozenset([fields.MASKS])
+
+    recorder = Kept()
+    run(Metrics([recorder]), [with_masks()])
+    groundtruth, detections = recorder.images['a']
+    assert groundtruth.masks.areas() == pytest.approx(200 * 52, rel=0.02)
+    assert detections.masks.areas() == pytest.approx(100 * 200, rel=0.02)
+    assert groundtruth.mask_weights.tolist() == [1.0]
+    assert sum(len(one['counts']) for one in groundtruth.masks._encoded) < 1000
+
+
+def test_keypoints_are_in_pixels_of_the_original_image():
+    class Kept(Recorder):
+        needs = frozenset([fields.KEYPOINTS])
+
+    recorder = Kept()
+    points = np.array([[[[0.5, 0.25], [np.nan, np.nan]]]], np.float32)
+    more = {
+        fields.KEYPOINTS: np.concatenate([points, points, points], axis=1),
+        fields.DETECTION_KEYPOINTS: np.concatenate([points, points], axis=1),
+    }
+    run(Metrics([recorder]), [batch([b'a'], **more)])
+    groundtruth, detections = recorder.images['a']
+    np.testing.assert_allclose(groundtruth.keypoints, [[[100, 100], [np.nan, np.nan]]])
+    np.testing.assert_allclose(detections.keypoints[:, 0], [[100, 100]])
+    assert groundtruth.masks is None and detections.masks is None
+
+
+def test_what_no_evaluator_needs_is_not_fetched():
+    recorder = Recorder()
+    run(Metrics([recorder]), [with_masks()])
+    assert recorder.images['a'][0].masks is None

@@ -1,16 +1,20 @@
 from __future__ import annotations
 
-import contextlib
-import io
+import dataclasses
 
 import numpy as np
 import pytest
-from pycocotools.coco import COCO
-from pycocotools.cocoeval import COCOeval
 
-from model_fns.detection.metrics import coco_matching
-from model_fns.detection.metrics.coco import PREFIX, CocoEvaluator
-from tests.model_fns.detection.metrics.scenes import detections, groundtruth, random_image, square
+from model_fns.detection.metrics import coco_matching, shapes
+from model_fns.detection.metrics.coco import MASK_PREFIX, PREFIX, CocoEvaluator
+from tests.model_fns.detection.metrics.pycoco import reference
+from tests.model_fns.detection.metrics.scenes import (
+    detections,
+    groundtruth,
+    random_image,
+    random_masks,
+    square,
+)
 
 NAMES = {1: 'one', 2: 'two', 3: 'three'}
 SUMMARY = [
@@ -39,45 +43,6 @@ def evaluate(images, names=NAMES, **options):
     return metrics
 
 
-def corner_and_size(box):
-    ymin, xmin, ymax, xmax = (float(side) for side in box)
-    return [xmin, ymin, xmax - xmin, ymax - ymin]
-
-
-def reference(images, names=NAMES):
-    """The same by pycocotools: its twelve numbers, and its tables."""
-    annotations, results = [], []
-    for image_id, (truth, found) in enumerate(images, 1):
-        for row in range(len(truth.boxes)):
-            box = corner_and_size(truth.boxes[row])
-            annotations.append(
-                {
-                    'id': len(annotations) + 1,
-                    'image_id': image_id,
-                    'category_id': int(truth.classes[row]),
-                    'bbox': box,
-                    'area': float(truth.areas[row]) or box[2] * box[3],
-                    'iscrowd': int(truth.is_crowd[row]),
-                }
-            )
-        for row in range(len(found.boxes)):
-            box = corner_and_size(found.boxes[row])
-            results.append([image_id, *box, float(found.scores[row]), found.classes[row]])
-    with contextlib.redirect_stdout(io.StringIO()):
-        known = COCO()
-        known.dataset = {
-            'images': [{'id': image_id} for image_id in range(1, len(images) + 1)],
-            'annotations': annotations,
-            'categories': [{'id': key, 'name': name} for key, name in names.items()],
-        }
-        known.createIndex()
-        evaluated = COCOeval(known, known.loadRes(np.array(results)), 'bbox')
-        evaluated.evaluate()
-        evaluated.accumulate()
-        evaluated.summarize()
-    return evaluated
-
-
 def assert_equal(metrics, evaluated):
     np.testing.assert_allclose([metrics[name] for name in SUMMARY], evaluated.stats, atol=1e-12)
 
@@ -87,7 +52,7 @@ def assert_equal(metrics, evaluated):
 def test_as_pycocotools(seed, coarse):
     rng = np.random.RandomState(seed)
     images = [random_image(rng, len(NAMES), coarse=coarse) for _ in range(rng.randint(1, 30))]
-    assert_equal(evaluate(images), reference(images))
+    assert_equal(evaluate(images), reference(images, NAMES))
 
 
 def test_as_pycocotools_with_more_detections_than_count():
@@ -97,11 +62,35 @@ def test_as_pycocotools_with_more_detections_than_count():
     assert_equal(evaluate(images, {1: 'one'}), reference(images, {1: 'one'}))
 
 
+@pytest.mark.parametrize('seed', range(6))
+def test_masks_as_pycocotools(seed):
+    rng = np.random.RandomState(seed)
+    images = [random_masks(rng, len(NAMES)) for _ in range(rng.randint(1, 20))]
+    metrics = evaluate(images, shape=shapes.MASKS, prefix=MASK_PREFIX)
+    names = [name.replace(PREFIX, MASK_PREFIX) for name in SUMMARY]
+    stats = reference(images, NAMES, 'segm').stats
+    np.testing.assert_allclose([metrics[name] for name in names], stats, atol=1e-12)
+    assert set(metrics) == set(names)
+
+
+def test_an_object_without_a_mask_excuses_what_lies_on_it():
+    truth, _ = random_masks(np.random.RandomState(1), 1, objects=2)
+    found = detections(truth.boxes, [0.9, 0.8], [1, 1], masks=truth.masks)
+    known = dataclasses.replace(truth, is_crowd=np.zeros(2, bool), mask_weights=np.array([0, 1]))
+    options = {'shape': shapes.MASKS, 'prefix': MASK_PREFIX}
+    evaluator = CocoEvaluator(NAMES, **options)
+    assert evaluator.needs == {'groundtruth_instance_masks'} and not CocoEvaluator(NAMES).needs
+    metrics = evaluate([(known, found)], **options)
+    assert metrics[MASK_PREFIX + 'Precision/mAP'] == pytest.approx(1.0)
+    missed = found.kept(np.array([True, False]))
+    assert evaluate([(known, missed)], **options)[MASK_PREFIX + 'Recall/AR@100'] == 0.0
+
+
 def test_as_pycocotools_by_category():
     rng = np.random.RandomState(7)
     images = [random_image(rng, len(NAMES)) for _ in range(20)]
     metrics = evaluate(images, all_per_category=True)
-    evaluated = reference(images)
+    evaluated = reference(images, NAMES)
     precision, recall = evaluated.eval['precision'], evaluated.eval['recall']
     for index, name in enumerate(NAMES.values()):
         assert metrics[f'{PREFIX}PerformanceByCategory/mAP/{name}'] == pytest.approx(

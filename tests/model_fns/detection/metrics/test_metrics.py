@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from estimator_lib import errors
-from model_fns.detection import metrics
+from model_fns.detection import fields, metrics
 from model_fns.label_map import LabelMap, LabelMapItem
 from protos import eval_pb2
 from tests.model_fns.detection.metrics.scenes import detections, groundtruth, square
@@ -15,12 +15,36 @@ MAP_NAMES = {
     'precision_at_recall_detection_metrics': 'PrecisionAtRecallBoxes_Precision/mAP@0.5IOU',
     'oid_V2_detection_metrics': 'OpenImagesV2_Precision/mAP@0.5IOU',
     'oid_challenge_detection_metrics': 'OpenImagesDetectionChallenge_Precision/mAP@0.5IOU',
+    'coco_mask_metrics': 'DetectionMasks_Precision/mAP',
+    'pascal_voc_instance_segmentation_metrics': 'PascalMasks_Precision/mAP@0.5IOU',
+    'weighted_pascal_voc_instance_segmentation_metrics': (
+        'WeightedPascalMasks_Precision/mAP@0.5IOU'
+    ),
+    'oid_challenge_segmentation_metrics': (
+        'OpenImagesInstanceSegmentationChallenge_Precision/mAP@0.5IOU'
+    ),
 }
+BEST_F1 = [f'BestF1@.50IOU/{name}' for name in ('F1', 'precision', 'recall', 'score_threshold')]
+OUTPUTS = frozenset([fields.DETECTION_MASKS, fields.DETECTION_KEYPOINTS])
 
 
-def names(num_classes=2, label_map=None, **fields):
-    config = eval_pb2.EvalConfig(**{'include_metrics_per_category': False, **fields})
-    return metrics.build_metrics(config, num_classes, label_map).names()
+def built(num_classes=2, label_map=None, outputs=OUTPUTS, **options):
+    config = eval_pb2.EvalConfig(**{'include_metrics_per_category': False, **options})
+    return metrics.build_metrics(config, num_classes, label_map, outputs)
+
+
+def names(num_classes=2, label_map=None, outputs=OUTPUTS, **options):
+    return without_best_f1(built(num_classes, label_map, outputs, **options).names())
+
+
+def without_best_f1(found):
+    """The names that were asked for: those of the best F1 are always behind them."""
+    assert found[-4:] == BEST_F1
+    return found[:-4]
+
+
+def person(**options):
+    return {'parameterized_metric': [{'coco_keypoint_metrics': {'class_label': '1'}}], **options}
 
 
 def test_coco_unless_another_is_named():
@@ -52,12 +76,47 @@ def test_an_unknown_set_names_the_nearest():
         names(metrics_set=['coco_detection_metric'])
 
 
-@pytest.mark.parametrize(
-    'name', ['coco_mask_metrics', 'weighted_pascal_voc_instance_segmentation_metrics']
-)
-def test_masks_are_refused_by_name(name):
-    with pytest.raises(errors.ConfigError, match=f'{name}.*masks need a two-stage model'):
+@pytest.mark.parametrize('name', ['coco_panoptic_metrics', 'lvis_mask_metrics'])
+def test_some_sets_are_refused_by_name(name):
+    with pytest.raises(errors.ConfigError, match=f'{name}. is not available: '):
         names(metrics_set=[name])
+
+
+@pytest.mark.parametrize(
+    ('options', 'message'),
+    [
+        ({'metrics_set': ['coco_mask_metrics']}, 'coco_mask_metrics is about masks, and the model'),
+        ({'eval_instance_masks': True}, 'coco_mask_metrics is about masks, and the model predicts'),
+        (person(), 'coco_keypoint_metrics is about keypoints, and the model predicts none'),
+    ],
+)
+def test_a_model_without_masks_or_keypoints(options, message):
+    with pytest.raises(errors.ConfigError, match=message):
+        names(outputs=frozenset(), **options)
+
+
+def test_masks_and_keypoints_beside_what_is_named():
+    boxes, masks = names(), names(metrics_set=['coco_mask_metrics'])
+    assert names(eval_instance_masks=True) == boxes + masks
+    named = {'metrics_set': ['coco_mask_metrics']}
+    assert names(eval_instance_masks=True, **named) == masks
+    keypoints = names(**person(metrics_set=['coco_keypoint_metrics']))
+    assert len(keypoints) == 10
+    assert keypoints[0] == 'Keypoints_Precision/mAP ByCategory/1'
+    assert names(**person()) == boxes + keypoints
+    with pytest.raises(errors.ConfigError, match='coco_keypoint_metrics needs a class'):
+        names(metrics_set=['coco_keypoint_metrics'])
+
+
+def test_what_compares_masks_and_keypoints():
+    assert metrics.needs_of(eval_pb2.EvalConfig()) == (None, None)
+    config = eval_pb2.EvalConfig(eval_instance_masks=True, **person())
+    assert metrics.needs_of(config) == ('coco_mask_metrics', 'coco_keypoint_metrics')
+    for name in MAP_NAMES:
+        evaluators = built(metrics_set=[name])._evaluators
+        compares_masks = metrics.needs_of(eval_pb2.EvalConfig(metrics_set=[name]))[0] == name
+        assert compares_masks == (fields.MASKS in evaluators[0].needs)
+        assert compares_masks == any(word in name for word in ('mask', 'segmentation'))
 
 
 def test_class_names_come_from_the_label_map_where_it_has_them():
@@ -78,9 +137,9 @@ def test_classes_of_the_same_display_name_are_told_apart():
 def test_up_to_thirty_classes_are_reported_where_the_config_leaves_it_open():
     unset = eval_pb2.EvalConfig()
     label_map = LabelMap.from_names([f'n{index}' for index in range(1, 31)])
-    few = metrics.build_metrics(unset, 30, label_map).names()[12:]
+    few = without_best_f1(metrics.build_metrics(unset, 30, label_map).names())[12:]
     assert few == [f'DetectionBoxes_PerformanceByCategory/mAP/n{index}' for index in range(1, 31)]
-    assert len(metrics.build_metrics(unset, 31, None).names()) == 12
+    assert len(without_best_f1(metrics.build_metrics(unset, 31, None).names())) == 12
     assert len(names(31, include_metrics_per_category=True)) == 12 + 31
 
 
@@ -118,7 +177,7 @@ def test_the_challenge_on_records_that_name_no_classes_of_their_image(empty_to_o
     """Of two classes the first is never found; the second's mistake counts as the config says."""
     config = eval_pb2.EvalConfig(image_classes_field_map_empty_to_ones=empty_to_ones)
     name = 'oid_challenge_detection_metrics'
-    evaluator = metrics.METRICS_SETS.get(name)(config, {1: 'one', 2: 'two'})
+    evaluator = metrics.METRICS_SETS.get(name)(config, metrics.Classes({1: 'one', 2: 'two'}))
     mistake, find = (
         detections([square(place)], [score], [2]) for place, score in ((1, 0.9), (0, 0.5))
     )

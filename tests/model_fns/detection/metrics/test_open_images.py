@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import dataclasses
+
+import numpy as np
 import pytest
 
-from model_fns.detection.metrics import open_images
+from model_fns.detection.metrics import open_images, shapes
 from model_fns.detection.metrics.open_images import OpenImagesEvaluator
+from model_fns.detection.metrics.run_length_masks import RunLengthMasks
 from tests.model_fns.detection.metrics.scenes import detections, groundtruth, square
 
 NAMES = {1: 'one', 2: 'two'}
@@ -124,3 +128,23 @@ def test_images_without_boxes_or_detections():
     assert evaluate([(groundtruth([CROWD], [1], group_of=[True]), none)]) == {}
     metrics = evaluate([(groundtruth([CROWD], [1], group_of=[True]), none)], group_weight=1.0)
     assert metrics[MEAN] == 0.0
+
+
+def test_masks_in_a_group():
+    """What is found lies in the group's box, but only one detection in its mask."""
+    size = (200, 200)
+    boxes = [[0, 100, 10, 110], [90, 190, 100, 200]]
+    corner = np.zeros([1, *size], np.uint8)
+    corner[:, :50, 100:150] = 1
+    masks = np.zeros([2, *size], np.uint8)
+    masks[0, :10, 100:110] = masks[1, 90:100, 190:200] = 1
+    truth = groundtruth([CROWD], [1], group_of=[True], masks=RunLengthMasks.encode([corner]))
+    found = detections(boxes, [0.9, 0.8], [1, 1], masks=RunLengthMasks.encode([masks]))
+    options = {'group_weight': 1.0, 'shape': shapes.MASKS}
+    images = [(truth, found)]
+    assert OpenImagesEvaluator(NAMES, **options).match(*images[0]).true_positives.sum() == 1
+    assert len(OpenImagesEvaluator(NAMES, **options).match(*images[0]).scores) == 2
+    assert len(OpenImagesEvaluator(NAMES, group_weight=1.0).match(*images[0]).scores) == 1
+    # What nobody knows the mask of is no object to find.
+    unknown = dataclasses.replace(truth, mask_weights=np.array([0.0]))
+    assert evaluate([(unknown, found)], **options) == {}

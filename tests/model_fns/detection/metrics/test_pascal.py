@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
-from model_fns.detection.metrics import overlaps, pascal
+from model_fns.detection.metrics import overlaps, pascal, shapes
 from model_fns.detection.metrics.pascal import PascalEvaluator
+from model_fns.detection.metrics.run_length_masks import RunLengthMasks
 from tests.model_fns.detection.metrics.scenes import detections, groundtruth, random_image, square
 
 NAMES = {1: 'one', 2: 'two', 3: 'three'}
@@ -171,3 +174,21 @@ def test_little_is_kept_of_a_detection():
     evaluator.add_image('a', truth, found)
     arrays = vars(evaluator._matched[0]).values()
     assert sum(array.nbytes for array in arrays) <= 12 * len(found.scores)
+
+
+def test_masks_decide_where_boxes_do_not():
+    """Two triangles share a box; each is found by its own mask alone."""
+    triangle = np.tri(10, 10, -1, dtype=np.uint8)
+    masks = RunLengthMasks.encode([np.array([triangle, 1 - triangle])])
+    box = [[0.0, 0.0, 10.0, 10.0]]
+    truth = groundtruth(box * 2, [1, 2], masks=masks)
+    found = detections(box * 2, [0.9, 0.8], [1, 2], masks=masks.kept(np.array([0, 0])))
+    images = [(truth, found)]
+    metrics = evaluate(images, pascal.MASK_PREFIX, shape=shapes.MASKS)
+    by_class = BY_CLASS.replace('Boxes', 'Masks')
+    assert metrics[by_class + 'one'] == 1.0 and metrics[by_class + 'two'] == 0.0
+    assert evaluate(images)[MEAN] == 1.0
+    # Whose mask nobody knows need not be found, and excuses what is found there.
+    unknown = dataclasses.replace(truth, mask_weights=np.array([1.0, 0.0]))
+    metrics = evaluate([(unknown, found)], pascal.MASK_PREFIX, shape=shapes.MASKS)
+    assert by_class + 'two' not in metrics and metrics[by_class + 'one'] == 1.0

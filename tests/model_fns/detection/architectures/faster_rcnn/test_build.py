@@ -53,6 +53,10 @@ def variables_of(config, size=(96, 128)):
         'faster_rcnn_resnet50_fgvc',
         'rfcn_resnet101_coco',
         'context_rcnn_resnet101_snapshot_serengeti',
+        'mask_rcnn_inception_v2_coco',
+        'mask_rcnn_resnet50_atrous_coco',
+        'mask_rcnn_resnet101_atrous_coco',
+        'mask_rcnn_inception_resnet_v2_atrous_coco',
     ],
 )
 def test_variables_are_the_published_ones(name, shared):

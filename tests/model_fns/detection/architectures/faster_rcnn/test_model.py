@@ -21,17 +21,18 @@ from tests.model_fns.detection.architectures.faster_rcnn import oracles
 
 tf1 = tf.compat.v1
 
-NAME = 'faster_rcnn_resnet50_256x320'
+BOXES, MASKS = 'faster_rcnn_resnet50_256x320', 'mask_rcnn_inception_v2_256x320'
+of_both = pytest.mark.parametrize('case', [BOXES, MASKS])
 
 
 @functools.cache
-def recorded():
+def recorded(case):
     folder = shared_folder() / 'golden'
-    if not (folder / f'{NAME}.npz').is_file():
-        pytest.skip(f'the recorded case {NAME} is not in ../shared/golden')
-    text = (folder / f'{NAME}.config').read_text()
+    if not (folder / f'{case}.npz').is_file():
+        pytest.skip(f'the recorded case {case} is not in ../shared/golden')
+    text = (folder / f'{case}.config').read_text()
     config = text_format.Parse(text, model_pb2.DetectionModel())
-    with np.load(folder / f'{NAME}.npz') as arrays:
+    with np.load(folder / f'{case}.npz') as arrays:
         return config, {name: arrays[name] for name in arrays.files}
 
 
@@ -40,8 +41,8 @@ def preprocessed(model, arrays):
 
 
 @functools.cache
-def inferred():
-    config, arrays = recorded()
+def inferred(case):
+    config, arrays = recorded(case)
     model = detector.build_detector(config)
     with tf.Graph().as_default(), tf1.Session() as session:
         images = preprocessed(model, arrays)
@@ -52,9 +53,18 @@ def inferred():
         return session.run((predictions, outputs))
 
 
+def left_halves(boxes, height, width):
+    """The masks that groundtruth was recorded with, uint8 [n, height, width]."""
+    masks = np.zeros([len(boxes), height, width], np.uint8)
+    for mask, box in zip(masks, boxes):
+        ymin, xmin, ymax, xmax = (box * [height, width, height, width]).astype(int)
+        mask[ymin:ymax, xmin : (xmin + xmax) // 2] = 1
+    return masks
+
+
 @functools.cache
-def trained():
-    config, arrays = recorded()
+def trained(case):
+    config, arrays = recorded(case)
     model = detector.build_detector(config)
     boxes, classes = arrays['train/boxes0'], arrays['train/classes0']
     with tf.Graph().as_default(), tf1.Session() as session:
@@ -64,6 +74,7 @@ def trained():
             classes=tf.one_hot(classes[np.newaxis], model.num_classes),
             weights=tf.ones([1, len(boxes)]),
             valid=tf.fill([1, len(boxes)], True),
+            masks=tf.constant(left_halves(boxes, 256, 320)[np.newaxis]),
         )
         predictions = model.predict(images, None, groundtruth, is_training=True)
         predictions[fields.PREPROCESSED] = images
@@ -86,6 +97,7 @@ def close(ours, expected, tolerance=1e-4):
 
 
 class TestRecordedInference:
+    @of_both
     @pytest.mark.parametrize(
         ('ours', 'published'),
         [
@@ -98,11 +110,12 @@ class TestRecordedInference:
             (fields.CLASS_LOGITS, 'class_predictions_with_background'),
         ],
     )
-    def test_predictions(self, ours, published):
-        predictions, _ = inferred()
-        expected = recorded()[1][f'infer/pred__{published}']
+    def test_predictions(self, case, ours, published):
+        predictions, _ = inferred(case)
+        expected = recorded(case)[1][f'infer/pred__{published}']
         close(predictions[ours].reshape(expected.shape), expected)
 
+    @of_both
     @pytest.mark.parametrize(
         'name',
         [
@@ -116,11 +129,20 @@ class TestRecordedInference:
             fields.RAW_DETECTION_SCORES,
         ],
     )
-    def test_detections(self, name):
-        close(inferred()[1][name], recorded()[1][f'infer/det__{name}'])
+    def test_detections(self, case, name):
+        close(inferred(case)[1][name], recorded(case)[1][f'infer/det__{name}'])
+
+    def test_masks(self):
+        (predictions, outputs), arrays = inferred(MASKS), recorded(MASKS)[1]
+        logits = predictions[fields.MASK_LOGITS]
+        name = 'infer/pred__mask_predictions'
+        assert logits.shape == tuple(arrays[f'{name}__shape'])
+        close(logits.ravel()[:: int(arrays[f'{name}__stride'])], arrays[f'{name}__sub'])
+        close(outputs[fields.DETECTION_MASKS], arrays['infer/det__detection_masks'])
 
 
 class TestRecordedTraining:
+    @of_both
     @pytest.mark.parametrize(
         ('ours', 'published'),
         [
@@ -132,25 +154,31 @@ class TestRecordedTraining:
             (fields.CLASS_LOGITS, 'class_predictions_with_background'),
         ],
     )
-    def test_predictions(self, ours, published):
-        expected = recorded()[1][f'train/pred__{published}']
-        close(trained()[0][ours].reshape(expected.shape), expected)
+    def test_predictions(self, case, ours, published):
+        expected = recorded(case)[1][f'train/pred__{published}']
+        close(trained(case)[0][ours].reshape(expected.shape), expected)
 
-    def test_losses(self):
-        arrays, losses = recorded()[1], trained()[1]
+    @of_both
+    def test_losses(self, case):
+        arrays, losses = recorded(case)[1], trained(case)[1]
         # Both localization losses were recorded under one name: the second stage's is left.
         expected = {
             'RPNLoss/objectness_loss': arrays['train/loss__objectness_loss'],
             'BoxClassifierLoss/localization_loss': arrays['train/loss__localization_loss'],
             'BoxClassifierLoss/classification_loss': arrays['train/loss__classification_loss'],
         }
+        names = {*two_stage.REGION_LOSSES, *two_stage.BOX_LOSSES}
+        if case == MASKS:
+            expected[two_stage.MASK_LOSS] = arrays['train/loss__mask_loss']
+            names.add(two_stage.MASK_LOSS)
         for name, value in expected.items():
             assert losses[name] == pytest.approx(value, rel=1e-4), name
         assert sum(losses.values()) == pytest.approx(arrays['train/total_loss'], rel=1e-4)
-        assert set(losses) == {*two_stage.REGION_LOSSES, *two_stage.BOX_LOSSES}
+        assert set(losses) == names
 
-    def test_gradients(self):
-        arrays, (_, _, ours, without) = recorded()[1], trained()
+    @of_both
+    def test_gradients(self, case):
+        arrays, (_, _, ours, without) = recorded(case)[1], trained(case)
         expected = arrays['train/grad_norms']
         assert without == {str(name) for name in arrays['train/no_grad_vars']}
         floor = 0.01 * np.median(expected)
@@ -168,16 +196,23 @@ def test_coder():
     np.testing.assert_allclose(boxes, case['decoded'], rtol=1e-5)
 
 
-SMALL = tiny_two_stage.MODEL.replace('clip_anchors_to_image: true', '{more}')
+SMALL, SMALL_MASKS = (
+    one.replace('clip_anchors_to_image: true', '{more}')
+    for one in (tiny_two_stage.MODEL, tiny_two_stage.MASKS)
+)
+of_all_kinds = pytest.mark.parametrize(
+    'template', [SMALL, tiny_two_stage.POSITION_SENSITIVE, SMALL_MASKS]
+)
 
 
 def small(stages=2, more='', template=SMALL):
+    stages = 3 if template == SMALL_MASKS else stages
     text = template.format(stages=stages, more=more)
     return detector.build_detector(config_lib.parse_pipeline_config(text, 'text').model)
 
 
 def groundtruth_of(batch, rows=3, num_classes=2):
-    """One box in each image."""
+    """One box in each image, whose upper left quarter is its mask."""
     boxes = np.zeros([batch, rows, 4], np.float32)
     boxes[:, 0] = [0.2, 0.2, 0.5, 0.5]
     valid = np.zeros([batch, rows], bool)
@@ -185,7 +220,9 @@ def groundtruth_of(batch, rows=3, num_classes=2):
     classes = np.zeros([batch, rows, num_classes], np.float32)
     classes[:, 0, 0] = 1
     arrays = boxes, classes, valid.astype(np.float32), valid
-    return targets.Groundtruth(*map(tf.constant, arrays))
+    masks = np.zeros([batch, 1, 64, 64], np.uint8)
+    masks[:, 0, 12:22, 12:22] = 1
+    return targets.Groundtruth(*map(tf.constant, arrays), masks=tf.constant(masks))
 
 
 class TestOneStage:
@@ -235,13 +272,35 @@ class TestBatches:
             recorded_backbones.set_weights(session)
             return session.run((outputs, losses))
 
-    @pytest.mark.parametrize('template', [SMALL, tiny_two_stage.POSITION_SENSITIVE])
+    @of_all_kinds
     def test_an_image_is_detected_as_it_is_alone(self, template):
         images = np.random.RandomState(0).uniform(0, 255, [3, 64, 64, 3]).astype(np.float32)
         together, _ = self.run(images, template=template)
         alone, _ = self.run(images[1:2], template=template)
         for name, value in alone.items():
             np.testing.assert_allclose(together[name][1], value[0], rtol=1e-3, atol=1e-4)
+
+    def test_masks_are_of_boxes_in_pixels_of_the_padded_input(self):
+        random, made = np.random.RandomState(0), small(template=SMALL_MASKS)
+        images = random.uniform(0, 255, [1, 128, 160, 3]).astype(np.float32)
+        with tf.Graph().as_default(), tf1.Session() as session:
+            shapes = tf.constant([[64, 96, 3]])
+            inputs = made.preprocess(tf.constant(images), shapes)
+            predictions = made.predict(inputs, shapes, None, is_training=False)
+            recorded_backbones.set_weights(session)
+            found = session.run(predictions)
+        boxes = found[fields.MASK_BOXES]
+        np.testing.assert_allclose(boxes, found[fields.DETECTION_BOXES] * [64, 96, 64, 96])
+        assert 64 < boxes.max() <= 96
+
+    def test_nothing_is_predicted_for_rows_without_a_detection(self):
+        images = np.zeros([2, 64, 64, 3], np.float32)
+        outputs, losses = self.run(images, template=SMALL_MASKS)
+        masks, counts = outputs[fields.DETECTION_MASKS], outputs[fields.NUM_DETECTIONS]
+        assert masks.shape == (2, 6, 7, 9)
+        for image, count in zip(masks, counts.astype(int)):
+            assert image[:count].min() > 0 and not image[count:].any()
+        assert np.isfinite(losses[two_stage.MASK_LOSS])
 
     def test_losses_are_means_over_images(self):
         images = np.random.RandomState(0).uniform(0, 255, [2, 64, 64, 3]).astype(np.float32)
@@ -290,7 +349,8 @@ def test_attention_to_crops_comes_before_the_second_stage():
 
 
 @pytest.mark.parametrize(
-    'template', [SMALL, tiny_two_stage.POSITION_SENSITIVE, tiny_two_stage.CONTEXT]
+    'template',
+    [SMALL, tiny_two_stage.POSITION_SENSITIVE, tiny_two_stage.CONTEXT, SMALL_MASKS],
 )
 def test_training_repeats_a_step_and_samples_anew_in_another(template):
     made = small(more='clip_anchors_to_image: true', template=template)
@@ -318,10 +378,11 @@ def test_training_repeats_a_step_and_samples_anew_in_another(template):
     assert np.isfinite(first[name]) and set(first) == set(other)
 
 
-@pytest.mark.parametrize('template', [SMALL, tiny_two_stage.POSITION_SENSITIVE])
+@of_all_kinds
 def test_the_graph_does_not_grow(template):
     def count(batch, num_classes, proposals):
-        text = template.format(stages=2, more='')
+        stages = 3 if template == SMALL_MASKS else 2
+        text = template.format(stages=stages, more='')
         config = config_lib.parse_pipeline_config(text, 'text').model
         config.faster_rcnn.num_classes = num_classes
         config.faster_rcnn.first_stage_max_proposals = proposals

@@ -36,6 +36,7 @@ _SPECS = {
     fields.AREA: (np.float32, [None]),
     fields.MULTICLASS_SCORES: (np.float32, [None, 3]),
     fields.MASKS: (np.uint8, [None, None, None]),
+    fields.MASK_WEIGHTS: (np.float32, [None]),
     fields.KEYPOINTS: (np.float32, [None, 4, 2]),
     fields.KEYPOINT_VISIBILITIES: (np.bool_, [None, 4]),
 }
@@ -67,6 +68,7 @@ def painted(height: int, width: int, corners: Sequence[Sequence[int]]) -> Arrays
         fields.AREA: masks.sum((1, 2)).astype(np.float32),
         fields.MULTICLASS_SCORES: np.eye(3, dtype=np.float32)[:count],
         fields.MASKS: masks,
+        fields.MASK_WEIGHTS: (ids / 2).astype(np.float32),
         fields.KEYPOINTS: boxes[:, [0, 1, 0, 3, 2, 1, 2, 3]].reshape(count, 4, 2),
         fields.KEYPOINT_VISIBILITIES: np.ones([count, 4], np.bool_),
     }
@@ -96,7 +98,12 @@ def seeds() -> strategies.SearchStrategy:
 
 def plain(example: Arrays) -> Arrays:
     """An example without masks and keypoints."""
-    left_out = (fields.MASKS, fields.KEYPOINTS, fields.KEYPOINT_VISIBILITIES)
+    left_out = (
+        fields.MASKS,
+        fields.MASK_WEIGHTS,
+        fields.KEYPOINTS,
+        fields.KEYPOINT_VISIBILITIES,
+    )
     return {name: value for name, value in example.items() if name not in left_out}
 
 
@@ -165,8 +172,9 @@ def assert_rows_belong_together(before: Arrays, after: Arrays) -> None:
         fields.IS_CROWD,
         fields.GROUP_OF,
         fields.MULTICLASS_SCORES,
+        fields.MASK_WEIGHTS,
     )
-    for name in same:
+    for name in set(same) & set(after):
         np.testing.assert_array_equal(after[name], before[name][ids], name)
 
 

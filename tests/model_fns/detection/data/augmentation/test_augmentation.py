@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from google.protobuf import text_format
-from hypothesis import given, settings
+from hypothesis import given, settings, strategies
 
 from estimator_lib import errors
 from model_fns.detection import fields
@@ -62,7 +62,6 @@ def test_every_kind_of_the_schema_is_there():
 def test_every_kind_works_without_boxes_and_on_one_pixel(kind):
     kept = painted(1, 1, [[0, 0, 1, 1]])
     for example in (painted(7, 5, []), kept):
-        example = plain(example) if kind == 'autoaugment_image' else example
         for number in range(3):
             after = run(_text(kind), example, (0, number))
             assert set(after) == set(example)
@@ -74,7 +73,6 @@ def test_every_kind_works_without_boxes_and_on_one_pixel(kind):
 @pytest.mark.parametrize('kind', KINDS)
 def test_the_same_seed_gives_the_same_result(kind):
     example = painted(24, 32, [[2, 3, 20, 30], [5, 5, 9, 9]])
-    example = plain(example) if kind == 'autoaugment_image' else example
     first, second = (run(_text(kind), example, (5, 7)) for _ in range(2))
     for name in first:
         np.testing.assert_array_equal(first[name], second[name], name)
@@ -95,6 +93,76 @@ def test_many_steps_keep_boxes_with_their_pixels(example, seed):
     assert_rows_belong_together(example, after)
     assert_boxes_cover_their_pixels(after)
     assert_keypoints_are_corners(after)
+
+
+FLIP = 'keypoint_flip_permutation: [0, 3, 2, 1]'
+FLIP_VERTICALLY = 'keypoint_flip_permutation: [2, 1, 0, 3]'
+TURN = 'keypoint_rot_permutation: [3, 0, 1, 2]'
+# Steps that show whole objects, after which a box is still its object's own.
+WHOLE = (
+    f'random_horizontal_flip {{ {FLIP} }} + random_vertical_flip {{ {FLIP_VERTICALLY} }} + '
+    f'random_rotation90 {{ {TURN} }} + random_pad_image {{}} + random_image_scale {{}} + '
+    'random_self_concat_image { concat_vertical_probability: 0.5 }'
+)
+CUT = (
+    f'ssd_random_crop_pad {{}} + random_horizontal_flip {{ {FLIP} }} + '
+    'random_crop_to_aspect_ratio { overlap_thresh: 0.1 }'
+)
+
+
+def ellipse(height, width, box):
+    """An object as round as its box allows; keypoints: its top, left, bottom and right."""
+    example = painted(height, width, [box])
+    top, left, bottom, right = box
+    rows, columns = np.mgrid[:height, :width] + 0.5
+    middle, center = (top + bottom) / 2, (left + right) / 2
+    across, along = (bottom - top) / 2, (right - left) / 2
+    inside = ((rows - middle) / across) ** 2 + ((columns - center) / along) ** 2 <= 1.0
+    points = [[top, center], [middle, left], [bottom, center], [middle, right]]
+    return {
+        **example,
+        fields.MASKS: inside[np.newaxis].astype(np.uint8),
+        fields.KEYPOINTS: np.float32([points]) / np.float32([height, width]),
+    }
+
+
+def around(mask):
+    """ymin, xmin, ymax, xmax of what a mask shows, in pixels."""
+    rows, columns = np.nonzero(mask)
+    return np.array([rows.min(), columns.min(), rows.max() + 1, columns.max() + 1])
+
+
+@given(
+    top=strategies.integers(0, 20),
+    left=strategies.integers(0, 20),
+    height=strategies.integers(12, 30),
+    width=strategies.integers(12, 30),
+    seed=seeds(),
+)
+@pytest.mark.parametrize(('steps', 'is_whole'), [(WHOLE, True), (CUT, False)])
+@settings(max_examples=30, deadline=None)
+def test_mask_box_and_keypoints_stay_one_shape(steps, is_whole, top, left, height, width, seed):
+    before = ellipse(55, 60, [top, left, top + height, left + width])
+    after = run(steps, before, seed)
+    size = np.array(after[fields.IMAGE].shape[:2])
+    scale = max(1.0, size.max() / 60)  # pixels of the original may be larger now
+    for row, mask in enumerate(after[fields.MASKS]):
+        box = after[fields.BOXES][row] * np.tile(size, 2)
+        points = after[fields.KEYPOINTS][row] * size
+        if mask.any():
+            off = around(mask) - box
+            assert (off[:2] >= -1 - scale).all() and (off[2:] <= 1 + scale).all()
+            assert not is_whole or np.abs(off).max() <= 1 + scale
+        shown = np.isfinite(points).all(axis=1)
+        assert shown.all() or not is_whole
+        for point in points[shown]:
+            places = np.argwhere(mask) + 0.5
+            assert not len(places) or np.abs(places - point).max(axis=1).min() <= 2 + 3 * scale
+        if is_whole:
+            # Top, left, bottom, right are what they are called, turned and mirrored too.
+            expected = [box[0], box[1], box[2], box[3]]
+            found = [points[0, 0], points[1, 1], points[2, 0], points[3, 1]]
+            np.testing.assert_allclose(found, expected, atol=1e-2)
 
 
 def test_no_steps_change_nothing():

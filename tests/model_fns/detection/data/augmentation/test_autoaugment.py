@@ -155,9 +155,77 @@ def test_all_pairs_come_up():
     assert len(shapes) > 20
 
 
-def test_masks_and_keypoints_are_refused():
-    with pytest.raises(errors.ConfigError, match='autoaugment_image: examples have ground.*masks'):
-        run(STEP, painted(4, 4, []))
+def assert_masks_show_their_pixels(after):
+    """Mask i is what of channel i is bright; gray is in all channels."""
+    image = after[fields.IMAGE]
+    own = after[fields.CLASSES]
+    for mask, which in zip(after[fields.MASKS], own):
+        np.testing.assert_array_equal(mask == 1, image[..., which] == BRIGHT)
+
+
+@given(example=painted_examples(least=30, most=60), seed=seeds())
+@settings(max_examples=25, deadline=None)
+def test_masks_and_keypoints_follow(example, seed):
+    # Colours are mixed and equalized by the policy: where the image goes tells a copy of a mask.
+    plain_masks = example[fields.MASKS].copy()
+    after = run(STEP, example, seed)
+    assert_rows_belong_together(example, after)
+    alone = run(STEP, plain(example), seed)
+    for name in alone:
+        np.testing.assert_array_equal(alone[name], after[name], name)
+    assert after[fields.MASKS].shape[1:] == plain_masks.shape[1:]
+    visible = after[fields.KEYPOINT_VISIBILITIES]
+    points = after[fields.KEYPOINTS]
+    np.testing.assert_array_equal(visible, np.isfinite(points).all(-1))
+    assert (points[visible] >= 0).all() and (points[visible] <= 1).all()
+    size = np.array(plain_masks.shape[1:])
+    for mask, box in zip(after[fields.MASKS], after[fields.BOXES]):
+        ys, xs = np.nonzero(mask)
+        if len(ys):
+            low, high = box[:2] * size, box[2:] * size
+            assert (low - [ys.min(), xs.min()] <= 1.5).all()
+            assert ([ys.max() + 1, xs.max() + 1] - high <= 1.5).all()
+
+
+@pytest.mark.parametrize('operation', ['_rotate', '_shear_y', '_translate_x'])
+@pytest.mark.parametrize('uniform', [0.0, 0.9])
+def test_masks_are_where_their_pixels_are(operation, uniform):
+    example = painted(100, 340, [[30, 120, 60, 190], [50, 200, 55, 230]])
+    after = _apply(getattr(autoaugment, operation), example, uniform)
+    assert after[fields.MASKS].any(axis=(1, 2)).all()
+    assert_masks_show_their_pixels(after)
+    # The keypoints are the corners of what was a box: its farthest points on both axes.
+    points = after[fields.KEYPOINTS]
+    assert np.isfinite(points).all()
+    np.testing.assert_allclose(points.min(1), after[fields.BOXES][:, :2], atol=1e-5)
+    np.testing.assert_allclose(points.max(1), after[fields.BOXES][:, 2:], atol=1e-5)
+
+
+def test_keypoints_leave_the_image():
+    example = painted(20, 400, [[5, 80, 10, 150]])
+    after = _apply(autoaugment._translate_x, example, 0.0)
+    np.testing.assert_allclose(
+        after[fields.KEYPOINTS][0] * [20, 400],
+        [[np.nan] * 2, [5, 50], [np.nan] * 2, [10, 50]],
+        atol=1e-3,
+    )
+    assert after[fields.KEYPOINT_VISIBILITIES].tolist() == [[False, True, False, True]]
+    assert after[fields.MASKS][0, 5:10, :50].all() and after[fields.MASKS].sum() == 5 * 50
+
+
+def test_masks_and_keypoints_move_in_a_box():
+    example = painted(60, 10, [[0, 2, 50, 6], [10, 8, 20, 10]])
+    example[fields.MASKS][0, 10:] = 0
+    example[fields.IMAGE][10:, :, 0] = 0
+    example[fields.KEYPOINTS][0] = [[5 / 60, 0.3], [40 / 60, 0.3], [5 / 60, 0.9], [55 / 60, 0.3]]
+    operation, _ = autoaugment._translate_y_in_boxes(2, 3.0)
+    # By 24 rows, in a box; the other's content, of 11 rows, moves out of it.
+    after = _apply(operation, example, uniform=0.9)
+    assert after[fields.MASKS][0, 24:34, 2:6].all() and after[fields.MASKS][0].sum() == 40
+    assert not after[fields.MASKS][1].any()
+    found = after[fields.KEYPOINTS][0] * [60, 10]
+    np.testing.assert_allclose(found, [[29, 3], [np.nan] * 2, [5, 9], [55, 3]], atol=1e-3)
+    assert after[fields.KEYPOINT_VISIBILITIES][0].tolist() == [True, False, True, True]
 
 
 def test_other_policies_are_refused():

@@ -1,0 +1,248 @@
+"""The third stage: the masks of boxes, and their loss (He et al. 2017).
+
+Masks are predicted for some rows of all boxes of a batch: in training those that hold an object, in
+inference those that are detections. B is the batch size, N the number of boxes of an image, R that
+of rows (places among the B * N boxes), C that of classes, M that of groundtruth boxes, q is 1, or C
+where masks are by class. Boxes are in pixels of the padded input.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Callable
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from model_fns import layers
+from model_fns.detection.boxes import axis_aligned, targets
+from model_fns.detection.detections import suppression
+
+tf1 = tf.compat.v1
+
+# Published: in the scope of the second stage's head.
+_SCOPE = 'SecondStageBoxPredictor'
+_KERNEL = 3
+
+
+def automatic_depth(channels: int, num_classes: int) -> int:
+    """Channels between the features of boxes and masks, a power of two.
+
+    A mean of the logarithms of both sides, three parts of classes to two of features, as published.
+
+    Args:
+        channels: of the features.
+        num_classes: C.
+    """
+    return 2 ** round((2 * math.log2(channels) + 3 * math.log2(num_classes)) / 5)
+
+
+@dataclasses.dataclass(frozen=True)
+class MaskHead:
+    """Convolutions from the features of a box to its masks.
+
+    Attributes:
+        style: of the convolutions; the last one has neither normalisation nor activation.
+        num_classes: C.
+        height: of a mask.
+        width: of a mask.
+        depth: channels of the convolutions; 0: see `automatic_depth`.
+        num_layers: how many there are, the one that predicts included.
+        shared: one mask for a box, not one for each class.
+        enlarges_late: masks' size is reached by repeating cells, with one more convolution behind
+            that, when the others are done; else features are resized first.
+        where: path of its config, for error messages.
+    """
+
+    style: layers.LayerStyle
+    num_classes: int
+    height: int = 15
+    width: int = 15
+    depth: int = 256
+    num_layers: int = 2
+    shared: bool = False
+    enlarges_late: bool = False
+    where: str = ''
+
+    @property
+    def is_by_row(self) -> bool:
+        """Whether a row's masks do not depend on which other rows there are."""
+        return self.style.batch_norm is None or not self.style.is_training
+
+    def predict(self, features: tf.Tensor) -> tf.Tensor:
+        """Logits float32 [R, q, height, width].
+
+        Args:
+            features: [R, height', width', channels], of boxes.
+
+        Raises:
+            errors.ConfigError: a mask is not so many times as large as the features.
+        """
+        depth = self.depth or automatic_depth(features.shape[-1], self.num_classes)
+        with tf1.variable_scope(_SCOPE):
+            if not self.enlarges_late:
+                features = layers.resize(features, self.height, self.width)
+            for layer in range(self.num_layers - 1):
+                features = self._convolution(features, depth, self.style, layer)
+            last = self.num_layers - 1
+            if self.enlarges_late:
+                features = layers.enlarge(features, self._factors(features))
+                features = self._convolution(features, depth, self.style, last)
+                last += 1
+            count = 1 if self.shared else self.num_classes
+            logits = self._convolution(features, count, self.style.linear(), last)
+        return tf.transpose(layers.to_float32(logits), [0, 3, 1, 2])
+
+    def _factors(self, features: tf.Tensor) -> layers.Size:
+        sizes = features.shape[1:3].as_list()
+        for name, wanted, size in zip(('height', 'width'), (self.height, self.width), sizes):
+            if wanted % size:
+                raise errors.ConfigError(
+                    f'{self.where}.mask_{name}: {wanted}; with convolve_then_upsample_masks '
+                    f'expected a multiple of {size}, the {name} of the features of a box.'
+                )
+        return self.height // sizes[0], self.width // sizes[1]
+
+    def _convolution(
+        self, features: tf.Tensor, num_outputs: int, style: layers.LayerStyle, layer: int
+    ) -> tf.Tensor:
+        scope = f'Conv_{layer}' if layer else 'Conv'
+        return layers.conv2d(features, num_outputs, _KERNEL, style, scope)
+
+
+@dataclasses.dataclass(frozen=True)
+class MaskLoss:
+    """What the third stage learns: which pixels of a box are its object's.
+
+    Attributes:
+        weight: factor of the loss.
+        where: path of its config, for error messages.
+    """
+
+    weight: float = 1.0
+    where: str = ''
+
+    def __call__(
+        self,
+        logits: tf.Tensor,
+        rows: tf.Tensor,
+        boxes: tf.Tensor,
+        assigned: targets.Targets,
+        groundtruth: targets.Groundtruth,
+    ) -> tf.Tensor:
+        """The weighted mean over the pixels of all masks of boxes that hold an object, a scalar.
+
+        Args:
+            logits: float32 [R, q, height, width].
+            rows: int32 [R]; those that are not among them count for nothing.
+            boxes: float32 [B, N, 4].
+            assigned: the second stage's targets of the boxes.
+            groundtruth: with masks.
+
+        Raises:
+            errors.UserError: the groundtruth has no masks.
+        """
+        size = logits.shape[-2:].as_list()
+        matches = tf.gather(tf.reshape(assigned.matches, [-1]), rows)
+        images = rows // tf.shape(boxes)[1]
+        of_rows = tf.gather(tf.reshape(boxes, [-1, axis_aligned.SIZE]), rows)
+        wanted = self.targets(groundtruth, of_rows, images, matches, size)
+        weights = tf.gather(tf.reshape(assigned.box_weights, [-1]), rows)
+        if groundtruth.mask_weights is not None:
+            places = tf.stack([images, tf.maximum(matches, 0)], axis=-1)
+            # A batch without a single box has no weight to gather.
+            weights *= tf.gather_nd(tf.pad(groundtruth.mask_weights, [[0, 0], [0, 1]]), places)
+        classes = tf.argmax(assigned.class_targets, axis=-1, output_type=tf.int32)
+        classes = tf.gather(tf.reshape(classes, [-1]), rows)
+        of_class = suppression.of_class(logits[tf.newaxis], tf.maximum(classes - 1, 0)[tf.newaxis])
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(logits=of_class[0], labels=wanted)
+        pixels = tf.maximum(tf.reduce_sum(weights) * size[0] * size[1], 1.0)
+        return tf.reduce_sum(losses * weights[:, tf.newaxis, tf.newaxis]) / pixels * self.weight
+
+    def targets(
+        self,
+        groundtruth: targets.Groundtruth,
+        boxes: tf.Tensor,
+        images: tf.Tensor,
+        matches: tf.Tensor,
+        size: layers.Size,
+    ) -> tf.Tensor:
+        """The masks that boxes should have predicted: float32 [R, height, width], in [0, 1].
+
+        A mask's values between pixels are interpolated, and not rounded, as published.
+
+        Args:
+            groundtruth: with masks.
+            boxes: float32 [R, 4].
+            images: int32 [R]: the image of each box.
+            matches: int32 [R]: the groundtruth row of each box; what is below 0 gives zeros.
+            size: height and width of a mask.
+        """
+        if groundtruth.masks is None:
+            raise errors.UserError(
+                f'{self.where}: masks are learned, and the groundtruth has none; expected '
+                'load_instance_masks: true in the input reader, and records with '
+                'image/object/mask.'
+            )
+        _, count, height, width = tf.unstack(tf.shape(groundtruth.masks))
+        sides = tf.cast([height, width, height, width], tf.float32)
+        # One mask for each row, of whole images only where they are: nothing is copied.
+        flat = tf.reshape(groundtruth.masks, tf.stack([-1, height, width, 1]))
+        places = images * count + tf.clip_by_value(matches, 0, count - 1)
+        crops = tf.image.crop_and_resize(flat, tf.stop_gradient(boxes) / sides, places, size)
+        matched = (matches >= 0)[:, tf.newaxis, tf.newaxis]
+        return tf.where(matched, crops[..., 0], 0.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class ThirdStage:
+    """From the features of boxes to masks.
+
+    Attributes:
+        head_for: is_training -> head.
+        loss: of the masks.
+    """
+
+    head_for: Callable[[bool], MaskHead]
+    loss: MaskLoss
+
+
+def true_rows(marks: tf.Tensor) -> tf.Tensor:
+    """The rows that are marked: int32 [R], in order; the first one where none is.
+
+    No network takes nothing, so there is always one.
+
+    Args:
+        marks: bool [B, N].
+    """
+    flat = tf.cast(tf.reshape(marks, [-1]), tf.int32)
+    return tf.math.top_k(flat, tf.maximum(tf.reduce_sum(flat), 1)).indices
+
+
+def spread(values: tf.Tensor, rows: tf.Tensor, marks: tf.Tensor) -> tf.Tensor:
+    """Values of some rows where all boxes have theirs: [B, N, ...]; zeros elsewhere.
+
+    Args:
+        values: [R, ...].
+        rows: int32 [R], of `true_rows`.
+        marks: bool [B, N], what the rows were found by.
+    """
+    marked = tf.gather(tf.reshape(marks, [-1]), rows)
+    marked = tf.reshape(marked, [-1] + [1] * (values.shape.rank - 1))
+    values = tf.where(marked, values, tf.zeros([], values.dtype))
+    shape = tf.concat([[tf.size(marks)], tf.shape(values)[1:]], axis=0)
+    flat = tf.scatter_nd(rows[:, tf.newaxis], values, shape)
+    spread_out = tf.reshape(flat, tf.concat([tf.shape(marks), tf.shape(values)[1:]], axis=0))
+    spread_out.set_shape([*marks.shape, *values.shape[1:]])
+    return spread_out
+
+
+def probabilities(logits: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
+    """The masks of boxes of known classes: float32 [R, height, width], in [0, 1].
+
+    Args:
+        logits: float32 [R, q, height, width].
+        classes: int32 [R], from 0.
+    """
+    return tf.sigmoid(suppression.of_class(logits[tf.newaxis], classes[tf.newaxis])[0])

@@ -1,0 +1,43 @@
+"""Rules of masks and keypoints: what asks for them, and the readers that read them."""
+
+from __future__ import annotations
+
+from typing import Iterator
+
+from estimator_lib import errors
+from estimator_lib.config.rules import PipelineConfig, Problem
+from model_fns.detection import metrics
+
+# A reader's fields by what is measured of what they read.
+_FIELDS = (
+    ('load_instance_masks', 'masks are', 'true'),
+    ('num_keypoints', 'keypoints are', 'how many an object has'),
+)
+_STAGES_OF_MASKS = 3
+
+
+def check_readers(config: PipelineConfig) -> Iterator[Problem]:
+    """Masks and keypoints that are measured, and that evaluations do not read."""
+    try:
+        needs = metrics.needs_of(config.eval_config)
+    except errors.ConfigError:
+        return  # what is wrong with the names of sets is said where they are checked
+    for (field, what, expected), name in zip(_FIELDS, needs):
+        for index, reader in enumerate(config.eval_input_reader):
+            if name is not None and not getattr(reader, field):
+                yield Problem(
+                    f'eval_input_reader.{index}.{field}',
+                    f'{what} not read, but eval_config asks for {name}; expected {expected}.',
+                )
+
+
+def doubts(config: PipelineConfig) -> Iterator[str]:
+    """Masks and keypoints that are read, and that nothing is learned from."""
+    learns_masks = config.model.faster_rcnn.number_of_stages == _STAGES_OF_MASKS
+    for field, *_ in _FIELDS:
+        learned = learns_masks and field == 'load_instance_masks'
+        if getattr(config.train_input_reader, field) and not learned:
+            yield (
+                f'train_input_reader.{field} is for pictures of the groundtruth only: '
+                'the model does not learn from it.'
+            )

@@ -1,0 +1,171 @@
+"""COCO keypoint metrics (cocodataset.org/#keypoints-eval), of each class that has keypoints."""
+
+from __future__ import annotations
+
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
+
+from estimator_lib import errors
+from model_fns.detection.metrics import coco_matching
+from model_fns.detection.metrics.coco_matching import Matches
+from model_fns.detection.metrics.evaluator import Detections, Evaluator, Groundtruth
+from model_fns.detection.metrics.keypoint_similarity import COCO_SIGMAS, Keypoints
+from model_fns.label_map import LabelMap
+from protos import eval_pb2
+
+PREFIX = 'Keypoints_'
+
+_LIMIT = 20  # detections of an image that count: those with the highest scores
+_ALL = slice(None)
+# The ten numbers of a COCO summary of keypoints, in its order, by their published names; table and
+# place as in `coco`. COCO itself calls the recalls AR, AR at a similarity of .50, of .75, and AR of
+# medium and large objects: the names are those of boxes, in the same order.
+_NUMBERS = (
+    ('Precision/mAP', 'precision', (_ALL, 0)),
+    ('Precision/mAP@.50IOU', 'precision', (0, 0)),
+    ('Precision/mAP@.75IOU', 'precision', (5, 0)),
+    ('Precision/mAP (medium)', 'precision', (_ALL, 2)),
+    ('Precision/mAP (large)', 'precision', (_ALL, 3)),
+    ('Recall/AR@1', 'recall', (_ALL, 0, -1)),
+    ('Recall/AR@10', 'recall', (0, 0, -1)),
+    ('Recall/AR@100', 'recall', (5, 0, -1)),
+    ('Recall/AR@100 (medium)', 'recall', (_ALL, 2, -1)),
+    ('Recall/AR@100 (large)', 'recall', (_ALL, 3, -1)),
+)
+_UNDEFINED = -1.0  # where there is no groundtruth to tell a number from, as COCO has it
+
+
+class CocoKeypointEvaluator(Evaluator):
+    """Average precision and recall over ten similarities of keypoints, by class.
+
+    Args:
+        class_names: names by id.
+        keypoints: of the classes that are measured, by id: which keypoints count, and how exact
+            they are.
+    """
+
+    def __init__(self, class_names: Mapping[int, str], keypoints: Mapping[int, Keypoints]):
+        super().__init__(class_names)
+        self.needs = Keypoints.needs
+        self._keypoints = dict(keypoints)
+        self.clear()
+
+    def clear(self) -> None:
+        """See `Evaluator`."""
+        self._matches: Dict[int, List[Matches]] = {class_id: [] for class_id in self._keypoints}
+        # Objects to find, by size range.
+        sizes = len(coco_matching.AREA_RANGES)
+        self._counts = {class_id: np.zeros([sizes], np.int64) for class_id in self._keypoints}
+
+    def names(self) -> Sequence[str]:
+        """See `Evaluator`."""
+        return [name for class_id in self._keypoints for name in self._names_of(class_id)]
+
+    def add_image(self, image_id: str, groundtruth: Groundtruth, detections: Detections) -> None:
+        """See `Evaluator`."""
+        for class_id, keypoints in self._keypoints.items():
+            objects = groundtruth.kept(groundtruth.classes == class_id)
+            found = detections.kept(detections.classes == class_id)
+            found = found.kept(np.argsort(-found.scores, kind='stable')[:_LIMIT])
+            skipped = coco_matching.not_counted(objects, keypoints)
+            self._counts[class_id] += np.sum(~skipped, axis=1)
+            self._matches[class_id].append(coco_matching.match(objects, found, keypoints))
+
+    def evaluate(self) -> Dict[str, float]:
+        """See `Evaluator`; a number that cannot be told is -1."""
+        values: Dict[str, float] = {}
+        for class_id, matches in self._matches.items():
+            joined = coco_matching.concatenate(matches) if matches else None
+            result = joined and coco_matching.class_result(joined, self._counts[class_id])
+            for name, (_, table, place) in zip(self._names_of(class_id), _NUMBERS):
+                values[name] = _mean(getattr(result, table)[place]) if result else _UNDEFINED
+        return values
+
+    def _names_of(self, class_id: int) -> List[str]:
+        return [f'{PREFIX}{name} ByCategory/{self.class_names[class_id]}' for name, *_ in _NUMBERS]
+
+
+def _mean(values: np.ndarray) -> float:
+    return _UNDEFINED if np.isnan(values).all() else float(np.nanmean(values))
+
+
+def build_keypoints(
+    config: eval_pb2.EvalConfig, label_map: Optional[LabelMap], names: Mapping[int, str]
+) -> Dict[int, Keypoints]:
+    """The keypoints of each class that a config measures, by the id of the class.
+
+    Args:
+        config: its `parameterized_metric`.
+        label_map: it names the keypoints of each class.
+        names: of the classes by id.
+
+    Raises:
+        errors.ConfigError: no class, one that there is not, keypoints that are not named, or a
+            keypoint without a sigma.
+    """
+    found: Dict[int, Keypoints] = {}
+    for index, metric in enumerate(config.parameterized_metric):
+        where = f'eval_config.parameterized_metric.{index}.coco_keypoint_metrics'
+        chosen = metric.coco_keypoint_metrics
+        class_id = _class_id(chosen.class_label, label_map, names, f'{where}.class_label')
+        if class_id in found:
+            raise errors.ConfigError(
+                f'{where}.class_label: {chosen.class_label!r} for a second time; expected each '
+                'class once.'
+            )
+        numbers = label_map.item(class_id).keypoints if label_map else ()
+        found[class_id] = _keypoints_of(
+            numbers, dict(chosen.keypoint_label_to_sigmas), chosen.class_label, where
+        )
+    if not found:
+        raise errors.ConfigError(
+            'eval_config.metrics_set: coco_keypoint_metrics needs a class; expected '
+            'parameterized_metric { coco_keypoint_metrics { class_label: "person" } }, with '
+            'keypoint_label_to_sigmas.'
+        )
+    return found
+
+
+def _class_id(
+    label: str, label_map: Optional[LabelMap], names: Mapping[int, str], where: str
+) -> int:
+    """By its name in records, or by what people call it."""
+    known = {name: class_id for class_id, name in names.items()}
+    if label_map is not None:
+        known.update({item.name: item.id for item in label_map.items})
+    if label not in known:
+        raise errors.ConfigError(
+            f'{where}: no class is named {label!r}{errors.did_you_mean(label, known)}'
+        )
+    return known[label]
+
+
+def _keypoints_of(
+    numbers: Sequence[Tuple[int, str]], sigmas: Mapping[str, float], label: str, where: str
+) -> Keypoints:
+    """The keypoints of a class, which are numbered and named, with their sigmas."""
+    if not sigmas and len(numbers) in (0, len(COCO_SIGMAS)):
+        # A person, as COCO has it.
+        places = [number for number, _ in numbers] or range(len(COCO_SIGMAS))
+        return Keypoints(places, COCO_SIGMAS)
+    field = f'{where}.keypoint_label_to_sigmas'
+    if not numbers:
+        raise errors.ConfigError(
+            f'{field}: the label map names no keypoints of {label!r}; expected keypoints '
+            '{ id: 0 label: "nose" } and so on in its item.'
+        )
+    labels = [name for _, name in numbers]
+    unknown = next((name for name in sorted(sigmas) if name not in labels), None)
+    if unknown is not None:
+        raise errors.ConfigError(
+            f'{field}: no keypoint of {label!r} is named {unknown!r}'
+            f'{errors.did_you_mean(unknown, labels)}'
+        )
+    missing = [name for name in labels if not sigmas.get(name, 0.0) > 0.0]
+    if missing:
+        raise errors.ConfigError(
+            f'{field}: {", ".join(missing)} of {label!r} have none above 0; expected one for each '
+            'keypoint.'
+        )
+    return Keypoints([number for number, _ in numbers], [sigmas[name] for name in labels])

@@ -1,0 +1,70 @@
+"""Masks of boxes in the frame of their image, against recorded ones and some made by hand."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from model_fns.detection.detections import masks
+from tests.model_fns.detection.architectures.faster_rcnn import oracles
+
+tf1 = tf.compat.v1
+
+WHOLE = np.array([[0.0, 0.0, 1.0, 1.0]], np.float32)
+
+of_both_kinds = pytest.mark.parametrize('kind', [np.asarray, tf.constant])
+
+
+class TestPasteMasks:
+    @of_both_kinds
+    def test_recorded(self, kind):
+        case = oracles.case('mask_paste')
+        ours = masks.paste_masks(kind(case['masks']), kind(case['boxes']), 8, 10)
+        np.testing.assert_allclose(ours, case['image_masks'], rtol=1e-5, atol=1e-6)
+
+    @of_both_kinds
+    def test_threshold(self, kind):
+        case = oracles.case('mask_paste')
+        ours = masks.paste_masks(kind(case['masks']), kind(case['boxes']), 8, 10, threshold=0.5)
+        assert np.asarray(ours).dtype == np.uint8
+        np.testing.assert_array_equal(ours, case['image_masks'] > 0.5)
+
+    @of_both_kinds
+    def test_between_cells(self, kind):
+        mask = np.array([[[0.0, 1.0], [1.0, 0.0]]], np.float32)
+        ours = masks.paste_masks(kind(mask), kind(WHOLE), 3, 3)
+        np.testing.assert_allclose(ours, [[[0, 0.5, 1], [0.5, 0.5, 0.5], [1, 0.5, 0]]])
+
+    @of_both_kinds
+    def test_half_a_box(self, kind):
+        box = np.array([[0.0, 0.0, 1.0, 0.5]], np.float32)
+        ours = masks.paste_masks(kind(np.ones([1, 2, 2], np.float32)), kind(box), 2, 3)
+        np.testing.assert_allclose(ours, [[[1, 1, 0], [1, 1, 0]]])
+
+    @pytest.mark.parametrize('side', [7, 100, 333, 1001])
+    def test_a_whole_image_has_its_last_row_and_column(self, side):
+        ours = masks.paste_masks(np.ones([1, 15, 15], np.float32), WHOLE, side, side)
+        np.testing.assert_allclose(ours, 1.0, atol=1e-3)
+
+    @of_both_kinds
+    def test_an_image_of_one_pixel(self, kind):
+        ours = masks.paste_masks(kind(np.eye(3, dtype=np.float32)[None]), kind(WHOLE), 1, 1)
+        np.testing.assert_allclose(ours, [[[1.0]]])
+
+    def test_batches_in_blocks_of_a_size_known_late(self, monkeypatch):
+        random = np.random.RandomState(0)
+        values = random.uniform(size=[2, 5, 4, 6]).astype(np.float32)
+        boxes = random.uniform(size=[2, 5, 2, 2]).astype(np.float32)
+        boxes = np.sort(boxes, axis=2).reshape([2, 5, 4])
+        expected = masks.paste_masks(values, boxes, 20, 30, threshold=0.4)
+        monkeypatch.setattr(masks, '_BLOCK_PIXELS', 3 * 20 * 30)
+        with tf.Graph().as_default(), tf1.Session() as session:
+            size = tf1.placeholder(tf.int32, [2])
+            given = tf1.placeholder(tf.float32, [None, 5, 4, 6])
+            ours = masks.paste_masks(given, tf.constant(boxes), size[0], size[1], threshold=0.4)
+            assert ours.shape.as_list() == [None, 5, None, None]
+            ours = session.run(ours, {size: [20, 30], given: values})
+        np.testing.assert_array_equal(ours, expected)
+
+    def test_no_masks(self):
+        none = tf.zeros([0, 4, 4]), tf.zeros([0, 4])
+        assert masks.paste_masks(*none, 3, 5).shape == [0, 3, 5]
