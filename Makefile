@@ -3,7 +3,7 @@
 # make demo    creates .venv with a suitable Python, installs, trains the embedded demo
 # make test    creates .venv likewise, and runs the whole test suite on two processes;
 #              TESTS=tests/model_fns/detection runs a part, PROCESSES=0 in this process
-# make published    takes a training step of every published detection config
+# make published    trains, evaluates and exports every published detection config
 # make comparisons  our metrics, suppression and bfloat16 beside those of others
 # make promises    trains the demo, holds it to its limits, draws the README's picture
 # make fuzz    gives spoilt inputs to whatever reads them, see benchmarks/fuzz.py
