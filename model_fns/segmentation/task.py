@@ -23,7 +23,7 @@ from estimator_lib.task import (
     Task,
     Tensors,
 )
-from model_fns import checkpoint_scopes, class_report, forward_pass, images
+from model_fns import checkpoint_scopes, class_report, forward_pass, images, quantization
 from model_fns import label_map as label_maps
 from model_fns.segmentation import config_rules, fields, instances, losses, pictures, serving
 from model_fns.segmentation.data import (
@@ -113,7 +113,10 @@ class SegmentationTask(Task):
         label_map = label_maps.of_readers(config)
         dataset = presets.from_config(model, label_map)
         network = SegmentationNetwork.from_config(
-            model, dataset.num_classes, num_steps=config.train_config.num_steps
+            model,
+            dataset.num_classes,
+            num_steps=config.train_config.num_steps,
+            quantization=quantization.from_config(config),
         )
         _check_raw_predictions(config)
         if model.export.output_stride:

@@ -1,0 +1,42 @@
+"""Variables that are saved with a model, and that a checkpoint of the same model may lack.
+
+What a network keeps beside its weights, and can begin anew when it is trained: statistics of a way
+of training. A run that starts from a checkpoint without them is told so in one line; an evaluation
+needs them.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, FrozenSet, List
+
+import tensorflow as tf
+
+tf1 = tf.compat.v1
+
+# Followed by what such variables are called in messages. Graphs hold the names of the variables:
+# other things than texts would not be saved with a graph.
+_COLLECTION = 'companions/'
+
+
+def add(name: str, kind: str) -> None:
+    """Makes a variable of the graph a companion of the model.
+
+    Args:
+        name: of the variable, without `:0`.
+        kind: what it is called in messages, in the plural: `quantization ranges`.
+    """
+    if name not in tf1.get_collection(_COLLECTION + kind):
+        tf1.add_to_collection(_COLLECTION + kind, name)
+
+
+def names_by_kind(graph: tf.Graph) -> Dict[str, FrozenSet[str]]:
+    """The names of a graph's companions, by what they are called."""
+    kinds = [name for name in graph.get_all_collection_keys() if str(name).startswith(_COLLECTION)]
+    return {kind[len(_COLLECTION) :]: frozenset(graph.get_collection(kind)) for kind in kinds}
+
+
+def variables(graph: tf.Graph) -> List[tf.Variable]:
+    """All companions in a graph."""
+    names = frozenset().union(*names_by_kind(graph).values())
+    known = graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
+    return [variable for variable in known if variable.op.name in names]
