@@ -68,7 +68,6 @@ EVERY_TASK = ConfigRules(
 )
 
 
-
 def _quantized(config: PipelineConfig) -> Iterator[Problem]:
     """What does not go together with quantisation-aware training."""
     if not config.graph_rewriter.HasField('quantization'):
@@ -95,7 +94,13 @@ def _doubts_of_quantized(config: PipelineConfig) -> Iterator[str]:
             'graph_rewriter.quantization.symmetric: honoured here; the published system read it '
             'and trained with ranges that are not symmetric.'
         )
-    if asked.delay > 1:
+    steps = config.train_config.num_steps
+    if 0 < steps < asked.delay:
+        yield (
+            f'graph_rewriter.quantization.delay: {asked.delay} is more than '
+            f'train_config.num_steps, {steps}: training will end before it quantises.'
+        )
+    elif asked.delay > 1:
         yield (
             f'graph_rewriter.quantization.delay: training does not quantise before step '
             f'{asked.delay}, evaluations always do: metrics of the steps before are lower than '

@@ -31,6 +31,7 @@ BEFORE_SUM = 'conv_quant'
 SUM = 'post_activation_bypass_quant'
 PLAIN_SUM = 'activation_AddV2_quant'
 PRODUCT = 'activation_Mul_quant'
+GATED = f'mul/{PRODUCT}'
 
 RANGES = 'quantization ranges'  # what their variables are called in messages
 
@@ -148,7 +149,9 @@ def quantize_weights(
     if not is_training:
         return _rounded(values, low, high, None, narrow=True)
     ends = [tf.stop_gradient(end) for end in _range_of(values, settings, narrow=True)]
-    with tf.control_dependencies([one.assign(end, read_value=False) for one, end in zip((low, high), ends)]):
+    with tf.control_dependencies(
+        [one.assign(end, read_value=False) for one, end in zip((low, high), ends)]
+    ):
         return _rounded(values, *ends, settings.is_active(True), narrow=True)
 
 

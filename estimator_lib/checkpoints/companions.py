@@ -11,6 +11,8 @@ from typing import Dict, FrozenSet, List
 
 import tensorflow as tf
 
+from estimator_lib.optimization.partitioned import variable_name
+
 tf1 = tf.compat.v1
 
 # Followed by what such variables are called in messages. Graphs hold the names of the variables:
@@ -35,8 +37,11 @@ def names_by_kind(graph: tf.Graph) -> Dict[str, FrozenSet[str]]:
     return {kind[len(_COLLECTION) :]: frozenset(graph.get_collection(kind)) for kind in kinds}
 
 
-def variables(graph: tf.Graph) -> List[tf.Variable]:
-    """All companions in a graph."""
+def with_model(graph: tf.Graph) -> List[tf.Variable]:
+    """The variables of the model in a graph, then its companions."""
     names = frozenset().union(*names_by_kind(graph).values())
     known = graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
-    return [variable for variable in known if variable.op.name in names]
+    return [
+        *graph.get_collection(tf1.GraphKeys.MODEL_VARIABLES),
+        *(variable for variable in known if variable_name(variable) in names),
+    ]

@@ -15,6 +15,7 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.registry import Registry
 from estimator_lib.task import Tensors
+from model_fns import checkpoint_scopes
 from model_fns.detection.boxes.family import BoxFamily
 from model_fns.detection.boxes.targets import Groundtruth
 from model_fns.detection.data.image_resizers import ImageResizer
@@ -145,7 +146,7 @@ class Detector(abc.ABC):
         return dict(outputs)
 
 
-# (the architecture's message, its path in the config, how it is quantised) -> detector, by its field
+# (the architecture's message, its path in the config, its quantisation) -> detector, by its field
 # in `model`.
 DETECTORS: Registry[Callable[[Any, str, Optional[Quantization]], Detector]] = Registry('detector')
 
@@ -207,4 +208,4 @@ def without_scope(
     """
     skip = len(scope) + 1 if checkpoint_type == 'classification' else 0
     inside = [one for one in variables if one.op.name.startswith(f'{scope}/')]
-    return {variable.op.name[skip:]: variable for variable in inside}
+    return {checkpoint_scopes.renamed(one.op.name, lambda name: name[skip:]): one for one in inside}

@@ -36,7 +36,7 @@ from model_fns.layers.weighted import (
     fully_connected,
     separable_conv2d,
 )
-from model_fns.quantization import PLAIN_SUM, PRODUCT, Quantization
+from model_fns.quantization import GATED, PLAIN_SUM, Quantization
 from model_fns.weights import (
     HE_NORMAL,
     ONES,
@@ -49,9 +49,6 @@ from model_fns.weights import (
     truncated_normal,
     variable,
 )
-
-# The name of the range of features times a gate.
-GATED = f'mul/{PRODUCT}'
 
 __all__ = [
     'GATED',

@@ -139,9 +139,7 @@ def _moments(values: tf.Tensor) -> Any:
     mean, unbiased = found.batch_mean, found.batch_variance
     variance = unbiased * ((count - 1.0) / count)
 
-    def gradient(
-        of_mean: tf.Tensor, of_variance: tf.Tensor, of_unbiased: tf.Tensor
-    ) -> tf.Tensor:
+    def gradient(of_mean: tf.Tensor, of_variance: tf.Tensor, of_unbiased: tf.Tensor) -> tf.Tensor:
         del of_unbiased
         factor = of_variance * (2.0 / count)
         return _affine(values, factor, of_mean / count - mean * factor)

@@ -356,9 +356,7 @@ class SegmentationTask(Task):
         if kind != 'segmentation':
             scope = f'{self._network.backbone.scope}/'
             variables = [one for one in variables if one.op.name.startswith(scope)]
-        return {
-            checkpoint_scopes.PREFIXES[kind] + variable.op.name: variable for variable in variables
-        }
+        return checkpoint_scopes.names_in(checkpoint_scopes.PREFIXES[kind], variables)
 
     def last_layer_scopes(self) -> Sequence[str]:
         """See `Task`."""
