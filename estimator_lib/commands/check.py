@@ -225,7 +225,7 @@ def _model_lines(
             f'{machine / 2**20:,.0f} MiB',
         ]
         _warn(_training_doubts(task, config, memory, machine))
-        restored = companions.with_model(graph)
+        restored = companions.with_model(tf1.get_default_graph())
         if model_dir:
             restoring.check_model_dir(model_dir, restored, complete=False)
             step = checkpoint_files.latest_step(model_dir)
