@@ -62,15 +62,6 @@ POSITION_SENSITIVE = MODEL.replace(
     }}
     """,
 )
-# The same with attention to features of other images (Context R-CNN).
-CONTEXT = MODEL.replace(
-    'second_stage_batch_size',
-    """context_config {{
-      max_num_context_features: 3 context_feature_length: 5
-      attention_bottleneck_dimension: 8 attention_temperature: 0.5
-    }}
-    second_stage_batch_size""",
-)
 # The same with masks: stages=3.
 MASKS = MODEL.replace(
     'fc_hyperparams',
@@ -82,6 +73,15 @@ MASKS = MODEL.replace(
           initializer {{ truncated_normal_initializer {{ stddev: 0.03 }} }}
         }}
         fc_hyperparams""",
+)
+# The same with attention to features of other images (Context R-CNN).
+CONTEXT = MODEL.replace(
+    'second_stage_batch_size',
+    """context_config {{
+      max_num_context_features: 3 context_feature_length: 5
+      attention_bottleneck_dimension: 8 attention_temperature: 0.5
+    }}
+    second_stage_batch_size""",
 )
 
 

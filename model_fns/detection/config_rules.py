@@ -9,6 +9,7 @@ from model_fns import config_rules
 from model_fns.detection import (
     config_rules_instances,
     config_rules_two_stage,
+    config_rules_two_stage_checks,
     detector,
     metrics,
 )
@@ -50,7 +51,8 @@ _SINGLE_SHOT = (
 _TWO_STAGE = (
     config_rules_two_stage.FIELDS
     + ConfigRules(
-        problems=(config_rules_two_stage.check_two_stage,), doubts=(config_rules_two_stage.doubts,)
+        problems=(config_rules_two_stage_checks.check_two_stage,),
+        doubts=(config_rules_two_stage_checks.doubts,),
     )
     + _COMMON
 )

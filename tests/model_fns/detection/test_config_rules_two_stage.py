@@ -8,7 +8,7 @@ from estimator_lib import errors
 from tests import tiny_two_stage
 from tests.model_fns.detection.test_config_rules import configs, refused_paths
 
-_HEAD = 'second_stage_box_predictor.mask_rcnn_box_predictor'
+HEAD = 'second_stage_box_predictor.mask_rcnn_box_predictor'
 
 
 def named(config):
@@ -131,83 +131,10 @@ def test_problems(setting, text):
     assert '\n' not in found
 
 
-def test_what_the_second_stage_needs_is_not_asked_for_with_one():
-    text = tiny_two_stage.MODEL.format(stages=1)
-    config = config_lib.parse_pipeline_config(text, 'text')
-    for field in ('initial_crop_size', 'second_stage_box_predictor'):
-        config.model.faster_rcnn.ClearField(field)
-    assert model_fns.validate(config, mode=None) == []
-    config.model.faster_rcnn.number_of_stages = 2
-    with pytest.raises(errors.ConfigError) as caught:
-        model_fns.validate(config, mode=None)
-    assert [line.split(':')[0].strip() for line in str(caught.value).splitlines()[1:]] == [
-        named('initial_crop_size'),
-        named('second_stage_box_predictor'),
-    ]
-
-
-def test_mined_proposals_need_not_fill_a_batch():
-    text = tiny_two_stage.MODEL.format(stages=2)
-    settings = [
-        'model.faster_rcnn.second_stage_batch_size=64',
-        'model.faster_rcnn.hard_example_miner={ min_negatives_per_image: 3 }',
-    ]
-    config = config_lib.parse_pipeline_config(text, 'text', settings=settings)
-    (warning,) = model_fns.validate(config, mode=None)
-    assert warning.startswith(named('hard_example_miner.min_negatives_per_image has no effect'))
-
-
 def test_a_head_of_another_kind_of_detector_is_refused():
     assert problem('second_stage_box_predictor={ convolutional_box_predictor {} }').startswith(
         named('second_stage_box_predictor.convolutional_box_predictor: not supported: the head of')
     )
-
-
-def test_attention_needs_its_features():
-    text = tiny_two_stage.CONTEXT.format(stages=2)
-    readers = 'train_input_reader { tf_record_input_reader { input_path: "a" } }'
-    config = config_lib.parse_pipeline_config(text + readers, 'text')
-    with pytest.raises(errors.ConfigError) as caught:
-        model_fns.validate(config, mode=None)
-    assert str(caught.value) == (
-        'train_input_reader.load_context_features: false; expected true: '
-        'model.faster_rcnn.context_config attends to these features.'
-    )
-    config.train_input_reader.load_context_features = True
-    model_fns.validate(config, mode=None)
-    config.model.faster_rcnn.ClearField('context_config')
-    assert model_fns.validate(config, mode=None) == [
-        'train_input_reader.load_context_features has no effect: the model has no context_config.'
-    ]
-
-
-def test_attention_needs_features_of_boxes():
-    assert problem('context_config={}', stages=1).startswith(
-        named('context_config: it is for the box features of mask_rcnn_box_predictor, and the ')
-    )
-
-
-POSITION_SENSITIVE = """second_stage_box_predictor={ rfcn_box_predictor {
-  conv_hyperparams { initializer { truncated_normal_initializer {} } } %s
-} }"""
-
-
-def test_bins_divide_the_crop():
-    found = problem(POSITION_SENSITIVE % 'crop_height: 16')
-    assert found == named(
-        'second_stage_box_predictor.rfcn_box_predictor.crop_height: 16; expected a multiple of 3, '
-        'num_spatial_bins_height, like 15.'
-    )
-
-
-def test_crops_have_no_effect_on_position_sensitive_heads():
-    settings = [f'model.faster_rcnn.{POSITION_SENSITIVE % ""}']
-    text = tiny_two_stage.MODEL.format(stages=2)
-    config = config_lib.parse_pipeline_config(text, 'text', settings=settings)
-    warnings = model_fns.validate(config, mode=None)
-    assert [one.partition(' has no effect')[0] for one in warnings] == [
-        named(field) for field in ('initial_crop_size', 'maxpool_kernel_size', 'maxpool_stride')
-    ]
 
 
 def of_masks(*settings):
@@ -224,55 +151,7 @@ def of_masks(*settings):
     ],
 )
 def test_problems_of_masks(setting, text):
-    config = of_masks(f'model.faster_rcnn.{_HEAD}.{setting}')
+    config = of_masks(f'model.faster_rcnn.{HEAD}.{setting}')
     with pytest.raises(errors.ConfigError) as caught:
         model_fns.validate(config, mode=None)
-    assert str(caught.value).startswith(named(f'{_HEAD}.{text}'))
-
-
-def test_masks_are_predicted_by_convolutions():
-    config = of_masks()
-    config.model.faster_rcnn.second_stage_box_predictor.mask_rcnn_box_predictor.ClearField(
-        'conv_hyperparams'
-    )
-    with pytest.raises(errors.ConfigError) as caught:
-        model_fns.validate(config, mode=None)
-    assert str(caught.value) == named(
-        f'{_HEAD}.conv_hyperparams: is missing; masks are predicted by convolutions.'
-    )
-
-
-def test_masks_are_read_where_they_are_learned():
-    config = of_masks()
-    assert model_fns.validate(config, mode=None) == []
-    config.eval_input_reader.add()
-    with pytest.raises(errors.ConfigError) as caught:
-        model_fns.validate(config, mode=None)
-    assert str(caught.value) == (
-        'eval_input_reader.0.load_instance_masks: false; the model learns masks '
-        '(number_of_stages: 3): expected true, and records with image/object/mask.'
-    )
-
-
-def test_masks_that_no_stage_predicts():
-    config = of_masks('model.faster_rcnn.number_of_stages=2')
-    warnings = model_fns.validate(config, mode=None)
-    expected = [
-        named(f'{_HEAD}.{field} has no effect without number_of_stages: 3.')
-        for field in (
-            'conv_hyperparams',
-            'predict_instance_masks',
-            'mask_prediction_conv_depth',
-            'mask_height',
-            'mask_width',
-        )
-    ]
-    assert warnings == expected
-
-
-def test_attention_is_not_for_boxes_that_are_cropped_anew():
-    message = problem(
-        'context_config.attention_position=POST_RPN', 'output_final_box_features=true', stages=3
-    )
-    assert named('output_final_box_features: true; expected false with context_config.') in message
-    assert named('number_of_stages: 3; expected 2 with context_config.') in message
+    assert str(caught.value).startswith(named(f'{HEAD}.{text}'))

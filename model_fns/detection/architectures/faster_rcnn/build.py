@@ -6,7 +6,12 @@ from typing import Callable, Optional
 
 from estimator_lib import errors
 from model_fns import layers
-from model_fns.detection import config_rules_two_stage, detector, fields
+from model_fns.detection import (
+    config_rules_two_stage,
+    config_rules_two_stage_checks,
+    detector,
+    fields,
+)
 from model_fns.detection.architectures.faster_rcnn import (
     context_attention,
     extractors,
@@ -15,6 +20,7 @@ from model_fns.detection.architectures.faster_rcnn import (
     regions,
     sampling,
     second_stage,
+    stages,
     third_stage,
 )
 from model_fns.detection.boxes import anchors, axis_aligned
@@ -47,17 +53,18 @@ def build_faster_rcnn(
     Raises:
         errors.ConfigError: a part is missing or unknown, or a field is not honoured.
     """
-    config_rules_two_stage.check(config, where)
+    config_rules_two_stage_checks.check(config, where)
     if quantization is not None:
         raise errors.ConfigError(f'graph_rewriter: {config_rules_two_stage.QUANTIZED}.')
     named = config.feature_extractor
     return model.FasterRcnnModel(
         num_classes=config.num_classes,
         resizer=image_resizers.build_image_resizer(config.image_resizer, f'{where}.image_resizer'),
-        backbone=model.Backbone(
+        backbone=stages.Backbone(
             extractors.find(named, f'{where}.feature_extractor'),
             named.first_stage_features_stride,
             named.batch_norm_trainable,
+            _backbone_style(named, f'{where}.feature_extractor'),
         ),
         first=_first_stage(config, where),
         second=_second_stage(config, where) if config.number_of_stages > 1 else None,
@@ -65,7 +72,18 @@ def build_faster_rcnn(
     )
 
 
-def _first_stage(config: _Config, where: str) -> model.FirstStage:
+def _backbone_style(
+    config: faster_rcnn_pb2.FasterRcnnFeatureExtractor, where: str
+) -> Optional[Callable[[bool], layers.LayerStyle]]:
+    if not config.override_base_feature_extractor_hyperparams:
+        return None
+    where = f'{where}.conv_hyperparams'
+    return lambda is_training: hyperparams.build_layer_style(
+        config.conv_hyperparams, is_training, where
+    )
+
+
+def _first_stage(config: _Config, where: str) -> stages.FirstStage:
     def head_for(is_training: bool) -> regions.RegionHead:
         name = 'first_stage_box_predictor_conv_hyperparams'
         style = hyperparams.build_layer_style(getattr(config, name), is_training, f'{where}.{name}')
@@ -77,7 +95,7 @@ def _first_stage(config: _Config, where: str) -> model.FirstStage:
         )
 
     proposals = config.first_stage_max_proposals
-    return model.FirstStage(
+    return stages.FirstStage(
         anchor_generator=anchors.build_anchor_generator(
             config.first_stage_anchor_generator, f'{where}.first_stage_anchor_generator'
         ),
@@ -103,12 +121,12 @@ def _first_stage(config: _Config, where: str) -> model.FirstStage:
     )
 
 
-def _second_stage(config: _Config, where: str) -> model.SecondStage:
+def _second_stage(config: _Config, where: str) -> stages.SecondStage:
     is_position_sensitive = config.second_stage_box_predictor.HasField('rfcn_box_predictor')
     crops = second_stage.Crops(
         config.initial_crop_size, config.maxpool_kernel_size, config.maxpool_stride
     )
-    return model.SecondStage(
+    return stages.SecondStage(
         crops=None if is_position_sensitive else crops,
         head_for=(_position_sensitive if is_position_sensitive else _box_head)(config, where),
         losses=_box_losses(config, where),
@@ -120,9 +138,9 @@ def _second_stage(config: _Config, where: str) -> model.SecondStage:
             change_frame=True,
         ),
         sampler=_proposal_sampler(config),
-        context=_context(config),
         masks=_masks(config, where) if config.number_of_stages > 2 else None,
         outputs=frozenset(name for field, name in _OUTPUTS.items() if getattr(config, field)),
+        context=_context(config),
     )
 
 
@@ -158,17 +176,6 @@ def _box_head(config: _Config, where: str) -> Callable[[bool], second_stage.BoxH
     return head_for
 
 
-def _context(config: _Config) -> Optional[context_attention.ContextAttention]:
-    if not config.HasField('context_config'):
-        return None
-    context = config.context_config
-    return context_attention.ContextAttention(
-        context.attention_bottleneck_dimension,
-        context.attention_temperature,
-        on_crops=context.attention_position == faster_rcnn_pb2.POST_RPN,
-    )
-
-
 def _masks(config: _Config, where: str) -> third_stage.ThirdStage:
     head = config.second_stage_box_predictor.mask_rcnn_box_predictor
     where = f'{where}.second_stage_box_predictor.mask_rcnn_box_predictor'
@@ -191,6 +198,17 @@ def _masks(config: _Config, where: str) -> third_stage.ThirdStage:
     weight = config.second_stage_mask_prediction_loss_weight
     return third_stage.ThirdStage(
         head_for, third_stage.MaskLoss(weight, f'{where}.predict_instance_masks')
+    )
+
+
+def _context(config: _Config) -> Optional[context_attention.ContextAttention]:
+    if not config.HasField('context_config'):
+        return None
+    context = config.context_config
+    return context_attention.ContextAttention(
+        context.attention_bottleneck_dimension,
+        context.attention_temperature,
+        on_crops=context.attention_position == faster_rcnn_pb2.POST_RPN,
     )
 
 

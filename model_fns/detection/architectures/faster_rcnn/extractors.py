@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Callable, Dict, Mapping, Tuple
+from typing import Callable, Dict, Mapping, Optional, Tuple
 
 import tensorflow as tf
 
@@ -56,7 +56,12 @@ class Extractor:
         return normalization(images)
 
     def features(
-        self, images: tf.Tensor, stride: int, is_training: bool, trains_batch_norm: bool
+        self,
+        images: tf.Tensor,
+        stride: int,
+        is_training: bool,
+        trains_batch_norm: bool,
+        style: Optional[layers.LayerStyle] = None,
     ) -> tf.Tensor:
         """The features of images, [B, height / stride, width / stride, channels].
 
@@ -65,13 +70,18 @@ class Extractor:
             stride: one of `strides`.
             is_training: whether batch norm uses the batch's statistics,
             trains_batch_norm: where this is set too.
+            style: of the layers; None: the published one.
         """
         with tf1.variable_scope(FIRST_SCOPE):
-            style = self._style(is_training, trains_batch_norm or self.of_cells)
+            style = self._style(is_training, trains_batch_norm or self.of_cells, style)
             return self.first_stage(images, style, stride)
 
     def box_features(
-        self, crops: tf.Tensor, is_training: bool, trains_batch_norm: bool
+        self,
+        crops: tf.Tensor,
+        is_training: bool,
+        trains_batch_norm: bool,
+        style: Optional[layers.LayerStyle] = None,
     ) -> tf.Tensor:
         """The features of boxes, [n, height', width', channels'].
 
@@ -79,9 +89,10 @@ class Extractor:
             crops: [n, height, width, channels], of the first stage's features.
             is_training: see `features`.
             trains_batch_norm: see `features`.
+            style: see `features`.
         """
         with tf1.variable_scope(SECOND_SCOPE):
-            style = self._style(is_training, trains_batch_norm)
+            style = self._style(is_training, trains_batch_norm, style)
             return self._network.second_stage(crops, style)
 
     def restore_map(
@@ -116,13 +127,16 @@ class Extractor:
     def _network(self) -> registry.Network:
         return registry.get_network(self.network, task='detection')
 
-    def _style(self, is_training: bool, trains_batch_norm: bool) -> layers.LayerStyle:
-        """As published: without regularization, but for networks of cells."""
-        published = self._network.detection_style or self._network.style
-        options = registry.Options() if self.of_cells else registry.Options(weight_decay=0.0)
-        style = published(is_training, options)
-        if self.scales_batch_norm:
-            style = style.with_batch_norm(scale=True)
+    def _style(
+        self, is_training: bool, trains_batch_norm: bool, style: Optional[layers.LayerStyle]
+    ) -> layers.LayerStyle:
+        """As published without regularization, but for networks of cells; or as given."""
+        if style is None:
+            published = self._network.detection_style or self._network.style
+            options = registry.Options() if self.of_cells else registry.Options(weight_decay=0.0)
+            style = published(is_training, options)
+            if self.scales_batch_norm:
+                style = style.with_batch_norm(scale=True)
         return style if trains_batch_norm else style.frozen()
 
 

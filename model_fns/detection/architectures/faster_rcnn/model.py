@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Callable, Dict, FrozenSet, Mapping, Optional, Sequence, Tuple, Union
+from typing import Dict, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -11,92 +11,20 @@ from model_fns import layers
 from model_fns.detection import detector, fields
 from model_fns.detection.architectures.faster_rcnn import (
     context_attention,
-    extractors,
-    position_sensitive,
     regions,
-    sampling,
     second_stage,
+    stages,
     third_stage,
 )
 from model_fns.detection.boxes import anchors, axis_aligned, box_coders, targets
 from model_fns.detection.data import image_resizers
-from model_fns.detection.detections import post_processing, suppression
 
 REGION_LOSSES = ('RPNLoss/localization_loss', 'RPNLoss/objectness_loss')
 BOX_LOSSES = ('BoxClassifierLoss/localization_loss', 'BoxClassifierLoss/classification_loss')
 MASK_LOSS = 'BoxClassifierLoss/mask_loss'
 
-tf1 = tf.compat.v1
-
 # Of all boxes of both stages, as published.
 CODER = box_coders.FasterRcnnBoxCoder((10.0, 10.0, 5.0, 5.0))
-
-Head = Union[second_stage.BoxHead, position_sensitive.PositionSensitiveHead]
-
-
-@dataclasses.dataclass(frozen=True)
-class Backbone:
-    """The network in two stages.
-
-    Attributes:
-        extractor: which.
-        stride: of the first stage's features.
-        trains_batch_norm: whether training uses and updates statistics of the batch.
-    """
-
-    extractor: extractors.Extractor
-    stride: int = 16
-    trains_batch_norm: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
-class FirstStage:
-    """From features to proposals.
-
-    Attributes:
-        anchor_generator: in pixels, for one feature map.
-        head_for: is_training -> head.
-        rules: which proposals are kept.
-        losses: of the anchors.
-        clips_anchors: anchors are cut off at the input in training too; else those that reach over
-            it are left out.
-    """
-
-    anchor_generator: anchors.AnchorGenerator
-    head_for: Callable[[bool], regions.RegionHead]
-    rules: suppression.Rules
-    losses: regions.RegionLosses
-    clips_anchors: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
-class SecondStage:
-    """From proposals to detections.
-
-    Attributes:
-        crops: of the first stage's features; None: the second part of the backbone runs on whole
-            images, and the head pools what it needs.
-        head_for: is_training -> head.
-        losses: of the proposals.
-        post_processor: raw predictions to detections.
-        sampler: of the proposals that are learned from; None: all.
-        context: attention of proposals to features of other images; None: there is none.
-        masks: of detections; None: there are none.
-        outputs: those of `fields.DETECTION_FEATURES` and `fields.CROPPED_FEATURES` that are given.
-    """
-
-    crops: Optional[second_stage.Crops]
-    head_for: Callable[[bool], Head]
-    losses: second_stage.BoxLosses
-    post_processor: post_processing.PostProcessor
-    sampler: Optional[sampling.BalancedSampler] = None
-    context: Optional[context_attention.ContextAttention] = None
-    masks: Optional[third_stage.ThirdStage] = None
-    outputs: FrozenSet[str] = frozenset()
-
-    def loss_names(self) -> Sequence[str]:
-        """Of the losses of proposals."""
-        return BOX_LOSSES if self.masks is None else (*BOX_LOSSES, MASK_LOSS)
 
 
 class FasterRcnnModel(detector.Detector):
@@ -118,19 +46,20 @@ class FasterRcnnModel(detector.Detector):
         self,
         num_classes: int,
         resizer: image_resizers.ImageResizer,
-        backbone: Backbone,
-        first: FirstStage,
-        second: Optional[SecondStage],
+        backbone: stages.Backbone,
+        first: stages.FirstStage,
+        second: Optional[stages.SecondStage],
         where: str = '',
     ):
         self.num_classes = num_classes
         self.resizer = resizer
         self.tells_classes = second is not None
-        self.loss_names = (*REGION_LOSSES, *(second.loss_names() if second else ()))
+        self.loss_names = REGION_LOSSES if second is None else (*REGION_LOSSES, *BOX_LOSSES)
+        if second is not None and second.masks is not None:
+            self.loss_names = (*self.loss_names, MASK_LOSS)
+            self.outputs = frozenset([fields.DETECTION_MASKS])
         if second is not None and second.context is not None:
             self.side_inputs = frozenset((fields.CONTEXT_FEATURES, fields.NUM_CONTEXT_FEATURES))
-        if second is not None and second.masks is not None:
-            self.outputs = frozenset([fields.DETECTION_MASKS])
         self._backbone = backbone
         self._first = first
         self._second = second
@@ -155,10 +84,7 @@ class FasterRcnnModel(detector.Detector):
         In training the second stage runs on a sample of the proposals, by the groundtruth. Masks
         are of proposals then; else they are of detections, which are found here for them.
         """
-        backbone = self._backbone
-        features = backbone.extractor.features(
-            images, backbone.stride, is_training, backbone.trains_batch_norm
-        )
+        features = self._backbone.features(images, is_training)
         predictions = self._regions(images, features, is_training)
         proposals = regions.propose(
             tf.stop_gradient(self._decoded_regions(predictions)),
@@ -177,7 +103,7 @@ class FasterRcnnModel(detector.Detector):
         predictions[fields.PROPOSAL_SCORES] = proposals.scores
         predictions[fields.NUM_PROPOSALS] = proposals.counts
         if self._second is not None:
-            if not is_training and (self._second.masks or self._second.outputs):
+            if not is_training and self._second.looks_again:
                 windows = _windows(images, true_shapes)
                 predictions.update(self._final_boxes(images, features, predictions, windows))
             elif self._second.masks:
@@ -243,8 +169,7 @@ class FasterRcnnModel(detector.Detector):
 
         A poorer match is forced; but the second stage learns of proposals that overlap this much.
         """
-        backbone = self._backbone
-        features = backbone.extractor.features(images, backbone.stride, False, False)
+        features = self._backbone.features(images, is_training=False)
         anchors_used = self._regions(images, features, is_training=True)[fields.ANCHORS]
         height, width = _sides(images)
         in_pixels = axis_aligned.scale(boxes, height, width)
@@ -305,14 +230,14 @@ class FasterRcnnModel(detector.Detector):
         normalized = axis_aligned.scale(proposals.boxes, 1.0 / height, 1.0 / width)
         head = self._second.head_for(is_training)
         if self._second.crops is None:
-            of_boxes = self._box_features(features, is_training)
+            of_boxes = self._backbone.box_features(features, is_training)
             codes, logits = head.predict(of_boxes, normalized)
         else:
             crops = self._second.crops(features, normalized)
             context = self._second.context
             if context is not None and context.on_crops:
                 crops = context(crops, proposals.counts, memory, is_training)
-            of_boxes = self._box_features(crops, is_training)
+            of_boxes = self._backbone.box_features(crops, is_training)
             if context is not None and not context.on_crops:
                 of_boxes = context(of_boxes, proposals.counts, memory, is_training)
             codes, logits = head.predict(of_boxes)
@@ -322,12 +247,6 @@ class FasterRcnnModel(detector.Detector):
             fields.REFINED_BOX_ENCODINGS: tf.reshape(codes, [-1, count, *codes.shape[1:]]),
             fields.CLASS_LOGITS: tf.reshape(logits, [-1, count, *logits.shape[1:]]),
         }
-
-    def _box_features(self, crops: tf.Tensor, is_training: bool) -> tf.Tensor:
-        """Features of the second stage; each time by the same variables."""
-        backbone = self._backbone
-        with tf1.variable_scope(tf1.get_variable_scope(), reuse=tf1.AUTO_REUSE):
-            return backbone.extractor.box_features(crops, is_training, backbone.trains_batch_norm)
 
     def _masks_of_proposals(
         self,
@@ -370,7 +289,7 @@ class FasterRcnnModel(detector.Detector):
         height, width = _sides(images)
         normalized = axis_aligned.scale(of_rows(boxes), 1.0 / height, 1.0 / width)
         crops = second.crops.of_rows(features, normalized, rows // count)
-        of_boxes = self._box_features(crops, is_training=False)
+        of_boxes = self._backbone.box_features(crops, is_training=False)
         values = {fields.DETECTION_FEATURES: of_boxes, fields.CROPPED_FEATURES: crops}
         values = {name: value for name, value in values.items() if name in second.outputs}
         masks = {}

@@ -52,7 +52,6 @@ def variables_of(config, size=(96, 128)):
         'faster_rcnn_inception_v2_coco',
         'faster_rcnn_resnet50_fgvc',
         'rfcn_resnet101_coco',
-        'context_rcnn_resnet101_snapshot_serengeti',
         'mask_rcnn_inception_v2_coco',
         'mask_rcnn_resnet50_atrous_coco',
         'mask_rcnn_resnet101_atrous_coco',

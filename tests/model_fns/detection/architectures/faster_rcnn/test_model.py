@@ -201,7 +201,7 @@ SMALL, SMALL_MASKS = (
     for one in (tiny_two_stage.MODEL, tiny_two_stage.MASKS)
 )
 of_all_kinds = pytest.mark.parametrize(
-    'template', [SMALL, tiny_two_stage.POSITION_SENSITIVE, SMALL_MASKS]
+    'template', [SMALL, tiny_two_stage.POSITION_SENSITIVE, tiny_two_stage.CONTEXT, SMALL_MASKS]
 )
 
 
@@ -272,7 +272,7 @@ class TestBatches:
             recorded_backbones.set_weights(session)
             return session.run((outputs, losses))
 
-    @of_all_kinds
+    @pytest.mark.parametrize('template', [SMALL, tiny_two_stage.POSITION_SENSITIVE, SMALL_MASKS])
     def test_an_image_is_detected_as_it_is_alone(self, template):
         images = np.random.RandomState(0).uniform(0, 255, [3, 64, 64, 3]).astype(np.float32)
         together, _ = self.run(images, template=template)
@@ -348,10 +348,7 @@ def test_attention_to_crops_comes_before_the_second_stage():
     assert channels == [[8, 256], [8, 128]]
 
 
-@pytest.mark.parametrize(
-    'template',
-    [SMALL, tiny_two_stage.POSITION_SENSITIVE, tiny_two_stage.CONTEXT, SMALL_MASKS],
-)
+@of_all_kinds
 def test_training_repeats_a_step_and_samples_anew_in_another(template):
     made = small(more='clip_anchors_to_image: true', template=template)
     images = np.random.RandomState(0).uniform(0, 255, [2, 64, 64, 3]).astype(np.float32)
@@ -390,7 +387,7 @@ def test_the_graph_does_not_grow(template):
         with tf.Graph().as_default() as graph:
             images = tf1.placeholder(tf.float32, [batch, 64, 64, 3])
             given = groundtruth_of(batch, num_classes=num_classes)
-            predictions = made.predict(images, None, given, is_training=True)
+            predictions = made.predict(images, None, given, True, memory_of(made, batch))
             predictions[fields.PREPROCESSED] = images
             made.losses(predictions, None, given)
             made.postprocess(predictions, None)
