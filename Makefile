@@ -3,8 +3,9 @@
 # make demo    creates .venv with a suitable Python, installs, trains the embedded demo
 # make test    creates .venv likewise, and runs the whole test suite on two processes;
 #              TESTS=tests/model_fns/detection runs a part, PROCESSES=0 in this process
-# make published    takes a training step of every published detection config
+# make published    trains, evaluates and exports every published detection config
 # make comparisons  our metrics, suppression and bfloat16 beside those of others
+# make promises    trains the demo, holds it to its limits, draws the README's picture
 # make fuzz    gives spoilt inputs to whatever reads them, see benchmarks/fuzz.py
 # make predicting    images a second of --mode=predict, beside a loop over one at a time
 # make chaos   runs clusters on this machine and kills their tasks, see benchmarks/chaos.py
@@ -17,7 +18,7 @@ DEMO_DIR ?= /tmp/vision-model-fns-demo
 TESTS ?= tests
 PROCESSES ?= 2
 
-.PHONY: demo test lint format protos benchmark published comparisons predicting chaos fuzz clean
+.PHONY: demo test lint format protos benchmark published comparisons predicting promises chaos fuzz clean
 
 demo: $(INSTALLED)
 	$(BIN)/python run_train_eval.py --model_dir=$(DEMO_DIR)
@@ -52,6 +53,9 @@ comparisons: $(INSTALLED_TEST)
 
 predicting: $(INSTALLED)
 	$(BIN)/python -m benchmarks.predicting
+
+promises: $(INSTALLED)
+	$(BIN)/python -m benchmarks.demo --picture=docs/demo_detections.jpg
 
 chaos: $(INSTALLED)
 	$(BIN)/python -m benchmarks.chaos $(CHAOS)

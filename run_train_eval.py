@@ -131,7 +131,8 @@ def _define_prediction_flags(values: flags.FlagValues) -> None:
         'score_threshold',
         None,
         'predict: the least score of what is written and drawn; left out: '
-        'eval_config.min_score_threshold (for coco: 0).',
+        'eval_config.min_score_threshold, else the one with the best F1 in the evaluation of the '
+        'model, else 0.5 (for coco: 0).',
         lower_bound=0.0,
         flag_values=values,
     )

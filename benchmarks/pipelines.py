@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import numpy as np
+
 from benchmarks import measuring
 
 # Published configs, and what else is recorded of the systems that they come from.
@@ -41,6 +43,79 @@ def on_the_demo(config: Any) -> None:
         least = label_map.LabelMap.read(dataset.label_map).max_id
         model = getattr(config.model, config.model.WhichOneof('model'))
         model.num_classes = max(model.num_classes, least)
+
+
+def complete_records(config: Any, folder: str, count: int = 4) -> None:
+    """Lets all readers of a config read a few of their records with all that they load.
+
+    Each box gets an ellipse as its mask, and keypoints at random places in it; each image random
+    features of others, of which it has fewer than there is room for.
+
+    Args:
+        config: `TrainEvalPipelineConfig`; changed in place.
+        folder: for the new records.
+        count: how many there are.
+    """
+    import tensorflow as tf
+
+    from estimator_lib.data import inputs
+
+    reader = config.train_input_reader
+    path_of_first = inputs.input_files(reader)[0].path
+    path = os.path.join(folder, 'complete.tfrecord')
+    with tf.io.TFRecordWriter(path) as writer:
+        for serialized in tf.data.TFRecordDataset(path_of_first).take(count).as_numpy_iterator():
+            example = tf.train.Example.FromString(serialized)
+            _add_loaded(example.features.feature, config)
+            writer.write(example.SerializeToString())
+    for each in (reader, *config.eval_input_reader):
+        each.tf_record_input_reader.input_path[:] = [path]
+        each.ClearField('input_type')  # these are examples, whatever the published ones were
+
+
+def _add_loaded(feature: Any, config: Any) -> None:
+    """Adds what the reader loads to the features of a record."""
+    from estimator_lib.drawing import visualization
+    from model_fns import images
+    from protos import input_reader_pb2
+
+    reader = config.train_input_reader
+    header = images.image_header(feature['image/encoded'].bytes_list.value[0])
+    boxes = np.array(
+        [
+            feature[f'image/object/bbox/{side}'].float_list.value
+            for side in ('ymin', 'xmin', 'ymax', 'xmax')
+        ]
+    ).T
+    random = np.random.RandomState(len(boxes))
+    if reader.load_instance_masks:
+        masks = [_ellipse(box, header.height, header.width) for box in boxes]
+        if reader.mask_type == input_reader_pb2.PNG_MASKS:
+            encoded = [visualization.encode_png(mask) for mask in masks]
+            feature['image/object/mask'].bytes_list.value[:] = encoded
+        else:
+            values = np.concatenate([mask.ravel() for mask in masks])
+            feature['image/object/mask'].float_list.value[:] = values.astype(float)
+    if reader.num_keypoints:
+        shares = random.uniform(size=[len(boxes), reader.num_keypoints, 2])
+        points = boxes[:, np.newaxis, :2] * (1 - shares) + boxes[:, np.newaxis, 2:] * shares
+        for axis, values in zip('yx', points.reshape([-1, 2]).T):
+            feature[f'image/object/keypoint/{axis}'].float_list.value[:] = values
+        visible = np.full([points.size // 2], 2)
+        feature['image/object/keypoint/visibility'].int64_list.value[:] = visible
+    if reader.load_context_features:
+        length = config.model.faster_rcnn.context_config.context_feature_length
+        values = random.normal(size=[5 * length])
+        feature['image/context_features'].float_list.value[:] = values
+        feature['image/context_feature_length'].int64_list.value[:] = [length]
+
+
+def _ellipse(box: Any, height: int, width: int) -> Any:
+    """uint8 [height, width], 1 inside of the ellipse in a normalized box."""
+    middle, half = (box[:2] + box[2:]) / 2, np.maximum(box[2:] - box[:2], 1e-6) / 2
+    rows = ((np.arange(height) + 0.5) / height - middle[0]) / half[0]
+    columns = ((np.arange(width) + 0.5) / width - middle[1]) / half[1]
+    return (rows[:, np.newaxis] ** 2 + columns**2 <= 1).astype(np.uint8)
 
 
 def on_one_machine(config: Any) -> None:

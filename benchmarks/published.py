@@ -1,12 +1,14 @@
-"""Takes a training step of every published detection config.
+"""Takes a training step, an evaluation and an export of every published detection config.
 
     python -m benchmarks.published [NAME ...] [--memory=14] [--output=benchmark_published.json]
 
 Each config of ../shared/configs runs in a process of its own with bounded memory: it is read, its
-paths are replaced by the embedded demo's records, and one step is taken as training takes it, with
-its augmentations, targets, losses, gradients and optimizer, at the published input size. Models of
-kinds that are not available must be refused in a sentence that names the kind. Prints a line a
-config, and ends with status 1 when one has failed.
+paths are replaced by the embedded demo's records, with masks, keypoints and features of other
+images where its readers load them. One step is taken as training takes it, with its augmentations,
+targets, losses, gradients and optimizer, at the published input size; what it leaves is evaluated
+on one image, exported, and asked for what is in an image. Models of kinds that are not available
+must be refused in a sentence that names the kind. Prints a line a config, and ends with status 1
+when one has failed.
 """
 
 from __future__ import annotations
@@ -19,12 +21,13 @@ import pathlib
 import resource
 import subprocess
 import sys
+import tempfile
 import time
-from typing import Any, List, Optional, Sequence
+from typing import Any, List, Optional, Sequence, Tuple
 
 from benchmarks import measuring, pipelines
 
-TRAINED, REFUSED, FAILED = 'trained', 'refused', 'FAILED'
+DONE, REFUSED, FAILED = 'done', 'refused', 'FAILED'
 
 # Inputs of at most so many pixels are taken in twos.
 _SMALL = 320 * 320
@@ -37,8 +40,9 @@ class Outcome:
 
     Attributes:
         name: of the config.
-        status: `TRAINED`, `REFUSED` or `FAILED`.
+        status: `DONE`, `REFUSED` or `FAILED`.
         seconds: from the start of the process to its end.
+        parts: seconds of the step, the evaluation and the export, from building graphs on.
         variables: of the network, without the optimizer's.
         loss: in total.
         peak_memory_mib: of the process.
@@ -52,6 +56,7 @@ class Outcome:
     loss: Optional[float] = None
     peak_memory_mib: float = 0.0
     message: str = ''
+    parts: Sequence[float] = ()
 
     def __str__(self) -> str:
         line = f'{self.status:8s} {self.name[:76]:76s} {self.seconds:6.1f} s'
@@ -61,7 +66,9 @@ class Outcome:
             return f'{line}\n    {self.message}'
         return (
             f'{line} {self.variables:5d} variables  loss {self.loss:<9.4g} '
-            f'{self.peak_memory_mib:6.0f} MiB'
+            f'{self.peak_memory_mib:6.0f} MiB  '
+            + ' + '.join(f'{seconds:.0f}' for seconds in self.parts)
+            + ' s'
         )
 
 
@@ -74,13 +81,7 @@ def unavailable_kind(config: Any) -> str:
     kind = config.model.WhichOneof('model')
     if kind == 'ssd':
         return 'EfficientDet' if config.model.ssd.feature_extractor.HasField('bifpn') else ''
-    if kind != 'faster_rcnn':
-        return f'model.{kind}'
-    model = config.model.faster_rcnn
-    unavailable = {
-        'number_of_stages': model.number_of_stages == 3,
-    }
-    return next((name for name, is_asked_for in unavailable.items() if is_asked_for), '')
+    return '' if kind == 'faster_rcnn' else f'model.{kind}'
 
 
 def run_here(path: str) -> Outcome:
@@ -94,32 +95,68 @@ def run_here(path: str) -> Outcome:
     text = pathlib.Path(path).read_text()
     kind = unavailable_kind(text_format.Parse(text, pipeline_pb2.TrainEvalPipelineConfig()))
     try:
-        outcome = _train(name, path)
+        with tempfile.TemporaryDirectory() as folder:
+            outcome = _run(name, path, folder)
     except errors.UserError as error:
         return Outcome(name, REFUSED if kind and kind in str(error) else FAILED, message=str(error))
     if kind:
-        return Outcome(name, FAILED, message=f'{kind} was to be refused, and a step was taken')
+        return Outcome(name, FAILED, message=f'{kind} was to be refused, and was not')
     return outcome
 
 
-def _train(name: str, path: str) -> Outcome:
-    import tensorflow as tf
-
+def _run(name: str, path: str, folder: str) -> Outcome:
     from estimator_lib import config as config_lib
     from model_fns import build_task
 
-    tf1 = tf.compat.v1
     config = config_lib.load_pipeline_config(path)
     pipelines.on_the_demo(config)
     pipelines.on_one_machine(config)
+    pipelines.complete_records(config, folder)
     resizer = getattr(config.model, config.model.WhichOneof('model')).image_resizer
     side = resizer.fixed_shape_resizer.height or resizer.keep_aspect_ratio_resizer.max_dimension
     config.train_config.batch_size = 2 if side * side <= _SMALL else 1
-    with measuring.training_session(build_task(config), config) as (session, spec):
+    config.eval_config.num_examples = config.eval_config.batch_size = 1
+    task = build_task(config)
+    clocks = [time.monotonic()]
+    variables, loss, message = _train(task, config, f'{folder}/model.ckpt-1')
+    clocks.append(time.monotonic())
+    if not message:
+        message = _evaluate(task, config, folder)
+        clocks.append(time.monotonic())
+    if not message:
+        message = _export(task, config, folder)
+        clocks.append(time.monotonic())
+    return Outcome(
+        name,
+        FAILED if message else DONE,
+        variables=variables,
+        loss=loss,
+        peak_memory_mib=measuring.peak_memory_mib(),
+        message=message,
+        parts=[after - before for before, after in zip(clocks, clocks[1:])],
+    )
+
+
+def _train(task: Any, config: Any, prefix: str) -> Tuple[int, float, str]:
+    """Takes a step, and saves what it leaves.
+
+    Args:
+        task: see `_run`.
+        config: see `_run`.
+        prefix: of the checkpoint.
+
+    Returns:
+        How many variables the model has, the loss, and what is wrong, if anything is.
+    """
+    import tensorflow as tf
+
+    tf1 = tf.compat.v1
+    with measuring.training_session(task, config) as (session, spec):
         sound = [tf.reduce_all(tf.math.is_finite(one)) for one in tf1.trainable_variables()]
         loss, _ = session.run([spec.loss, spec.train_op])
         is_sound, steps = session.run([tf.reduce_all(tf.stack(sound)), tf1.train.get_global_step()])
         variables = len(tf1.get_collection(tf1.GraphKeys.MODEL_VARIABLES))
+        tf1.train.Saver().save(session, prefix, write_meta_graph=False)
     message = ''
     if not math.isfinite(loss):
         message = f'the loss is {loss}'
@@ -127,14 +164,41 @@ def _train(name: str, path: str) -> Outcome:
         message = 'the step has left weights that are not finite'
     elif steps != 1:
         message = f'{steps} steps were taken, not 1'
-    return Outcome(
-        name,
-        FAILED if message else TRAINED,
-        variables=variables,
-        loss=float(loss),
-        peak_memory_mib=measuring.peak_memory_mib(),
-        message=message,
-    )
+    return variables, float(loss), message
+
+
+def _evaluate(task: Any, config: Any, folder: str) -> str:
+    """Evaluates the checkpoint in a folder on one image; what is wrong, if anything is."""
+    from estimator_lib import training
+
+    found = training.evaluate(task, config, folder)
+    wrong = [
+        f'{key}: {value}'
+        for values in found.values()
+        for key, value in values.items()
+        if 'Loss/' in key and not math.isfinite(value)
+    ]
+    if not any(values for values in found.values()):
+        wrong = ['no metrics']
+    return f'the evaluation has {", ".join(wrong)}' if wrong else ''
+
+
+def _export(task: Any, config: Any, folder: str) -> str:
+    """Exports the checkpoint in a folder, and asks it; what is wrong, if anything is."""
+    import numpy as np
+
+    from estimator_lib.export import exported_model, exporting
+    from protos import export_pb2
+
+    exports = f'{folder}/exports'
+    exporting.export_saved_model(task, config, folder, exports, export_pb2.IMAGE_TENSOR)
+    image = np.random.RandomState(0).randint(0, 256, [1, 240, 320, 3]).astype(np.uint8)
+    found = exported_model.Predictor(exports).predict(image)
+    unsound = [name for name, value in found.items() if not np.isfinite(value).all()]
+    missing = {'detection_boxes', 'detection_classes', 'detection_scores'} - set(found)
+    if unsound or missing:
+        return f'the export has unsound {unsound}, and lacks {sorted(missing)}'
+    return ''
 
 
 def run_apart(path: str, memory_gib: float) -> Outcome:
@@ -198,7 +262,7 @@ def main() -> None:
         outcomes.append(run_apart(path, arguments.memory))
         print(outcomes[-1], flush=True)
     statuses = [outcome.status for outcome in outcomes]
-    print(', '.join(f'{statuses.count(one)} {one}' for one in (TRAINED, REFUSED, FAILED)))
+    print(', '.join(f'{statuses.count(one)} {one}' for one in (DONE, REFUSED, FAILED)))
     with open(arguments.output, 'w') as file:
         json.dump([dataclasses.asdict(outcome) for outcome in outcomes], file, indent=2)
     sys.exit(int(FAILED in statuses))

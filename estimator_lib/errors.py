@@ -6,6 +6,8 @@ import difflib
 import re
 from typing import Iterable, List, Optional, Sequence
 
+# What published configs, and those that a script is to fill, have in place of a path.
+_PLACEHOLDERS = ('PATH_TO_BE_CONFIGURED', '${')
 _OUT_OF_MEMORY = re.compile(
     r'[^\n]*(OOM when|out of memory|bad_alloc|MemoryError|failed to allocate|unable to allocate)'
     r'((?!\[\[)[^\n])*',
@@ -94,6 +96,24 @@ def out_of_memory(error: Exception, cause: str) -> Optional[UserError]:
         return None
     what = found.group().strip()[:200]
     return UserError(f'out of memory ({what}); lower {cause}, or take a machine with more memory.')
+
+
+def placeholder_problem(value: str) -> str:
+    """What is wrong with a path that somebody, or a script, was to fill in; empty for any other."""
+    if any(mark in value for mark in _PLACEHOLDERS):
+        return f'{value!r} is a placeholder; expected a path of yours.'
+    return ''
+
+
+def refuse_placeholder(flag: str, value: Optional[str]) -> None:
+    """Refuses such a path.
+
+    Raises:
+        UserError: it is one; the message names the flag.
+    """
+    problem = placeholder_problem(value or '')
+    if problem:
+        raise UserError(f'{flag}: {problem}')
 
 
 def shortened(names: Sequence[str], most: int = 8) -> str:

@@ -43,6 +43,10 @@ class Shown(NamedTuple):
     least_score: Optional[float] = None
     top_k: Optional[int] = None
 
+    def or_else(self, other: Shown) -> Shown:
+        """What is asked for here, and `other` where nothing is."""
+        return Shown(*(theirs if own is None else own for own, theirs in zip(self, other)))
+
 
 AS_CONFIGURED = Shown()
 
@@ -201,8 +205,21 @@ class Task(abc.ABC):
     def loss_names(self) -> Sequence[str]:
         """The names that `losses` will return: known without building a graph."""
 
+    def worth_showing(self, metrics: Mapping[str, float]) -> Shown:
+        """How much of what the model finds is shown where nobody says how much.
+
+        Args:
+            metrics: of an evaluation of the same checkpoint; empty: none is known.
+        """
+        del metrics
+        return AS_CONFIGURED
+
     def draw(
-        self, features: Arrays, outputs: Arrays, labels: Optional[Arrays] = None
+        self,
+        features: Arrays,
+        outputs: Arrays,
+        labels: Optional[Arrays] = None,
+        shown: Shown = AS_CONFIGURED,
     ) -> Optional[np.ndarray]:
         """A picture of what the model makes of one example.
 
@@ -211,11 +228,12 @@ class Task(abc.ABC):
                 image when an exported model is run.
             outputs: from `postprocess`, of the same example; empty: the labels are drawn alone.
             labels: of the same example, where they are known: groundtruth is drawn beside.
+            shown: how much of the outputs.
 
         Returns:
             uint8 [height, width, 3]; None when the task draws nothing.
         """
-        del features, outputs, labels
+        del features, outputs, labels, shown
         return None
 
     def files(self, features: Arrays, outputs: Arrays) -> Dict[str, bytes]:

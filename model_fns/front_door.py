@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import Any, Callable, Dict, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence
 
 from estimator_lib import config as config_lib
 from estimator_lib import distribution, errors, training
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.commands import check, predict
 from estimator_lib.export import exported_model, exporting, serving
-from estimator_lib.task import Shown, Task
-from model_fns import build_task, builtin_configs, label_map, make_task, validate
+from estimator_lib.task import AS_CONFIGURED, Shown, Task
+from model_fns import build_task, builtin_configs, images, label_map_files, make_task, validate
 from model_fns.datasets import demo, image_sources
 from protos import export_pb2, pipeline_pb2
 
@@ -24,6 +24,17 @@ _SERVING_INPUTS = {
     'tf_example': export_pb2.SERIALIZED_TF_EXAMPLE,
 }
 
+# Flags that are paths.
+_PATHS = (
+    'model_dir',
+    'pipeline_config_path',
+    'checkpoint_path',
+    'checkpoint_dir',
+    'export_dir',
+    'saved_model_dir',
+    'images',
+    'output_dir',
+)
 _TRAINED = ('evaluate', 'export', 'predict')  # modes that need a model, not its training
 
 
@@ -36,6 +47,8 @@ def run(flags: Any) -> None:
     Raises:
         errors.UserError: a flag that the mode needs is missing, or what it names is not usable.
     """
+    for name in _PATHS:
+        errors.refuse_placeholder(f'--{name}', flags[name].value)
     if flags.checkpoint_dir and flags.mode == 'train_and_evaluate':
         _watch_checkpoints(flags)
     else:
@@ -53,7 +66,7 @@ def run(flags: Any) -> None:
 def load_config(flags: Any) -> pipeline_pb2.TrainEvalPipelineConfig:
     """The pipeline config of a run: file, then overrides, then single fields, then flags.
 
-    What has been trained needs no path of its training: see `label_map.localize`.
+    What has been trained needs no path of its training: see `label_map_files.localize`.
     """
     settings = list(flags.set)
     if flags.num_train_steps is not None:
@@ -82,7 +95,7 @@ def _load_file(
     if flags.checkpoint_dir or flags.mode in _TRAINED:
         checkpoint = flags.checkpoint_path or flags.checkpoint_dir or ''
         folders = [flags.model_dir, os.path.dirname(path), checkpoint, os.path.dirname(checkpoint)]
-        label_map.localize(config, folders, only_names=flags.mode in ('export', 'predict'))
+        label_map_files.localize(config, folders, only_names=flags.mode in ('export', 'predict'))
     config = config_lib.apply_overrides(config, flags.config_override)
     return config_lib.apply_settings(config, settings or flags.set)
 
@@ -167,23 +180,42 @@ def _predict(flags: Any) -> None:
         _need(flags, name)
     if flags.raw and flags.output_format != 'json':
         raise errors.UserError(f'--raw: {flags.output_format} has no place for it; expected json.')
-    predictor, task = _predictor(flags)
-    images = image_sources.find_images(flags.images, apply_exif=flags.exif == 'apply')
-    images.refuse_overwriting(flags.output_dir)
+    predictor, task, max_pixels = _model(flags)
+    found = image_sources.find_images(flags.images, flags.exif == 'apply', max_pixels)
+    found.refuse_overwriting(flags.output_dir)
+    worth_showing = AS_CONFIGURED if task is None else task.worth_showing(predictor.metrics)
+    if flags.score_threshold is None and worth_showing.least_score is not None:
+        text = 'shown is what has a score of %.3g or more: the best F1 in the evaluation'
+        log.info(text, worth_showing.least_score)
     options = predict.Options(
         Shown(flags.score_threshold, flags.top_k),
+        worth_showing,
         flags.output_format,
         flags.raw,
         skips=flags.on_error == 'skip',
     )
-    count = images.count()
-    skipped = predict.predict_images(predictor, task, images, flags.output_dir, options, count)
+    count = found.count()
+    skipped = predict.predict_images(predictor, task, found, flags.output_dir, options, count)
     print(f'images predicted: {count - len(skipped)}, skipped: {len(skipped)}; {flags.output_dir}')
     print('\n'.join(f'skipped: {problem}' for problem in skipped), end='\n' if skipped else '')
 
 
-def _predictor(flags: Any) -> Tuple[exported_model.Predictor, Optional[Task]]:
-    """The model that is asked for, and its task where that is known."""
+class _Model(NamedTuple):
+    """The model that predictions are asked of.
+
+    Attributes:
+        predictor: runs it.
+        task: what its outputs mean; None: not known.
+        max_pixels: how many an image may have.
+    """
+
+    predictor: exported_model.Predictor
+    task: Optional[Task]
+    max_pixels: int
+
+
+def _model(flags: Any) -> _Model:
+    """The model that is asked for."""
     if not flags.saved_model_dir:
         if not (flags.model_dir or flags.checkpoint_path):
             raise errors.UserError(
@@ -192,7 +224,8 @@ def _predictor(flags: Any) -> Tuple[exported_model.Predictor, Optional[Task]]:
         config = load_config(flags)
         task = build_task(config, flags.mode)
         checkpoint = flags.checkpoint_path or flags.model_dir
-        return exported_model.CheckpointPredictor(task, config, checkpoint), task
+        predictor = exported_model.CheckpointPredictor(task, config, checkpoint)
+        return _Model(predictor, task, images.pixel_limit(config))
     for name in ('model_dir', 'checkpoint_path'):
         if flags[name].value:
             raise errors.UserError(f'--saved_model_dir and --{name}: expected one of them.')
@@ -201,8 +234,9 @@ def _predictor(flags: Any) -> Tuple[exported_model.Predictor, Optional[Task]]:
     path = flags.pipeline_config_path or predictor.config_path
     if path is None:
         log.warning('%s holds no pipeline.config: no pictures are drawn', predictor.path)
-        return predictor, None
-    return predictor, build_task(_load_file(flags, path), flags.mode)
+        return _Model(predictor, None, images.MAX_PIXELS)
+    config = _load_file(flags, path)
+    return _Model(predictor, build_task(config, flags.mode), images.pixel_limit(config))
 
 
 def _check(flags: Any) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import functools
 import logging
 import os
 import re
@@ -19,14 +18,12 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
-from protos import label_map_pb2, pipeline_pb2
+from protos import label_map_pb2
 
 log = logging.getLogger(__name__)
 
 FIRST_ID = 1
 UNKNOWN_ID = -1
-
-FILE = 'label_map.pbtxt'  # in a `model_dir`, and among the files of an export
 
 _BYTE_ORDER_MARK = '\ufeff'
 _LINE = re.compile(r'(\d+):\s*(\S.*)')
@@ -353,68 +350,6 @@ class LabelMap:
             )
         if problem:
             raise errors.DataError(f'{self._where}: {problem}')
-
-
-def of_readers(
-    config: pipeline_pb2.TrainEvalPipelineConfig,
-    num_classes: Optional[int] = None,
-    first_id: int = FIRST_ID,
-) -> Optional[LabelMap]:
-    """The classes of a config: the label maps of its readers as one; None where none has any.
-
-    Each reader may have its own label map: other names for the same ids, fewer classes or more. The
-    first reader's names are shown.
-
-    Args:
-        config: the pipeline config.
-        num_classes: see `LabelMap.read`.
-        first_id: see `LabelMap`.
-
-    Raises:
-        errors.DataError: a label map is not valid, or two contradict each other.
-    """
-    readers = [config.train_input_reader, *config.eval_input_reader]
-    paths = dict.fromkeys(one.label_map_path for one in readers if one.label_map_path)
-    maps = [LabelMap.read(path, num_classes, first_id) for path in paths]
-    return functools.reduce(LabelMap.merged, maps) if maps else None
-
-
-def asset_files(label_map: Optional[LabelMap]) -> Dict[str, str]:
-    """See `Task.asset_files`: the label map, where there is one."""
-    return {} if label_map is None else {FILE: label_map.text()}
-
-
-def localize(
-    config: pipeline_pb2.TrainEvalPipelineConfig, folders: Sequence[str], only_names: bool
-) -> None:
-    """Points the readers of a saved config to the label map that was saved with it.
-
-    Args:
-        config: changed in place.
-        folders: may hold a copy, see `FILE`; the first that does counts.
-        only_names: nothing is decoded with the label maps: the copy is then taken even where a
-            reader's own path exists (in another working directory that may be any file), and where
-            there is neither, classes go without names, with a warning. False: a reader keeps the
-            path that exists.
-    """
-    copies = [os.path.join(folder, FILE) for folder in folders if folder]
-    copy = next((path for path in copies if _exists(path)), '')
-    for index, reader in enumerate([config.train_input_reader, *config.eval_input_reader]):
-        path = reader.label_map_path
-        if not path or (_exists(path) and not (copy and only_names)):
-            continue
-        if copy:
-            reader.label_map_path = copy
-        elif only_names or index == 0:
-            log.warning('label map %s: it is not there, so classes have no names', path)
-            reader.ClearField('label_map_path')
-
-
-def _exists(path: str) -> bool:
-    try:
-        return tf.io.gfile.exists(path) and not tf.io.gfile.isdir(path)
-    except tf.errors.OpError:  # of a file system that is not there either
-        return False
 
 
 def _items_of_lines(text: str) -> List[LabelMapItem]:

@@ -209,6 +209,26 @@ def test_the_score_threshold_is_that_of_the_pictures(detector, tmp_path):
     assert (picture != drawn).any()
 
 
+def test_images_of_too_many_pixels_are_not_decoded(classifier, tmp_path, capsys):
+    """By the config that travels with the model, where the proto's default does not say."""
+    model = tmp_path / 'model'
+    shutil.copytree(classifier, model)
+    config = model / 'assets.extra' / 'pipeline.config'
+    text = config.read_text().replace(
+        'train_input_reader {', 'train_input_reader { max_image_pixels: 1600', 1
+    )
+    config.write_text(
+        text.replace('eval_input_reader {', 'eval_input_reader { max_image_pixels: 1600')
+    )
+    folder = save_images(tmp_path / 'images', 2, size=40)
+    save_images(tmp_path / 'larger', 1, '.jpg', size=41)
+    shutil.copy(tmp_path / 'larger' / '000.jpg', folder / 'a.jpg')
+    assert predict(model, folder, tmp_path / 'out') == 0
+    said = capsys.readouterr().out
+    assert 'images predicted: 2, skipped: 1' in said
+    assert 'a.jpg: the image has 1681 pixels; expected at most 1600 (max_image_pixels).' in said
+
+
 def test_turned_images_stand_upright(classifier, tmp_path):
     array = np.zeros([320, 480, 3], np.uint8)
     exif = Image.Exif()
@@ -229,6 +249,13 @@ def test_turned_images_stand_upright(classifier, tmp_path):
 
 
 BAD = {
+    'unfilled images': (
+        'gs://${DATA}/*.png',
+        '{tmp}/out',
+        [],
+        "--images: 'gs://${DATA}/*.png' is a",
+    ),
+    'an unfilled folder': ('{tmp}/in', '${OUT}/out', [], '--output_dir: '),
     'a folder as the only image': ('{tmp}/*.png', '{tmp}/out', [], 'it is a folder'),
     'a folder without images': ('{tmp}/empty', '{tmp}/out', [], 'has no images'),
     'no match': ('{tmp}/*.gif', '{tmp}/out', [], 'no file matches'),
@@ -245,11 +272,12 @@ BAD = {
 @pytest.mark.parametrize('case', sorted(BAD))
 def test_bad_input_gets_one_sentence(case, classifier, tmp_path, capsys):
     images, out, flags, expected = BAD[case]
+    images, out = (text.replace('{tmp}', str(tmp_path)) for text in (images, out))
     save_images(tmp_path / 'in', 1)
     (tmp_path / 'empty').mkdir()
     (tmp_path / 'folder.png').mkdir()
     (tmp_path / 'file').write_text('text')
-    assert predict(classifier, images.format(tmp=tmp_path), out.format(tmp=tmp_path), *flags) == 2
+    assert predict(classifier, images, out, *flags) == 2
     said = capsys.readouterr().err
     assert expected in said and 'Traceback' not in said
 

@@ -3,6 +3,7 @@
 import json
 import logging
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -408,3 +409,30 @@ def test_a_model_dir_may_have_the_characters_of_patterns_and_double_slashes(data
     predict = ['--mode=predict', f'--images={tmp_path}/*.png', f'--output_dir={folder}/shown']
     assert front_door(*predict, f'--saved_model_dir={folder}/out') == 0
     assert (folder / 'shown' / 'predictions.json').exists()
+
+
+def test_names_that_lie_beside_the_records_reach_the_predictions(data, tmp_path):
+    """As programs write them that count from 0: a `labels.txt`, which nothing names."""
+    folder = tmp_path / 'data'
+    folder.mkdir()
+    tiny_data.write_records(folder / 'train.tfrecord', 6, labels=[0, 1, 2, 0, 1, 2])
+    (folder / 'labels.txt').write_text('0:rot\n1:gruen\n2:blau\n')
+    config = tmp_path / 'my.config'
+    text = tiny_data.CONFIG.format(folder=folder).replace('labels_offset: 1', 'labels_offset: 0')
+    config.write_text(text.replace(f"  label_map_path: '{folder}/label_map.pbtxt'\n", ''))
+    flags = [f'--model_dir={tmp_path / "run"}', '--num_train_steps=1']
+    assert front_door('--mode=train', f'--pipeline_config_path={config}', *flags) == 0
+    shutil.rmtree(folder)
+    (tmp_path / 'a.png').write_bytes(tiny_data.png(np.zeros([40, 40, 3], np.uint8)))
+    for name, model in (
+        ('run', f'--model_dir={tmp_path / "run"}'),
+        ('export', f'--saved_model_dir={tmp_path / "run" / "export"}'),
+    ):
+        out = tmp_path / name
+        images = [f'--images={tmp_path}/a.png', f'--output_dir={out}_found']
+        assert front_door('--mode=predict', model, *images) == 0
+        (found,) = json.loads(
+            (tmp_path / f'{name}_found' / 'predictions.json').read_text()
+        ).values()
+        names = {row['id']: row['class'] for row in found['classes']}
+        assert names == {0: 'rot', 1: 'gruen', 2: 'blau'}

@@ -98,6 +98,34 @@ def test_exports_detect_what_the_estimator_does(trained, tmp_path, input_type):
     assert set(got['detection_classes'].ravel()) <= {0.0, 1.0, 2.0}
 
 
+def test_what_is_shown_is_what_the_evaluation_found_best(trained, tmp_path, caplog):
+    metrics = json.loads((trained / 'metrics.json').read_text())['0']
+    threshold = metrics['BestF1@.50IOU/score_threshold']
+    assert 0 < threshold < 1
+    for index, image in enumerate(images(6)):
+        (tmp_path / f'{index}.png').write_bytes(codecs.encode_png(image))
+
+    def scores(name, *flags):
+        out = tmp_path / name
+        flags = [f'--images={tmp_path}/*.png', f'--output_dir={out}', *flags]
+        assert front_door('--mode=predict', *flags) == 0
+        found = json.loads((out / 'predictions.json').read_text())
+        return [row['score'] for image in found.values() for row in image['detections']]
+
+    export = f'--saved_model_dir={latest(trained / "export" / "final")}'
+    every = scores('all', export, '--score_threshold=0')
+    best = [score for score in every if score >= threshold]
+    assert 0 < len(best) < len(every)
+    assert scores('exported', export) == best
+    # What the run and the copy of its best checkpoint have beside the weights.
+    of_run = f'--model_dir={trained}'
+    assert len(scores('run', of_run)) == len(best)
+    assert len(scores('best', of_run, f'--checkpoint_path={trained / "best"}')) == len(best)
+    # A config's own threshold comes first.
+    own = scores('own', of_run, '--set=eval_config.min_score_threshold=0')
+    assert len(own) == len(every)
+
+
 def test_predict_finds_the_squares_and_draws_them(trained, tmp_path):
     for index, image in enumerate(images(2)):
         (tmp_path / f'{index}.png').write_bytes(codecs.encode_png(image))

@@ -117,7 +117,8 @@ def open_checkpoint(prefix: str) -> tf.train.CheckpointReader:
     """
     try:
         return tf.train.load_checkpoint(prefix)
-    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+    # The reader turns some statuses of TensorFlow into errors of Python: out of range, not found.
+    except (tf.errors.OpError, ValueError, RuntimeError, LookupError) as error:
         raise errors.CheckpointError(
             f'{prefix} cannot be read as a checkpoint: {errors.first_line(error)}'
         ) from error

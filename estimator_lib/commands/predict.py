@@ -50,6 +50,8 @@ class Options:
 
     Attributes:
         shown: how much of what is found.
+        worth_showing: how much of it where `shown` does not say; not for COCO's results, from which
+            others choose.
         output_format: one of `prediction_files.FORMATS`.
         raw: write the model's outputs as they are, too.
         skips: report a bad image and go on; False: end with it.
@@ -57,6 +59,7 @@ class Options:
     """
 
     shown: Shown = AS_CONFIGURED
+    worth_showing: Shown = AS_CONFIGURED
     output_format: str = 'json'
     raw: bool = False
     skips: bool = True
@@ -139,7 +142,8 @@ class _Describer:
             self._files.add(entry._replace(values=outputs))
             return
         shown, features = self._options.shown, {IMAGE: pixels}
-        described = self._task.describe(features, outputs, shown)
+        worth_showing = shown.or_else(self._options.worth_showing)
+        described = self._task.describe(features, outputs, worth_showing)
         values = dict(described.values)
         if self._options.raw:
             values['raw'] = outputs

@@ -33,9 +33,6 @@ _UNUSED: Mapping[str, Sequence[str]] = {
     'predict': (*_TRAINING, *_EVALUATION),
 }
 
-# What published configs, and those that a script is to fill, have in place of a path.
-_PLACEHOLDERS = ('PATH_TO_BE_CONFIGURED', '${')
-
 
 def validate(
     config: PipelineConfig,
@@ -140,9 +137,8 @@ def _values(rules: ConfigRules, message: message_lib.Message, where: str = '') -
 def _value_problem(rules: ConfigRules, field: str, value: Any) -> str:
     """What is wrong with one value; empty when nothing is."""
     if isinstance(value, str):
-        if any(one in value for one in _PLACEHOLDERS):
-            return f'{value!r} is a placeholder; expected a path of yours.'
-        return _pattern_problem(value) if field in _PATTERNS else ''
+        of_pattern = _pattern_problem(value) if field in _PATTERNS else ''
+        return errors.placeholder_problem(value) or of_pattern
     if isinstance(value, float) and not math.isfinite(value):
         return f'{value}; expected a finite number.'
     allowed = rules.ranges.get(field)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import logging
-import os
 import time
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
 from estimator_lib import model_fn
-from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.checkpoints import checkpoint_files, evaluated
 from estimator_lib.data import corrupt_records, inputs
 from estimator_lib.evaluation import early_stopping, evaluation_session
 from estimator_lib.export import export_policies
@@ -22,8 +20,6 @@ from estimator_lib.task import Task
 from protos import eval_pb2
 
 log = logging.getLogger('estimator_lib')
-
-METRICS_FILE = 'metrics.json'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +67,7 @@ class Evaluator:
         self._sets = list(sets)
         self._exporters = list(exporters)
         self._sessions: Dict[str, evaluation_session.EvaluationSession] = {}
+        self._pictures: Dict[str, summaries.ExamplePictures] = {}
         self.stopping = stopping
         self.last_step: Optional[int] = None
         self.last_metrics: Dict[str, Dict[str, float]] = {}
@@ -91,7 +88,7 @@ class Evaluator:
                 one.name: self._evaluate_set(one, checkpoint_path) for one in self._sets
             }
             self.last_step = step
-            write_metrics(self._estimator.model_dir, step, self.last_metrics)
+            evaluated.write(self._estimator.model_dir, step, self.last_metrics)
         first = self.last_metrics[self._sets[0].name]
         should_stop = self.stopping is not None and self.stopping.update(step, first)
         for exporter in self._exporters:
@@ -105,6 +102,8 @@ class Evaluator:
         step = int(values['global_step'])
         eval_dir = self._estimator.eval_dir(one.name)
         summaries.write(eval_dir, step, metrics, self._task.draw_metrics(values))
+        if one.name in self._pictures:
+            self._pictures[one.name].write(step, self._task.worth_showing(metrics))
         seconds = time.monotonic() - started
         text = 'evaluation on %s, step %d, %.1f s (first batch after %.2f s)'
         log.info(text, one.name, step, seconds, first)
@@ -130,15 +129,14 @@ class Evaluator:
     def _hooks(self, one: EvaluationSet) -> List[tf.estimator.SessionRunHook]:
         if not self._eval_config.num_visualizations:
             return []
-        return [
-            summaries.ExamplePictures(
-                self._task.draw,
-                self._estimator.eval_dir(one.name),
-                self._eval_config.num_visualizations,
-                self._eval_config.visualization_export_dir,
-                self._task.files,
-            )
-        ]
+        self._pictures[one.name] = summaries.ExamplePictures(
+            self._task.draw,
+            self._estimator.eval_dir(one.name),
+            self._eval_config.num_visualizations,
+            self._eval_config.visualization_export_dir,
+            self._task.files,
+        )
+        return [self._pictures[one.name]]
 
 
 @contextlib.contextmanager
@@ -171,11 +169,3 @@ def finish_metrics(task: Task, values: Mapping[str, Any]) -> Dict[str, float]:
     metrics = task.finish_metrics(of_task)
     metrics.update({name: float(value) for name, value in values.items() if name in of_losses})
     return metrics
-
-
-def write_metrics(model_dir: str, step: int, metrics: Mapping[str, Mapping[str, float]]) -> None:
-    """Writes `metrics.json`: the step, and the metrics of each evaluation set."""
-    checkpoint_files.write_atomically(
-        os.path.join(model_dir, METRICS_FILE),
-        json.dumps({'global_step': step, **metrics}, indent=2, sort_keys=True) + '\n',
-    )

@@ -12,7 +12,7 @@ from typing import Callable, Dict, List, Mapping, Optional
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.checkpoints import checkpoint_files, evaluated
 from estimator_lib.export import exporting
 from estimator_lib.task import Task
 from protos import export_pb2, pipeline_pb2
@@ -96,6 +96,7 @@ class BestExporter(Exporter):
         path = self._write(checkpoint_path, self._folder)
         if self._checkpoint_folder:
             checkpoint_files.keep_copy(checkpoint_path, self._checkpoint_folder)
+            evaluated.copy(checkpoint_path, self._checkpoint_folder)
         state = {
             'metric': self._metric,
             'higher_is_better': self._higher_is_better,

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.checkpoints import checkpoint_files, evaluated
 from estimator_lib.export import exporting, serving
 from estimator_lib.task import Task
 from protos import export_pb2, pipeline_pb2
@@ -53,6 +53,12 @@ class Predictor:
         return path if tf.io.gfile.exists(path) else None
 
     @property
+    def metrics(self) -> Dict[str, float]:
+        """Of the evaluation of its checkpoint, on the first set; empty where there was none."""
+        path = os.path.join(self.path, exporting.METRICS_FILE)
+        return evaluated.of_first_set(checkpoint_files.read_state(path))
+
+    @property
     def output_names(self) -> List[str]:
         """What `predict` returns."""
         return sorted(self._outputs)
@@ -87,6 +93,11 @@ class CheckpointPredictor(Predictor):
         self.path = checkpoint_files.resolve_checkpoint(checkpoint)
         model = exporting.inference_graph(task, config, self.path, export_pb2.IMAGE_TENSOR)
         self._open(lambda session: model.signature())
+
+    @property
+    def metrics(self) -> Dict[str, float]:
+        """See `Predictor`."""
+        return evaluated.of_first_set(evaluated.read(self.path))
 
 
 def _find(folder: str) -> str:

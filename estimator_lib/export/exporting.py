@@ -18,7 +18,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
-from estimator_lib.checkpoints import checkpoint_files, restoring
+from estimator_lib.checkpoints import checkpoint_files, evaluated, restoring
 from estimator_lib.export import freezing, serving, warmup
 from estimator_lib.task import Features, Task, Tensors
 from protos import pipeline_pb2
@@ -32,6 +32,7 @@ ASSETS = 'assets.extra'
 CONFIG_FILE = os.path.join(ASSETS, 'pipeline.config')
 WARMUP_FILE = os.path.join(ASSETS, 'tf_serving_warmup_requests')
 ORIGIN_FILE = os.path.join(ASSETS, 'origin.json')
+METRICS_FILE = os.path.join(ASSETS, evaluated.METRICS_FILE)
 
 GraphHook = Optional[Callable[[], None]]
 
@@ -76,7 +77,8 @@ def export_saved_model(
     The signatures `serving_default` and `tensorflow/serving/predict` take `inputs` (see
     `serving.serving_input_receiver_fn`) and return what `task.export_outputs` names. Variables are
     constants. The folder appears under its name when it is complete; in its `assets.extra` are
-    `pipeline.config`, `origin.json` (see `origin`) and the files of `Task.asset_files`.
+    `pipeline.config`, `origin.json` (see `origin`), the files of `Task.asset_files`, and, where the
+    checkpoint has been evaluated, `metrics.json`.
 
     Args:
         task: what is exported.
@@ -104,6 +106,9 @@ def export_saved_model(
         ORIGIN_FILE: json.dumps(origin(config, prefix)) + '\n',
         **{os.path.join(ASSETS, name): text for name, text in task.asset_files().items()},
     }
+    metrics = evaluated.read(prefix)
+    if metrics:
+        files[METRICS_FILE] = json.dumps(metrics, indent=2) + '\n'
     if warmup_requests:
         warmup.check(warmup_requests)
     names = [serving.DEFAULT_SIGNATURE, serving.PREDICT_SIGNATURE]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
@@ -10,11 +11,12 @@ import tensorflow as tf
 
 from estimator_lib.drawing import visualization
 from estimator_lib.hooks import global_steps, progress
-from estimator_lib.task import SOURCE_ID, Arrays, Features, Labels, Tensors
+from estimator_lib.task import AS_CONFIGURED, SOURCE_ID, Arrays, Features, Labels, Shown, Tensors
 
 tf1 = tf.compat.v1
 
-Draw = Callable[[Arrays, Arrays, Optional[Arrays]], Optional[np.ndarray]]
+# Features, outputs, labels and what to show (as configured where it is left out) -> a picture.
+Draw = Callable[..., Optional[np.ndarray]]
 Files = Callable[[Arrays, Arrays], Dict[str, bytes]]
 
 _EXAMPLES = 'examples_to_draw'
@@ -198,11 +200,11 @@ def offer_examples(features: Features, outputs: Tensors, labels: Optional[Labels
 
 
 class ExamplePictures(tf1.train.SessionRunHook):
-    """Draws the first examples of an evaluation; writes them as events, and as files when asked.
+    """Keeps the first examples of an evaluation, to draw them when its metrics are known.
 
     Args:
         draw: makes the picture of one example from features, outputs and labels without their batch
-            dimension; None where there is nothing to draw.
+            dimension, and what to show; None where there is nothing to draw.
         folder: of the events.
         count: how many examples are drawn.
         png_folder: the pictures are written there too, as `<number>_<source>.png`; '' for nowhere.
@@ -223,22 +225,17 @@ class ExamplePictures(tf1.train.SessionRunHook):
         self._count = count
         self._png_folder = png_folder
         self._fetches: Any = None
-        self._step: Optional[tf.Tensor] = None
-        self._pictures: List[np.ndarray] = []
-        self._names: List[str] = []
-        self._files: Dict[str, bytes] = {}
-        self._seen = 0
+        self._examples: List[Tuple[Arrays, Arrays, Optional[Arrays]]] = []
 
     def begin(self) -> None:
         """Cuts what is fetched down to what will be drawn."""
         (batches,) = tf1.get_collection(_EXAMPLES)
         # Fetched at each step, so that all steps run the same compiled graph.
         self._fetches = tf.nest.map_structure(lambda batch: batch[: self._count], batches)
-        self._step = tf1.train.get_global_step()
 
     def after_create_session(self, session: tf1.Session, coord: Any) -> None:
-        """Forgets what was drawn before: an evaluation begins."""
-        self._pictures, self._names, self._files, self._seen = [], [], {}, 0
+        """Forgets the examples of the evaluation before."""
+        self._examples = []
 
     def before_run(
         self, run_context: tf1.train.SessionRunContext
@@ -249,32 +246,42 @@ class ExamplePictures(tf1.train.SessionRunHook):
     def after_run(
         self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues
     ) -> None:
-        """Draws what is still to be drawn."""
+        """Keeps what is still to be kept."""
         features, outputs, labels = run_values.results
         batch_size = len(next(iter(outputs.values())))
-        for index in range(min(batch_size, self._count - self._seen)):
-            self._seen += 1
-            example = _example(features, index), _example(outputs, index)
-            name = _file_name(self._seen, features[SOURCE_ID][index])
-            picture = self._draw(*example, _example(labels, index) or None)
-            if picture is not None:
-                self._pictures.append(picture)
-                self._names.append(f'{name}.png')
-            if self._files_of is not None:
-                for suffix, content in self._files_of(*example).items():
-                    self._files[name + suffix] = content
+        for index in range(min(batch_size, self._count - len(self._examples))):
+            features_of, outputs_of, labels_of = (
+                _example(batch, index) for batch in (features, outputs, labels)
+            )
+            self._examples.append((features_of, outputs_of, labels_of or None))
 
-    def end(self, session: tf1.Session) -> None:
-        """Writes the pictures."""
-        step = int(session.run(self._step))
-        named = {f'examples/{index}': picture for index, picture in enumerate(self._pictures)}
+    def write(self, step: int, shown: Shown = AS_CONFIGURED) -> None:
+        """Draws the examples; writes them as events, and as files where these are asked for.
+
+        Args:
+            step: the global step that they are of.
+            shown: how much of what was found in them.
+        """
+        drawn = {}
+        for number, (features, outputs, labels) in enumerate(self._examples, 1):
+            picture = self._draw(features, outputs, labels, shown)
+            if picture is not None:
+                drawn[_file_name(number, features[SOURCE_ID])] = picture
+        named = {f'examples/{index}': picture for index, picture in enumerate(drawn.values())}
         write(self._folder, step, {}, named)
         if self._png_folder:
             tf.io.gfile.makedirs(self._png_folder)
-            for name, picture in zip(self._names, self._pictures):
-                visualization.write_png(os.path.join(self._png_folder, name), picture)
-            for name, content in self._files.items():
-                with tf.io.gfile.GFile(os.path.join(self._png_folder, name), 'wb') as file:
+            for name, picture in drawn.items():
+                visualization.write_png(os.path.join(self._png_folder, f'{name}.png'), picture)
+            self._write_files()
+
+    def _write_files(self) -> None:
+        if self._files_of is None:
+            return
+        for number, (features, outputs, _) in enumerate(self._examples, 1):
+            name = _file_name(number, features[SOURCE_ID])
+            for suffix, content in self._files_of(features, outputs).items():
+                with tf.io.gfile.GFile(os.path.join(self._png_folder, name + suffix), 'wb') as file:
                     file.write(content)
 
 
@@ -285,4 +292,5 @@ def _file_name(number: int, source_id: bytes) -> str:
 
 
 def _example(batch: Dict[str, np.ndarray], index: int) -> Dict[str, Any]:
-    return {name: values[index] for name, values in batch.items()}
+    # Copies: a view would keep its whole batch.
+    return {name: copy.copy(values[index]) for name, values in batch.items()}

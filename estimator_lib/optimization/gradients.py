@@ -139,7 +139,7 @@ def compute(
             '%d of %d trained variables get no gradient from the loss, and stay as they are: %s',
             len(missing),
             len(pairs),
-            errors.shortened(missing),
+            errors.shortened(missing, 3),
         )
     return [(gradient, variable) for gradient, variable in pairs if gradient is not None]
 

@@ -24,7 +24,14 @@ from estimator_lib.task import (
     Task,
     Tensors,
 )
-from model_fns import checkpoint_scopes, class_report, images, layers
+from model_fns import (
+    checkpoint_scopes,
+    class_report,
+    images,
+    label_map_files,
+    layers,
+    quantization,
+)
 from model_fns import label_map as label_maps
 from model_fns.backbones import registry
 from model_fns.classification import config_rules, inputs, losses, metrics, preprocessing
@@ -123,12 +130,14 @@ class ClassificationTask(Task):
                 use_grayscale=channels == 1,
                 slow_color_distortion=model.slow_color_distortion,
             ),
-            _options(model, network, config.train_config.num_steps),
+            _options(model, network, config.train_config.num_steps).but(
+                quantization=quantization.from_config(config)
+            ),
             channels=channels,
             labels_offset=model.labels_offset,
             label_smoothing=model.label_smoothing,
             auxiliary_loss_weight=model.auxiliary_loss_weight,
-            label_map=label_maps.of_readers(config, first_id=min(1, model.labels_offset)),
+            label_map=_label_map(config),
             class_weights=model.loss.class_weights,
             focal_gamma=model.loss.focal_gamma,
             max_pixels=images.pixel_limit(config),
@@ -166,7 +175,7 @@ class ClassificationTask(Task):
         """`LOGITS`, float32 [batch, num_classes], and `AUXILIARY_LOGITS` in training."""
         del labels
         style = self._network.style(mode == ModeKeys.TRAIN, self._options)
-        style = style.but(compute_dtype=self._options.compute_dtype)
+        style = self._options.of_task(style)
         end_points = self._network.build(features[IMAGE], self._num_classes, style, self._options)
         predictions = {LOGITS: layers.to_float32(end_points[registry.LOGITS])}
         if mode == ModeKeys.TRAIN and registry.AUXILIARY_LOGITS in end_points:
@@ -214,7 +223,11 @@ class ClassificationTask(Task):
         return label_maps.with_class_name(name, self._class_names())
 
     def draw(
-        self, features: Arrays, outputs: Arrays, labels: Optional[Arrays] = None
+        self,
+        features: Arrays,
+        outputs: Arrays,
+        labels: Optional[Arrays] = None,
+        shown: Shown = AS_CONFIGURED,
     ) -> Optional[np.ndarray]:
         """The image over its predicted class, probability and label."""
         names = self._class_names()
@@ -281,7 +294,7 @@ class ClassificationTask(Task):
                 f'{errors.did_you_mean(checkpoint_type, checkpoint_scopes.PREFIXES)}'
             )
         outer = checkpoint_scopes.PREFIXES.get(checkpoint_type, '')
-        return {outer + variable.op.name: variable for variable in variables}
+        return checkpoint_scopes.names_in(outer, variables)
 
     def last_layer_scopes(self) -> Sequence[str]:
         """See `Task`."""
@@ -293,7 +306,7 @@ class ClassificationTask(Task):
 
     def asset_files(self) -> Mapping[str, str]:
         """See `Task`."""
-        return label_maps.asset_files(self._label_map)
+        return label_map_files.asset_files(self._label_map)
 
     def check_example(self, serialized: bytes) -> Optional[str]:
         """See `Task`."""
@@ -321,6 +334,14 @@ def _check_size(network: registry.Network, size: Tuple[int, int]) -> None:
             f'model.classification: {network.name} takes images of at least {network.min_size} x '
             f'{network.min_size} pixels; image_height x image_width is {size[0]} x {size[1]}.'
         )
+
+
+def _label_map(config: pipeline_pb2.TrainEvalPipelineConfig) -> Optional[label_maps.LabelMap]:
+    """The label map that is named, else the one that lies beside the records, else None."""
+    model = config.model.classification
+    named = label_map_files.of_readers(config, first_id=min(1, model.labels_offset))
+    ids = range(model.labels_offset, model.labels_offset + model.num_classes)
+    return named or label_map_files.beside_records(config, ids)
 
 
 def _options(

@@ -180,6 +180,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
         for name in ('num_shards', 'num_workers'):
             if getattr(flags, name) < 1:
                 raise errors.UserError(f'--{name} is {getattr(flags, name)}; expected at least 1.')
+        for name in ('images', 'annotations', 'list', 'names', 'label_map', 'output_prefix'):
+            errors.refuse_placeholder(f'--{name}', getattr(flags, name))
         if flags.output_prefix.endswith('/') and not flags.split:
             raise errors.UserError(
                 f'--output_prefix is {flags.output_prefix}; expected a folder and the beginning of '

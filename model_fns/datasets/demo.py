@@ -26,7 +26,7 @@ from model_fns.datasets import codecs, demo_pipelines, records, scenes, shapes
 from protos import pipeline_pb2
 
 # A change of what is drawn or written changes this number, and so the folder.
-VERSION = 1
+VERSION = 2
 # The environment variable that names another cache folder.
 CACHE_VARIABLE = 'DEMO_CACHE_DIR'
 
@@ -69,7 +69,7 @@ SUBSETS: Mapping[str, Subset] = {
         most_shapes=6,
         scale=(0.16, 0.38),
         most_turn=math.pi,
-        num_examples={'train': 600, 'val': 100},
+        num_examples={'train': 1500, 'val': 100},
         num_shards={'train': 2, 'val': 1},
     ),
 }

@@ -7,7 +7,7 @@ serving do not turn, and do not read WebP and TIFF: both are done here, once.
 from __future__ import annotations
 
 import io
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 from PIL import Image, ImageOps
 
@@ -47,7 +47,7 @@ class ImageFile(NamedTuple):
         return self.orientation in _TURNED_BY_A_QUARTER
 
 
-def prepare(encoded: bytes, apply_exif: bool = True) -> ImageFile:
+def prepare(encoded: bytes, apply_exif: bool = True, max_pixels: Optional[int] = None) -> ImageFile:
     """An image file as a record has it.
 
     A JPEG is encoded anew only where it is turned; WebP and TIFF (their first picture) become PNG.
@@ -55,9 +55,10 @@ def prepare(encoded: bytes, apply_exif: bool = True) -> ImageFile:
     Args:
         encoded: the bytes of a file of one of `FORMATS`.
         apply_exif: turn the picture as its EXIF orientation says. A TIFF always stands upright.
+        max_pixels: how many its header may announce; None: any number.
 
     Raises:
-        errors.DataError: it is of no such format, or corrupt; the message names no file.
+        errors.DataError: it is of no such format, corrupt, or too large; the message names no file.
     """
     name = image_decoding.format_of(encoded)
     try:
@@ -66,6 +67,11 @@ def prepare(encoded: bytes, apply_exif: bool = True) -> ImageFile:
         else:
             images.image_header(encoded)
             image = Image.open(io.BytesIO(encoded), formats=[name])
+        if max_pixels is not None and image.width * image.height > max_pixels:
+            raise errors.DataError(
+                f'the image has {image.width * image.height} pixels; expected at most {max_pixels} '
+                '(max_image_pixels).'
+            )
         orientation = _orientation(image, encoded)
         is_turned = apply_exif and orientation != _AS_STORED
         if is_turned:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import collections
 import functools
 import os
-from typing import Callable, Iterator, List, NamedTuple, Sequence
+from typing import Callable, Iterator, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -88,7 +88,7 @@ class Images(NamedTuple):
                 yield _image_of(record, name, f'{stem}-{index:05d}', number, self.decode)
 
 
-def find_images(pattern: str, apply_exif: bool = True) -> Images:
+def find_images(pattern: str, apply_exif: bool = True, max_pixels: Optional[int] = None) -> Images:
     """The images that `--images` names.
 
     Args:
@@ -96,6 +96,7 @@ def find_images(pattern: str, apply_exif: bool = True) -> Images:
             end as images do are left out), a text file with a path in each line (relative ones are
             looked for beside the list), a TFRecord file or a glob of them (`image/encoded`).
         apply_exif: turn images as their EXIF orientation says.
+        max_pixels: how many an image may have; None: any number.
 
     Raises:
         errors.DataError: there is nothing.
@@ -108,7 +109,7 @@ def find_images(pattern: str, apply_exif: bool = True) -> Images:
             paths.append(path)
         else:
             record_files += records.find_files([path], '--images')
-    return Images(list(dict.fromkeys(paths)), record_files, Decoder(apply_exif))
+    return Images(list(dict.fromkeys(paths)), record_files, Decoder(apply_exif, max_pixels))
 
 
 class Decoder:
@@ -116,10 +117,12 @@ class Decoder:
 
     Args:
         apply_exif: turn images as their EXIF orientation says.
+        max_pixels: how many an image may have; None: any number.
     """
 
-    def __init__(self, apply_exif: bool = True):
+    def __init__(self, apply_exif: bool = True, max_pixels: Optional[int] = None):
         self._apply_exif = apply_exif
+        self._max_pixels = max_pixels
         with tf.Graph().as_default() as graph:
             self._encoded = tf1.placeholder(tf.string, [])
             image = image_decoding.decode_image(self._encoded)
@@ -133,10 +136,10 @@ class Decoder:
             name: of the image, for messages.
 
         Raises:
-            errors.DataError: it is not an image, or corrupt.
+            errors.DataError: it is not an image, corrupt, or too large.
         """
         try:
-            file = image_files.prepare(encoded, apply_exif=False)
+            file = image_files.prepare(encoded, False, self._max_pixels)
             pixels = self._run(file.encoded)
         except errors.DataError as error:
             raise errors.DataError(f'{name}: {error}') from None

@@ -80,7 +80,7 @@ def _check(shape: Any, header: images.ImageHeader) -> None:
         for polygon in shape:
             _check_polygon(polygon, header)
     elif isinstance(shape, Mapping) and 'counts' in shape:
-        if list(shape.get('size', ())) != [header.height, header.width]:
+        if shape.get('size') != [header.height, header.width]:
             raise errors.DataError(
                 f'the segmentation is of size {shape.get("size")}; the image has '
                 f'[{header.height}, {header.width}].'

@@ -22,12 +22,13 @@ from estimator_lib.task import (
     Task,
     Tensors,
 )
-from model_fns import class_report
+from model_fns import class_report, label_map_files, quantization
 from model_fns import label_map as label_maps
 from model_fns.detection import box_report, config_rules, detector, fields, metrics
 from model_fns.detection.boxes import targets
 from model_fns.detection.data import augmentation, inputs
 from model_fns.detection.detections import descriptions, masks, pictures
+from model_fns.detection.metrics import best_f1
 from protos import pipeline_pb2
 
 ModeKeys = tf.estimator.ModeKeys
@@ -85,8 +86,8 @@ class DetectionTask(Task):
         Raises:
             errors.ConfigError: a part is missing or unknown, or a field is not honoured.
         """
-        model = detector.build_detector(config.model)
-        label_map = label_maps.of_readers(config, model.num_classes)
+        model = detector.build_detector(config.model, quantization.from_config(config))
+        label_map = label_map_files.of_readers(config, model.num_classes)
         return cls(
             model,
             inputs.build_reader(config, model.num_classes, label_map, model.family),
@@ -156,11 +157,10 @@ class DetectionTask(Task):
         classes = label_maps.to_id(detections[fields.DETECTION_CLASSES])
         found = {**detections, fields.DETECTION_CLASSES: classes}
         if fields.SERVED_SHAPE in features:
-            found[fields.REFRAMED_MASKS] = masks.paste_batch(
+            found[fields.REFRAMED_MASKS] = masks.binary_batch(
                 detections[fields.DETECTION_MASKS],
                 detections[fields.DETECTION_BOXES],
                 features[fields.SERVED_SHAPE],
-                masks.IS_OBJECT,
             )
         return found
 
@@ -179,18 +179,28 @@ class DetectionTask(Task):
         """See `Task`."""
         return self._evaluator.names()
 
+    def worth_showing(self, metrics: Mapping[str, float]) -> Shown:
+        """See `Task`: from the score of the best F1 on, unless the config has a score for it."""
+        if self._drawer.min_score is not None:
+            return AS_CONFIGURED
+        return Shown(least_score=metrics.get(best_f1.SCORE_THRESHOLD))
+
     def draw(
-        self, features: Arrays, outputs: Arrays, labels: Optional[Arrays] = None
+        self,
+        features: Arrays,
+        outputs: Arrays,
+        labels: Optional[Arrays] = None,
+        shown: Shown = AS_CONFIGURED,
     ) -> Optional[np.ndarray]:
         """Detections, with the groundtruth beside them where it is known."""
-        return self._drawer.draw(features, outputs, labels)
+        return self._drawer.showing(shown).draw(features, outputs, labels)
 
     def describe(
         self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
     ) -> Description:
         """The detections with names and boxes in pixels; the picture has the best of them."""
         drawer = self._drawer.showing(shown)
-        found = descriptions.find(outputs, features[fields.IMAGE].shape, drawer.min_score, shown)
+        found = descriptions.find(outputs, features[fields.IMAGE].shape, drawer.least_score, shown)
         rows = descriptions.rows(found, drawer.class_names)
         return Description(descriptions.values(found, rows), rows, drawer.draw(features, outputs))
 
@@ -258,7 +268,7 @@ class DetectionTask(Task):
 
     def asset_files(self) -> Mapping[str, str]:
         """See `Task`."""
-        return label_maps.asset_files(self._label_map)
+        return label_map_files.asset_files(self._label_map)
 
     def check_example(self, serialized: bytes) -> Optional[str]:
         """See `Task`."""

@@ -23,7 +23,14 @@ from estimator_lib.task import (
     Task,
     Tensors,
 )
-from model_fns import checkpoint_scopes, class_report, forward_pass, images
+from model_fns import (
+    checkpoint_scopes,
+    class_report,
+    forward_pass,
+    images,
+    label_map_files,
+    quantization,
+)
 from model_fns import label_map as label_maps
 from model_fns.segmentation import config_rules, fields, instances, losses, pictures, serving
 from model_fns.segmentation.data import (
@@ -110,10 +117,13 @@ class SegmentationTask(Task):
             errors.ConfigError: an unknown backbone or data set, or a combination that cannot be.
         """
         model = config.model.segmentation
-        label_map = label_maps.of_readers(config)
+        label_map = label_map_files.of_readers(config)
         dataset = presets.from_config(model, label_map)
         network = SegmentationNetwork.from_config(
-            model, dataset.num_classes, num_steps=config.train_config.num_steps
+            model,
+            dataset.num_classes,
+            num_steps=config.train_config.num_steps,
+            quantization=quantization.from_config(config),
         )
         _check_raw_predictions(config)
         if model.export.output_stride:
@@ -294,7 +304,11 @@ class SegmentationTask(Task):
         return label_maps.with_class_name(name, self._dataset.class_names)
 
     def draw(
-        self, features: Arrays, outputs: Arrays, labels: Optional[Arrays] = None
+        self,
+        features: Arrays,
+        outputs: Arrays,
+        labels: Optional[Arrays] = None,
+        shown: Shown = AS_CONFIGURED,
     ) -> Optional[np.ndarray]:
         """See `pictures.Drawer.draw`."""
         return self._drawer.draw(features, outputs, labels)
@@ -349,9 +363,7 @@ class SegmentationTask(Task):
         if kind != 'segmentation':
             scope = f'{self._network.backbone.scope}/'
             variables = [one for one in variables if one.op.name.startswith(scope)]
-        return {
-            checkpoint_scopes.PREFIXES[kind] + variable.op.name: variable for variable in variables
-        }
+        return checkpoint_scopes.names_in(checkpoint_scopes.PREFIXES[kind], variables)
 
     def last_layer_scopes(self) -> Sequence[str]:
         """See `Task`."""
@@ -369,7 +381,7 @@ class SegmentationTask(Task):
 
     def asset_files(self) -> Mapping[str, str]:
         """See `Task`."""
-        return label_maps.asset_files(self._data.label_map)
+        return label_map_files.asset_files(self._data.label_map)
 
     def check_example(self, serialized: bytes) -> Optional[str]:
         """See `Task`."""

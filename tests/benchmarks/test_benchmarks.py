@@ -2,10 +2,22 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from google.protobuf import text_format
 
-from benchmarks import coco_metrics, loss_curves, published, suppression
+from benchmarks import (
+    coco_metrics,
+    demo,
+    loss_curves,
+    pipelines,
+    published,
+    rotated,
+    suppression,
+)
+from model_fns.detection import fields
+from model_fns.detection.data import inputs
 from protos import pipeline_pb2
+from tests import tiny_detection
 
 
 def test_all_evaluators_give_the_same_twelve_numbers(tmp_path):
@@ -26,13 +38,19 @@ def test_suppression_equals_the_loop_and_the_rule(trained):
     assert found['loop']['nodes'] > found['ours']['nodes']
 
 
+def test_overlaps_of_rotated_boxes_are_those_of_clipping():
+    results = rotated.check(14_000, seed=3)
+    assert len(results) == 14 and {one['pairs'] for one in results} == {1000}
+    beyond = [one for one in results if not (one['float64_within'] and one['float32_within'])]
+    assert beyond == []
+
+
 @pytest.mark.parametrize(
     ('model', 'kind'),
     [
         ('ssd { num_classes: 2 }', ''),
         ('ssd { feature_extractor { bifpn { min_level: 3 } } }', 'EfficientDet'),
         ('faster_rcnn { num_classes: 2 }', ''),
-        ('faster_rcnn { number_of_stages: 3 }', 'number_of_stages'),
         ('center_net { num_classes: 2 }', 'model.center_net'),
     ],
 )
@@ -51,3 +69,57 @@ def test_a_refusal_that_nobody_expects_is_a_failure(tmp_path):
 
 def test_curves_are_means_of_whole_windows():
     np.testing.assert_allclose(loss_curves.smoothed([1, 3, 2, 6, 100], 2), [2, 4])
+
+
+def test_records_get_what_their_readers_load(tmp_path):
+    tiny_detection.write_records(tmp_path / 'plain.tfrecord', 3, seed=0)
+    reader = f"""
+      tf_record_input_reader {{ input_path: '{tmp_path}/plain.tfrecord' }}
+      load_instance_masks: true mask_type: PNG_MASKS num_keypoints: 2
+      load_context_features: true input_type: TF_SEQUENCE_EXAMPLE
+    """
+    config = text_format.Parse(
+        f"""
+        model {{ faster_rcnn {{ context_config {{ context_feature_length: 7 }} }} }}
+        train_input_reader {{ {reader} }} eval_input_reader {{ {reader} }}
+        """,
+        pipeline_pb2.TrainEvalPipelineConfig(),
+    )
+    pipelines.complete_records(config, str(tmp_path), count=2)
+    (path,) = config.eval_input_reader[0].tf_record_input_reader.input_path
+    decoder = inputs.build_reader(config, num_classes=2, label_map=None)
+    records = list(tf.data.TFRecordDataset(path))
+    assert len(records) == 2 and not config.train_input_reader.HasField('input_type')
+    for record in records:
+        assert decoder.problem_with(record.numpy()) is None
+        example = decoder.decode(record)
+        count = len(example[fields.BOXES])
+        assert example[fields.CONTEXT_FEATURES].shape == [5, 7]
+        masks, boxes = example[fields.MASKS].numpy(), example[fields.BOXES].numpy() * 64
+        assert masks.shape == (count, 64, 64)
+        for mask, box in zip(masks, boxes):
+            # An ellipse fills pi / 4 of its box.
+            area = (box[2] - box[0]) * (box[3] - box[1])
+            assert mask.sum() == pytest.approx(area * np.pi / 4, rel=0.1)
+            rows = np.flatnonzero(mask.any(1))
+            np.testing.assert_allclose([rows[0], rows[-1] + 1], box[[0, 2]], atol=1)
+        points = example[fields.KEYPOINTS].numpy()
+        assert points.shape == (count, 2, 2) and np.isfinite(points).all()
+
+
+def test_what_is_shown_of_the_demo_is_counted_as_by_hand():
+    truth = demo.Objects(['star', 'ring', 'ring'], [[0, 0, 10, 10], [0, 20, 10, 30], [5, 5, 9, 9]])
+    found = {
+        'star': [[1, 0, 10, 10], [0, 1, 10, 10]],  # 0.9 of it, twice: found once
+        'ring': [[0, 24, 10, 34], [0, 20, 5, 30]],  # 0.43 of it, and exactly half
+        'cross': [[5, 5, 9, 9]],  # another name
+    }
+    shown = [(name, box) for name, boxes in found.items() for box in boxes]
+    assert demo.count_right(demo.Objects(*zip(*shown)), truth) == 2
+    assert demo.count_right(demo.Objects([], []), truth) == 0
+
+
+def test_limits_of_the_demo_are_at_least_or_at_most():
+    assert demo.Limit(0.8).holds(0.8) and not demo.Limit(0.8).holds(0.79)
+    assert demo.Limit(240, at_least=False).holds(240)
+    assert not demo.Limit(240, at_least=False).holds(241)

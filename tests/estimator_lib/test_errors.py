@@ -78,6 +78,17 @@ def test_shortened():
     assert errors.shortened([str(i) for i in range(9)]) == '0, 1, 2, 3, 4, 5, 6, 7 and 1 more'
 
 
+@pytest.mark.parametrize('value', ['gs://${BUCKET}/run', 'PATH_TO_BE_CONFIGURED/a.record'])
+def test_paths_that_nobody_filled_in_are_refused(value):
+    with pytest.raises(errors.UserError, match='^--model_dir: .* is a placeholder; expected a pa'):
+        errors.refuse_placeholder('--model_dir', value)
+
+
+def test_other_paths_are_none():
+    for value in (None, '', 'gs://bucket/$run', 'a{b}'):
+        errors.refuse_placeholder('--model_dir', value)
+
+
 def test_did_you_mean_gives_the_nearest_and_all_that_are_known():
     assert (
         errors.did_you_mean('batchsize', ['seed', 'batch_size'])

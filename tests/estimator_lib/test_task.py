@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import model_fn
-from estimator_lib.task import IMAGE, SOURCE_ID, Description
+from estimator_lib.task import AS_CONFIGURED, IMAGE, SOURCE_ID, Description, Shown
 from protos import pipeline_pb2
 from tests.estimator_lib.tiny_task import TinyTask
 
@@ -43,9 +43,16 @@ def test_what_a_task_need_not_say(tmp_path):
     assert task.last_layer_scopes() == ()
     assert task.bias_gradient_multiplier() == 1.0
     assert task.draw({}, {}) is None
+    assert task.worth_showing({'accuracy': 1.0}) == AS_CONFIGURED
     assert task.files({}, {}) == {}
     assert task.check_example(b'') is None
     assert task.describe({}, {'logits': 1}) == Description({'logits': 1})
     assert task.coco_results({}, {'logits': 1}) is None
     assert task.asset_files() == {}
     assert task.finish_metrics({'a': 1, 'b': [1, 2]}) == {'a': 1.0}
+
+
+def test_what_is_asked_for_comes_first():
+    assert Shown(0.5).or_else(Shown(0.3, 4)) == Shown(0.5, 4)
+    assert Shown(0.0).or_else(Shown(0.3)) == Shown(0.0)
+    assert AS_CONFIGURED.or_else(Shown(0.3)) == Shown(0.3)

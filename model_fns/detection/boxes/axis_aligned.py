@@ -23,6 +23,12 @@ _FLIPS = (
 _QUARTER_TURN = ([3, 0, 1, 2], [-1.0, 1.0, -1.0, 1.0], [1.0, 0.0, 1.0, 0.0])
 
 
+def from_record(numbers: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
+    """The numbers of a record [n, 4], which are the box whatever the size of the image."""
+    del height, width
+    return numbers
+
+
 def area(boxes: tf.Tensor) -> tf.Tensor:
     """Areas [...] of boxes [..., 4]; an inverted box has a negative side, not a clipped one."""
     ymin, xmin, ymax, xmax = tf.unstack(boxes, axis=-1)
@@ -124,6 +130,11 @@ def pairwise_ioa(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
     return tf.math.divide_no_nan(pairwise_intersection(first, second), areas)
 
 
+def self_iou(boxes: tf.Tensor) -> tf.Tensor:
+    """Intersection over union [N, N] of boxes [N, 4] with each other."""
+    return pairwise_iou(boxes, boxes)
+
+
 def elementwise_iou(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
     """Intersection over union of the boxes at the same place, [...]."""
     intersection = _elementwise_intersection(first, second)
@@ -154,6 +165,11 @@ def clip_to_window(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
     low, high = tf.split(window, 2, axis=-1)
     low, high = tf.concat([low, low], -1), tf.concat([high, high], -1)
     return tf.maximum(tf.minimum(boxes, high), low)
+
+
+def area_inside(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
+    """Areas [...] of the parts of boxes [..., 4] that are inside of a window; see there."""
+    return area(clip_to_window(boxes, window))
 
 
 def is_inside(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:

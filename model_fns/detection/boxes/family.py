@@ -1,7 +1,10 @@
 """What detection asks of a kind of boxes: everything that depends on the numbers of a box.
 
 A family is a module with these functions, such as `axis_aligned`. Parts of a model are given
-theirs; data is not tied to one: how many numbers its boxes have tells it.
+theirs; data is not tied to one: how many numbers its boxes have tells it. Upright boxes are the
+same in both. Rotated ones are corners in data, normalized as images are (`quadrilaterals`), and
+centre, sides and angle in a model, in pixels of its input (`rotated`, which has the functions that
+models need alone).
 """
 
 from __future__ import annotations
@@ -10,31 +13,23 @@ from typing import Protocol, Sequence, Tuple
 
 import tensorflow as tf
 
-from model_fns.detection.boxes import axis_aligned
+from model_fns.detection.boxes import axis_aligned, quadrilaterals
 
 
-class BoxFamily(Protocol):
-    """Functions of boxes [..., SIZE]; leading dimensions broadcast.
+class Boxes(Protocol):
+    """What a model asks of boxes [..., SIZE]; leading dimensions broadcast.
 
     Attributes:
         SIZE: numbers of a box.
-        RECORD_KEYS: keys of a record, one for each of them.
     """
 
     SIZE: int
-    RECORD_KEYS: Tuple[str, ...]
 
     def area(self, boxes: tf.Tensor) -> tf.Tensor:
         """Areas [...]."""
 
     def has_area(self, boxes: tf.Tensor) -> tf.Tensor:
         """Bool [...]: whether all sides are above 0."""
-
-    def is_sound(self, boxes: tf.Tensor, overhang: float) -> tf.Tensor:
-        """Bool [...]: normalized boxes that are no mistake; NaN is taken for none."""
-
-    def problem_of(self, box: Sequence[float], overhang: float) -> str:
-        """What is wrong with the normalized box of a record; empty when nothing is."""
 
     def hull(self, boxes: tf.Tensor) -> tf.Tensor:
         """The smallest upright boxes around, [..., 4]: ymin, xmin, ymax, xmax."""
@@ -45,11 +40,11 @@ class BoxFamily(Protocol):
     def pairwise_ioa(self, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
         """Intersection over the area of the second box, [..., N, P]."""
 
+    def self_iou(self, boxes: tf.Tensor) -> tf.Tensor:
+        """Intersection over union [N, N] of boxes with each other; any number with themselves."""
+
     def elementwise_iou(self, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
         """Intersection over union of the boxes at the same place, [...]."""
-
-    def elementwise_giou(self, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-        """Generalised IoU of the boxes at the same place, [...]."""
 
     def clip_to_window(self, boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
         """Boxes cut off at a window [..., 4], as far as the family can be cut."""
@@ -57,11 +52,33 @@ class BoxFamily(Protocol):
     def is_inside(self, boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
         """Bool [...]: boxes of which nothing is outside of a window [..., 4]."""
 
-    def change_frame(self, boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-        """Boxes in coordinates of a window [..., 4]: its corners become (0, 0) and (1, 1)."""
-
     def scale(self, boxes: tf.Tensor, y_scale: tf.Tensor, x_scale: tf.Tensor) -> tf.Tensor:
         """Boxes of an image whose sides are multiplied by these factors [...]."""
+
+
+class BoxFamily(Boxes, Protocol):
+    """What data asks of normalized boxes, beside that.
+
+    Attributes:
+        RECORD_KEYS: keys of a record, one for each number that it has of a box.
+    """
+
+    RECORD_KEYS: Tuple[str, ...]
+
+    def from_record(self, numbers: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
+        """Boxes [n, SIZE] of the numbers of a record, and the size of its image in pixels."""
+
+    def is_sound(self, numbers: tf.Tensor, overhang: float) -> tf.Tensor:
+        """Bool [...]: numbers of a record that are no mistake; NaN is taken for none."""
+
+    def problem_of(self, box: Sequence[float], overhang: float) -> str:
+        """What is wrong with the normalized box of a record; empty when nothing is."""
+
+    def area_inside(self, boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
+        """Areas of the parts of boxes that are inside of a window."""
+
+    def change_frame(self, boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
+        """Boxes in coordinates of a window [..., 4]: its corners become (0, 0) and (1, 1)."""
 
     def flip(self, boxes: tf.Tensor, axis: int) -> tf.Tensor:
         """Normalized boxes of an image mirrored top to bottom (0) or left to right (1)."""
@@ -73,7 +90,7 @@ class BoxFamily(Protocol):
         """Boxes [n, SIZE] after each point p, (y, x), went to matrix p + shift."""
 
 
-_FAMILIES = {axis_aligned.SIZE: axis_aligned}
+_FAMILIES = {one.SIZE: one for one in (axis_aligned, quadrilaterals)}
 
 
 def family_of(boxes: tf.Tensor) -> BoxFamily:

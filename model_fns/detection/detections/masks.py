@@ -7,7 +7,7 @@ answer. All functions take arrays or tensors, and answer in kind.
 
 from __future__ import annotations
 
-from typing import Any, Optional, Tuple, Union
+from typing import Any, Iterator, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import tensorflow as tf
@@ -16,14 +16,13 @@ import tensorflow as tf
 Values = Any
 Side = Union[int, tf.Tensor]
 
-# As published: pixels of more than this probability are the object's.
-IS_OBJECT = 0.5
 # As published: a box without area is given this much of the image.
 _LEAST_SIDE = 1e-4
 # Cells by which rounding may put a pixel at a box's border outside of it.
 _ROUNDING = 1e-4
 # Of float32 that are held at one time.
 _BLOCK_PIXELS = 1 << 22
+_HALF = 0.5  # what is more is object
 
 
 def paste_masks(
@@ -62,25 +61,49 @@ def paste_masks(
     return pasted
 
 
-def paste_batch(
-    masks: tf.Tensor, boxes: tf.Tensor, sizes: tf.Tensor, threshold: float
-) -> tf.Tensor:
-    """The masks of images that may differ in size, with zeros beside and below the smaller ones.
+def binary_blocks(
+    masks: np.ndarray, boxes: np.ndarray, size: Sequence[int]
+) -> Iterator[np.ndarray]:
+    """What masks show of an image, some masks after the others, so that memory is bounded.
+
+    Args:
+        masks: float32 [n, mask height, mask width], in [0, 1].
+        boxes: float32 [n, 4], normalized to the image.
+        size: height and width of the image, in pixels.
+
+    Yields:
+        uint8 [k, height, width]: 1 where a pasted mask is above a half, as published.
+    """
+    height, width = (int(side) for side in size)
+    most = max(1, _BLOCK_PIXELS // max(height * width, 1))
+    for start in range(0, len(masks), most):
+        part = slice(start, start + most)
+        yield paste_masks(masks[part], boxes[part], height, width, _HALF)
+
+
+def binary_masks(masks: np.ndarray, boxes: np.ndarray, size: Sequence[int]) -> np.ndarray:
+    """All of `binary_blocks`: bool [n, height, width]."""
+    none = np.zeros([0, int(size[0]), int(size[1])], bool)
+    blocks = (block.astype(bool) for block in binary_blocks(masks, boxes, size))
+    return np.concatenate([none, *blocks])
+
+
+def binary_batch(masks: tf.Tensor, boxes: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
+    """What masks show of images that differ in size, with zeros beside and below the smaller ones.
 
     Args:
         masks: float32 [B, N, mask height, mask width].
         boxes: float32 [B, N, 4], each normalized to its image.
         sizes: int32 [B, 2], height and width of each image.
-        threshold: see `paste_masks`.
 
     Returns:
-        uint8 [B, N, largest height, largest width].
+        uint8 [B, N, largest height, largest width]: 1 where a pasted mask is above a half.
     """
     largest = tf.reduce_max(sizes, axis=0)
 
     def of_one(one: Tuple[tf.Tensor, tf.Tensor, tf.Tensor]) -> tf.Tensor:
         own, boxes, (height, width) = one[0], one[1], tf.unstack(one[2])
-        pasted = paste_masks(own, boxes, height, width, threshold)
+        pasted = paste_masks(own, boxes, height, width, _HALF)
         spare = largest - one[2]
         return tf.pad(pasted, [[0, 0], [0, spare[0]], [0, spare[1]]])
 

@@ -13,11 +13,14 @@ from estimator_lib.drawing import colors, visualization
 from estimator_lib.drawing.colors import Color
 from estimator_lib.task import Arrays, Shown
 from model_fns.detection import fields
+from model_fns.detection.detections.masks import binary_masks
 from model_fns.label_map import LabelMap, to_id
 from protos import eval_pb2
 
 # The longer side of a picture is at least so many pixels: text would not be readable in less.
 _LEAST_SIDE = 600
+# Of what is drawn where neither a config nor an evaluation says it.
+LEAST_SCORE = eval_pb2.EvalConfig().min_score_threshold
 _PIXELS_PER_SCALE = 400  # lines and letters are larger in larger pictures
 
 _FLAGS = {fields.IS_CROWD: 'crowd', fields.GROUP_OF: 'group', fields.DIFFICULT: 'difficult'}
@@ -48,7 +51,7 @@ class Drawer:
 
     Attributes:
         class_names: by id; an id without a name is shown itself.
-        min_score: detections below it are not drawn.
+        min_score: detections below it are not drawn; None: it is not chosen, and `LEAST_SCORE`.
         max_boxes: so many detections are drawn, those with the highest scores.
         show_scores: whether a detection's text has its score.
         show_labels: whether texts have names.
@@ -58,12 +61,17 @@ class Drawer:
     """
 
     class_names: Mapping[int, str]
-    min_score: float = 0.5
+    min_score: Optional[float] = None
     max_boxes: int = 20
     show_scores: bool = True
     show_labels: bool = True
     groundtruth_color: Optional[Color] = None
     keypoint_edges: Sequence[Tuple[int, int]] = ()
+
+    @property
+    def least_score(self) -> float:
+        """Detections below it are not drawn."""
+        return LEAST_SCORE if self.min_score is None else self.min_score
 
     def showing(self, shown: Shown) -> Drawer:
         """The drawer of fewer detections, or more."""
@@ -127,12 +135,13 @@ class Drawer:
         count = int(outputs[fields.NUM_DETECTIONS])
         scores = np.asarray(outputs[fields.DETECTION_SCORES])[:count]
         best = np.argsort(-scores, kind='stable')[: self.max_boxes]
-        shown = best[scores[best] >= self.min_score][::-1]
+        shown = best[scores[best] >= self.least_score][::-1]
         classes = np.asarray(outputs[fields.DETECTION_CLASSES])[shown].astype(int)
         boxes = np.asarray(outputs[fields.DETECTION_BOXES])[shown]
         masks, keypoints = None, None
         if fields.DETECTION_MASKS in outputs:
-            masks = in_boxes(np.asarray(outputs[fields.DETECTION_MASKS])[shown], boxes, size)
+            of_boxes = np.asarray(outputs[fields.DETECTION_MASKS])[shown]
+            masks = binary_masks(of_boxes, boxes, size)
         if fields.DETECTION_KEYPOINTS in outputs:
             keypoints = np.asarray(outputs[fields.DETECTION_KEYPOINTS])[shown]
         texts = [
@@ -149,6 +158,8 @@ class Drawer:
         masks, keypoints = None, None
         if fields.MASKS in rows:
             masks = _resized_masks(rows[fields.MASKS], share, size)
+            # Where nobody drew a mask the box stands for it.
+            masks = masks & (rows.get(fields.MASK_WEIGHTS, np.ones(count)) > 0)[:, None, None]
         if fields.KEYPOINTS in rows:
             keypoints = rows[fields.KEYPOINTS]
         flags = [
@@ -206,7 +217,7 @@ def build_drawer(config: eval_pb2.EvalConfig, label_map: Optional[LabelMap]) -> 
             ) from None
     return Drawer(
         {} if label_map is None else label_map.names,
-        min_score=config.min_score_threshold,
+        min_score=(config.min_score_threshold if config.HasField('min_score_threshold') else None),
         max_boxes=config.max_num_boxes_to_visualize,
         show_scores=not config.skip_scores,
         show_labels=not config.skip_labels,
@@ -239,25 +250,6 @@ def _content_share(features: Arrays) -> np.ndarray:
 
 def _colors(classes: np.ndarray) -> List[Color]:
     return [colors.of_class(int(class_id)) for class_id in classes]
-
-
-def in_boxes(masks: np.ndarray, boxes: np.ndarray, size: Tuple[int, int]) -> np.ndarray:
-    """Masks [n, mask height, mask width], each of its box, as masks of the whole picture."""
-    whole = np.zeros([len(masks), *size], bool)
-    for index, (mask, box) in enumerate(zip(masks, boxes)):
-        places = []
-        for axis in (0, 1):
-            # Where in the mask the centre of each pixel of the picture is.
-            centers = (np.arange(size[axis]) + 0.5) / size[axis]
-            length = max(box[2 + axis] - box[axis], 1e-8)
-            places.append(np.floor((centers - box[axis]) / length * mask.shape[axis]).astype(int))
-        rows, columns = (
-            np.flatnonzero((place >= 0) & (place < count))
-            for place, count in zip(places, mask.shape)
-        )
-        inside = mask[np.ix_(places[0][rows], places[1][columns])] > 0.5
-        whole[index][np.ix_(rows, columns)] = inside
-    return whole
 
 
 def _resized_masks(masks: np.ndarray, share: np.ndarray, size: Tuple[int, int]) -> np.ndarray:

@@ -17,7 +17,8 @@ from typing import ContextManager, Optional, Tuple
 import tensorflow as tf
 
 from model_fns.detection.boxes import axis_aligned
-from model_fns.detection.boxes.family import BoxFamily
+from model_fns.detection.boxes.family import Boxes
+from model_fns.detection.detections import overlap_suppression
 
 # How many pairs of anchor and class are looked at first, and how the number grows. 1024 give a
 # hundred detections of a few dozen boxes an object; each step costs little beside the network.
@@ -56,7 +57,7 @@ class Rules:
     drop_empty: bool = True
     change_frame: bool = False
     on_cpu: bool = False
-    family: BoxFamily = axis_aligned
+    family: Boxes = axis_aligned
 
 
 @dataclasses.dataclass(frozen=True)
@@ -279,6 +280,8 @@ def _best_pairs(
 
 
 def _surviving(pairs: _Pairs, rules: Rules, num_classes: int) -> _Survivors:
+    if rules.family.SIZE != axis_aligned.SIZE:
+        return _surviving_by_overlaps(pairs, rules, num_classes)
     if rules.soft_sigma:
         return _surviving_soft(pairs, rules, num_classes)
     return _surviving_hard(pairs, rules, num_classes)
@@ -321,12 +324,7 @@ def _surviving_soft(pairs: _Pairs, rules: Rules, num_classes: int) -> _Survivors
     """Soft suppression, whose kernel takes one image and class at a time."""
     batch = tf.shape(pairs.scores)[0]
     threshold = tf.maximum(pairs.bounds, rules.score_threshold)
-    images = tf.broadcast_to(tf.range(batch)[:, tf.newaxis], tf.shape(pairs.places))
-    below = tf.fill([batch, num_classes * pairs.slots], -float('inf'))
-    by_place = tf.tensor_scatter_nd_update(
-        below, tf.stack([images, pairs.places], axis=-1), pairs.scores
-    )
-    by_class = tf.reshape(by_place, [batch * num_classes, pairs.slots])
+    by_class = tf.reshape(_scores_by_class(pairs, num_classes), [-1, pairs.slots])
 
     def of_one(index: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
         image, label = index // num_classes, index % num_classes
@@ -352,7 +350,41 @@ def _surviving_soft(pairs: _Pairs, rules: Rules, num_classes: int) -> _Survivors
             tf.TensorSpec([rules.max_per_class], tf.float32),
         ),
     )
-    # At least as many as there is room for.
+    return _with_room(scores, places, batch, rules, num_classes)
+
+
+def _surviving_by_overlaps(pairs: _Pairs, rules: Rules, num_classes: int) -> _Survivors:
+    """Suppression of boxes that the kernels, which know upright ones alone, cannot compare."""
+    slots, scores = overlap_suppression.suppress(
+        pairs.boxes,
+        _scores_by_class(pairs, num_classes),
+        rules.family.self_iou,
+        rules.max_per_class,
+        rules.iou_threshold,
+        tf.maximum(pairs.bounds, rules.score_threshold)
+        if rules.soft_sigma
+        else tf.fill(tf.shape(pairs.bounds), rules.score_threshold),
+        rules.soft_sigma,
+    )
+    places = tf.range(num_classes)[:, tf.newaxis] * pairs.slots + slots
+    return _with_room(scores, places, tf.shape(pairs.scores)[0], rules, num_classes)
+
+
+def _scores_by_class(pairs: _Pairs, num_classes: int) -> tf.Tensor:
+    """[B, C, S]: -inf where there is no pair."""
+    batch = tf.shape(pairs.scores)[0]
+    images = tf.broadcast_to(tf.range(batch)[:, tf.newaxis], tf.shape(pairs.places))
+    below = tf.fill([batch, num_classes * pairs.slots], -float('inf'))
+    by_place = tf.tensor_scatter_nd_update(
+        below, tf.stack([images, pairs.places], axis=-1), pairs.scores
+    )
+    return tf.reshape(by_place, [batch, num_classes, pairs.slots])
+
+
+def _with_room(
+    scores: tf.Tensor, places: tf.Tensor, batch: tf.Tensor, rules: Rules, num_classes: int
+) -> _Survivors:
+    """Survivors of all classes, at least as many as there is room for."""
     flat = [batch, num_classes * rules.max_per_class]
     spare = [[0, 0], [0, max(0, rules.max_total - num_classes * rules.max_per_class)]]
     return _Survivors(

@@ -10,6 +10,7 @@ from estimator_lib.registry import Registry
 from model_fns.detection import fields
 from model_fns.detection.metrics import coco, coco_keypoints, open_images, pascal, shapes
 from model_fns.detection.metrics.accumulation import Metrics
+from model_fns.detection.metrics.best_f1 import BestF1Evaluator
 from model_fns.detection.metrics.coco import CocoEvaluator
 from model_fns.detection.metrics.evaluator import Evaluator
 from model_fns.detection.metrics.open_images import OpenImagesEvaluator
@@ -185,7 +186,7 @@ def build_metrics(
     label_map: Optional[LabelMap],
     outputs: FrozenSet[str] = frozenset(),
 ) -> Metrics:
-    """The metrics that an evaluation config asks for.
+    """The metrics that an evaluation config asks for, and the score threshold of the best F1.
 
     Args:
         config: the config.
@@ -208,7 +209,7 @@ def build_metrics(
                     f'{_WHERE}: {name} is about {called}, and the model predicts none.'
                 )
         evaluators.append(evaluator)
-    return Metrics(evaluators)
+    return Metrics([*evaluators, BestF1Evaluator(classes.names)])
 
 
 def check_config(config: eval_pb2.EvalConfig) -> None:

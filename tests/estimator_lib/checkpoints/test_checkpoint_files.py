@@ -424,3 +424,13 @@ def test_a_copy_that_is_killed_leaves_the_one_before_or_itself(
     left[0] = 100
     checkpoint_files.keep_copy(str(tmp_path / 'model.ckpt-2'), best)
     assert len(files_in(tmp_path / 'best')) == 4
+
+
+def test_an_index_that_has_lost_its_middle_is_named(save, tmp_path):
+    """Its end points to what is behind the end: TensorFlow calls that an index out of range."""
+    prefix = save(tmp_path, 'model.ckpt-1')
+    index = tmp_path / 'model.ckpt-1.index'
+    whole = index.read_bytes()
+    index.write_bytes(whole[:8] + whole[-48:])
+    with pytest.raises(errors.CheckpointError, match='ckpt-1 cannot be read as a checkpoint: '):
+        checkpoint_files.checkpoint_shapes(prefix)

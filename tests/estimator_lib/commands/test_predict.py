@@ -23,7 +23,7 @@ class Drawing(tiny_task.TinyTask):
 
     def describe(self, features, outputs, shown=None):
         height, width, _ = features['image'].shape
-        values = {'size': [height, width], 'class': outputs['classes'], 'top_k': shown.top_k}
+        values = {'size': [height, width], 'class': outputs['classes'], **shown._asdict()}
         return Description(values, (), features['image'][:1, :1], {'.txt': b'hello'})
 
 
@@ -81,7 +81,7 @@ def read_json(out):
 def test_each_image_is_described_and_drawn(predictor, tmp_path):
     arrays = {'a': pixels(0), 'b': pixels(1, 9, 6), 'c': pixels(2)}
     images = [image(*each) for each in arrays.items()]
-    options = predict.Options(Shown(top_k=3))
+    options = predict.Options(Shown(top_k=3), worth_showing=Shown(least_score=0.25, top_k=1))
     assert predict.predict_images(predictor, Drawing(), images, str(tmp_path), options) == []
     said = read_json(tmp_path)
     assert list(said) == ['a', 'b', 'c']
@@ -90,6 +90,7 @@ def test_each_image_is_described_and_drawn(predictor, tmp_path):
         assert said[name] == {
             'size': list(array.shape[:2]),
             'class': int(np.argmax(logits)),
+            'least_score': 0.25,
             'top_k': 3,
         }
         assert np.array_equal(np.asarray(Image.open(tmp_path / f'{name}.png')), array[:1, :1])

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors, training
-from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.checkpoints import checkpoint_files, evaluated
 from estimator_lib.evaluation import evaluating, evaluators
 from tests.estimator_lib import line_task
 from tests.estimator_lib.line_task import Line
@@ -56,7 +56,7 @@ def test_all_sets_are_evaluated_once_and_what_follows_goes_by_the_first(trained,
     assert evaluator.evaluate(checkpoint, is_final=True)
     told = (2, checkpoint, metrics['0'])
     assert exporter.told == [(*told, False), (*told, True)]
-    written = json.loads((tmp_path / evaluating.METRICS_FILE).read_text())
+    written = json.loads((tmp_path / evaluated.METRICS_FILE).read_text())
     assert written == {'global_step': 2, **metrics}
     assert list((tmp_path / 'eval_again').glob('events*'))
 

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.checkpoints import evaluated
 from estimator_lib.export import exported_model, exporting
 from protos import export_pb2, pipeline_pb2
 from tests.estimator_lib import tiny_task
@@ -38,6 +39,23 @@ def test_all_kinds_of_input_take_the_same_images(folder, checkpoint, kind):
     expected = tiny_task.expected_logits(IMAGES, tiny_task.values())
     np.testing.assert_allclose(predictor.predict(IMAGES)['logits'], expected, rtol=1e-4)
     assert predictor.config_path.endswith('pipeline.config')
+
+
+def test_how_good_the_model_is_travels_with_it(tmp_path):
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    task = tiny_task.TinyTask()
+    checkpoint = tiny_task.save(tmp_path / 'model.ckpt-7', tiny_task.values())
+
+    def metrics(name):
+        path = exporting.export_saved_model(task, config, checkpoint, str(tmp_path / name))
+        return [
+            exported_model.Predictor(path).metrics,
+            exported_model.CheckpointPredictor(task, config, checkpoint).metrics,
+        ]
+
+    assert metrics('before') == [{}, {}]
+    evaluated.write(str(tmp_path), 7, {'val': {'accuracy': 0.5}, 'another': {'accuracy': 0.1}})
+    assert metrics('after') == 2 * [{'accuracy': 0.5}]
 
 
 def save_other(path, key='serving_default', dtype=tf.float32):

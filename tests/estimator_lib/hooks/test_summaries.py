@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib.hooks import progress, summaries
-from estimator_lib.task import SOURCE_ID
+from estimator_lib.task import SOURCE_ID, Shown
 
 tf1 = tf.compat.v1
 
@@ -125,12 +125,13 @@ def test_training_writes_nothing_when_not_asked_to(tmp_path):
     assert train(tmp_path, 2, 0) == []
 
 
-def draw(features, outputs, labels):
+def draw(features, outputs, labels, shown):
     """A picture whose one pixel tells which example it is of; none of example 2."""
     if outputs['class'] == 2:
         return None
     assert features[SOURCE_ID] == b'photos/%d.jpg' % outputs['class']
     assert labels is None or labels['label'] == outputs['class']
+    assert shown == Shown(least_score=0.25)
     return np.full([1, 1, 3], outputs['class'], np.uint8)
 
 
@@ -161,6 +162,7 @@ def test_the_first_examples_of_an_evaluation_are_drawn(tmp_path, with_labels, co
     files = tmp_path / 'files'
     hook = summaries.ExamplePictures(draw, str(tmp_path / 'pictures'), count, str(files))
     estimator.evaluate(input_fn, hooks=[hook])
+    hook.write(4, Shown(least_score=0.25))
     found = events(tmp_path / 'pictures')
     assert [tag for _, tag, _ in found] == [f'examples/{place}' for place in range(len(expected))]
     assert [picture[0, 0, 0] for _, _, picture in found] == expected

@@ -36,6 +36,7 @@ def photos(tmp_path):
         (['--mask_values=65536:a'], 'or one above 65535'),
         (['--output_prefix=out/'], 'expected a folder and the beginning of a name, like out/train'),
         (['--exif=maybe'], "'maybe'"),
+        (['--output_prefix=${OUT}/train'], "--output_prefix: '${OUT}/train' is a placeholder"),
     ],
 )
 def test_bad_usage_gets_one_sentence(photos, tmp_path, capsys, flags, expected):

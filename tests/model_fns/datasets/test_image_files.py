@@ -114,6 +114,15 @@ def test_tiffs_of_every_kind(decode, image, expected):
     assert np.abs(decode(prepared.encoded).astype(int) - expected).max() <= 1
 
 
+@pytest.mark.parametrize('name', ['JPEG', 'PNG', 'WEBP', 'TIFF'])
+def test_a_header_that_announces_too_many_pixels(name):
+    file = io.BytesIO()
+    Image.new('RGB', [6, 5]).save(file, name)
+    assert image_files.prepare(file.getvalue(), max_pixels=30).header[1:] == (5, 6)
+    with pytest.raises(errors.DataError, match='has 30 pixels; expected at most 29'):
+        image_files.prepare(file.getvalue(), max_pixels=29)
+
+
 def test_the_first_page_of_a_tiff(decode):
     file = io.BytesIO()
     Image.fromarray(SEEN).save(

@@ -3,8 +3,10 @@
 import io
 
 import numpy as np
+import pytest
 from PIL import Image
 
+from estimator_lib import errors
 from model_fns.datasets import polygons
 from model_fns.images import ImageHeader
 
@@ -38,6 +40,12 @@ def test_an_object_without_a_mask_gets_its_box_and_no_weight():
     np.testing.assert_array_equal(box, expected)
     np.testing.assert_array_equal(other, pixels(mask))
     assert features['image/object/mask/weight'].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize('size', [6, None, '68', [6], {'height': 6}])
+def test_a_size_that_is_none_is_refused(size):
+    with pytest.raises(errors.DataError, match=r'is of size .*; the image has \[6, 8\]'):
+        polygons.draw({'size': size, 'counts': [48]}, HEADER)
 
 
 def test_no_masks_at_all():

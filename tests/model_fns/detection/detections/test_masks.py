@@ -70,14 +70,30 @@ class TestPasteMasks:
         assert masks.paste_masks(*none, 3, 5).shape == [0, 3, 5]
 
 
+class TestBinaryMasks:
+    def test_recorded_in_blocks(self, monkeypatch):
+        monkeypatch.setattr(masks, '_BLOCK_PIXELS', 2 * 8 * 10)
+        case = oracles.case('mask_paste')
+        blocks = list(masks.binary_blocks(case['masks'], case['boxes'], np.array([8, 10])))
+        assert [block.shape for block in blocks] == [(2, 8, 10), (1, 8, 10)]
+        assert blocks[0].dtype == np.uint8
+        whole = masks.binary_masks(case['masks'], case['boxes'], (8, 10))
+        assert whole.dtype == bool
+        np.testing.assert_array_equal(whole, case['image_masks'] > 0.5)
+
+    def test_no_masks(self):
+        none = np.zeros([0, 3, 3], np.float32), np.zeros([0, 4], np.float32)
+        assert masks.binary_masks(*none, (4, 5)).shape == (0, 4, 5)
+
+
 def test_images_of_several_sizes():
     random = np.random.RandomState(1)
     values = random.uniform(size=[2, 3, 4, 4]).astype(np.float32)
     boxes = np.sort(random.uniform(size=[2, 3, 2, 2]), axis=2).reshape([2, 3, 4]).astype(np.float32)
     sizes = [[6, 12], [9, 5]]
-    ours = masks.paste_batch(*map(tf.constant, (values, boxes, sizes)), threshold=0.3).numpy()
+    ours = masks.binary_batch(*map(tf.constant, (values, boxes, sizes))).numpy()
     assert ours.shape == (2, 3, 9, 12) and ours.dtype == np.uint8
     for image, size, value, box in zip(ours, sizes, values, boxes):
-        expected = masks.paste_masks(value, box, *size, threshold=0.3)
+        expected = masks.paste_masks(value, box, *size, threshold=0.5)
         np.testing.assert_array_equal(image[:, : size[0], : size[1]], expected)
         assert image.sum() == expected.sum()

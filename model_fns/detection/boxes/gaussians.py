@@ -1,0 +1,117 @@
+"""Distances of rotated boxes as normal distributions, which losses can follow everywhere.
+
+A box is taken for the distribution with its centre for the mean, and R diag(w^2/4, h^2/4) R^T, R
+the turn by its angle, for the covariance. Sides that are exchanged with the angle turned by a
+quarter, and a square's angle, make no difference to it.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, NamedTuple
+
+import tensorflow as tf
+
+_LEAST_SIDE = 1e-7
+# Of what is under a square root, whose slope is infinite at 0: of sizes, and of a distance itself.
+_LEAST_SIZE = 1e-14
+_LEAST_DISTANCE = 1e-7
+
+# Of two boxes [..., 5] at the same place: [...].
+Distance = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+
+
+class _Gaussian(NamedTuple):
+    """Normal distributions: the mean, and the covariance [[xx, xy], [xy, yy]]."""
+
+    x: tf.Tensor
+    y: tf.Tensor
+    xx: tf.Tensor
+    yy: tf.Tensor
+    xy: tf.Tensor
+
+    @property
+    def determinant(self) -> tf.Tensor:
+        """Of the covariance; rounding may have made it negative, which it cannot be."""
+        return tf.maximum(self.xx * self.yy - self.xy * self.xy, _LEAST_SIDE**4)
+
+
+def squared_wasserstein(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+    """The squared 2-Wasserstein distance of boxes [..., 5] at the same place (Yang et al. 2021).
+
+    |m - n|^2 + tr S + tr T - 2 sqrt(tr(S T) + 2 sqrt(det S det T)).
+    """
+    one, other = _gaussian(first), _gaussian(second)
+    centers = tf.square(one.x - other.x) + tf.square(one.y - other.y)
+    traces = one.xx + one.yy + other.xx + other.yy
+    product = one.xx * other.xx + one.yy * other.yy + 2.0 * one.xy * other.xy
+    roots = _root(one.determinant * other.determinant)
+    return tf.maximum(centers + traces - 2.0 * _root(product + 2.0 * roots), 0.0)
+
+
+def normalized_wasserstein(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+    """The 2-Wasserstein distance over 2 (det S det T)^(1/8), which does not depend on the unit."""
+    distance = _root(squared_wasserstein(first, second), _LEAST_DISTANCE)
+    determinants = _gaussian(first).determinant * _gaussian(second).determinant
+    return distance / (2.0 * tf.maximum(tf.pow(determinants, 0.125), _LEAST_SIDE))
+
+
+def kullback_leibler(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+    """The divergence of boxes [..., 5], S, from those at the same place, T (Yang et al. 2021b).
+
+    d^T S^-1 d / 2 + tr(S^-1 T) / 2 + ln(det S / det T) / 2 - 1, with d the distance of the centres.
+    """
+    one, other = _gaussian(first), _gaussian(second)
+    x, y = one.x - other.x, one.y - other.y
+    # The inverse is the matrix of the cofactors over the determinant.
+    squares = one.yy * x * x + one.xx * y * y - 2.0 * one.xy * x * y
+    trace = one.yy * other.xx + one.xx * other.yy - 2.0 * one.xy * other.xy
+    sizes = tf.math.log(one.determinant) - tf.math.log(other.determinant)
+    found = 0.5 * ((squares + trace) / one.determinant + sizes) - 1.0
+    return tf.maximum(found, 0.0)
+
+
+def kalman_overlap(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+    """How much of two boxes' spreads is common: KFIoU (Yang et al. 2022), at most 1/3; [...].
+
+    With K = S (S + T)^-1 and Z = S - K S it is the volume of Z over those of S and T less that of
+    Z. Centres do not count.
+    """
+    one, other = _gaussian(first), _gaussian(second)
+    total = (one.xx + other.xx) * (one.yy + other.yy) - tf.square(one.xy + other.xy)
+    # Z = S (S + T)^-1 T, whose determinant is det S det T / det(S + T).
+    common = _root(one.determinant * other.determinant / tf.maximum(total, _LEAST_SIDE**4))
+    return common / (_root(one.determinant) + _root(other.determinant) - common)
+
+
+def closeness(distance: Distance, tau: float, root: bool = False) -> Distance:
+    """1 / (tau + f(distance)), which falls from 1 / tau at 0; 1 less it is a loss.
+
+    Args:
+        distance: from 0 up.
+        tau: at least 1.
+        root: whether f is the square root; else ln(1 + distance).
+    """
+
+    def compare(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+        apart = distance(first, second)
+        return 1.0 / (tau + (_root(apart, _LEAST_DISTANCE) if root else tf.math.log1p(apart)))
+
+    return compare
+
+
+def _gaussian(boxes: tf.Tensor) -> _Gaussian:
+    y, x, height, width, angle = tf.unstack(boxes, axis=-1)
+    along = tf.square(0.5 * tf.maximum(width, _LEAST_SIDE))
+    across = tf.square(0.5 * tf.maximum(height, _LEAST_SIDE))
+    cosine, sine = tf.cos(angle), tf.sin(angle)
+    return _Gaussian(
+        x=x,
+        y=y,
+        xx=along * cosine * cosine + across * sine * sine,
+        yy=along * sine * sine + across * cosine * cosine,
+        xy=(along - across) * sine * cosine,
+    )
+
+
+def _root(values: tf.Tensor, least: float = _LEAST_SIZE) -> tf.Tensor:
+    return tf.sqrt(tf.maximum(values, least))

@@ -1,0 +1,230 @@
+"""Normalized rotated boxes, a `family.BoxFamily`: tensors [..., 8] of the corners' y and x.
+
+What augmentation and resizing do to an image they do to the corners: points may be scaled by other
+factors along y than along x, which the sides and the angle of a turned rectangle do not follow. The
+corners are those of `rotated_rectangles.corners`, or a mirror image of them; after other factors
+they are those of a parallelogram. A model makes boxes of them in pixels of its input, with
+`to_boxes`, and gives its own back with `from_boxes`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Sequence
+
+import tensorflow as tf
+
+from model_fns.detection.boxes import parallelograms, rotated
+
+SIZE = 8  # numbers of a box
+RECORD_KEYS = tuple(f'image/object/rbbox/{name}' for name in ('cy', 'cx', 'h', 'w', 'ang'))
+
+_MOST_ANGLE = 2.0 * math.pi
+
+
+def from_record(numbers: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
+    """The boxes [n, 8] of the numbers of a record [n, 5].
+
+    Args:
+        numbers: cy, cx, h, w, angle; lengths as fractions of the image's height (cy, h) and width.
+        height: of the image in pixels; any number type.
+        width: of the image in pixels.
+    """
+    height, width = (tf.cast(side, numbers.dtype) for side in (height, width))
+    ones = tf.ones_like(height)
+    return from_boxes(numbers * tf.stack([height, width, height, width, ones]), height, width)
+
+
+def from_boxes(boxes: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
+    """Boxes [..., 8], normalized to an image, of rotated ones [..., 5] in its pixels.
+
+    Args:
+        boxes: see `rotated`.
+        height: of the image in pixels; a scalar, or of a shape that broadcasts against [...].
+        width: likewise.
+    """
+    points = rotated.corners(boxes)
+    shape = tf.concat([tf.shape(points)[:-2], [SIZE]], axis=0)
+    flat = tf.ensure_shape(tf.reshape(points, shape), [*boxes.shape[:-1], SIZE])
+    return scale(flat, 1.0 / height, 1.0 / width)
+
+
+def to_boxes(boxes: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
+    """Rotated boxes [..., 5] in pixels of an image: the smallest around boxes [..., 8].
+
+    See `from_boxes` for the arguments.
+    """
+    return rotated.from_parallelograms(_parallelograms(scale(boxes, height, width)))
+
+
+def to_record(boxes: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
+    """What a record would hold of boxes [..., 8]: [..., 5], in the long edge form.
+
+    See `from_boxes` for the arguments.
+    """
+    found = to_boxes(boxes, height, width)
+    height, width = (tf.cast(side, found.dtype) for side in (height, width))
+    ones = tf.ones_like(height)
+    return found / tf.stack([height, width, height, width, ones], axis=-1)
+
+
+def is_sound(numbers: tf.Tensor, overhang: float) -> tf.Tensor:
+    """Bool [...]: whether the numbers of a record can be what was meant.
+
+    Args:
+        numbers: [..., 5]; those with NaN, which is beyond nothing, are.
+        overhang: how far a centre may be outside of the image.
+    """
+    beyond = tf.reduce_any(tf.abs(numbers[..., :2] - 0.5) > 0.5 + overhang, axis=-1)
+    inverted = tf.reduce_any(numbers[..., 2:4] < 0.0, axis=-1)
+    turned = tf.abs(numbers[..., 4]) > _MOST_ANGLE
+    return tf.logical_not(tf.logical_or(tf.logical_or(beyond, inverted), turned))
+
+
+def problem_of(box: Sequence[float], overhang: float) -> str:
+    """What is wrong with the rotated box of a record; empty when nothing is.
+
+    Args:
+        box: in the order of `RECORD_KEYS`.
+        overhang: how far its centre may be outside of the image.
+    """
+    cy, cx, height, width, angle = box
+    if any(math.isnan(number) for number in box):
+        return 'is not a number'
+    if min(cy, cx) < -overhang or max(cy, cx) > 1 + overhang:
+        return 'has its centre out of the image; expected normalized coordinates, from 0 to 1'
+    if height <= 0 or width <= 0:
+        return 'has no area; expected h and w above 0'
+    if abs(angle) > _MOST_ANGLE:
+        return 'has an angle beyond 2 pi: degrees, it seems; expected radians'
+    return ''
+
+
+def area(boxes: tf.Tensor) -> tf.Tensor:
+    """Areas [...] of boxes [..., 8]."""
+    return parallelograms.area(_parallelograms(boxes))
+
+
+def has_area(boxes: tf.Tensor) -> tf.Tensor:
+    """Bool [...]: whether a box has an area."""
+    return area(boxes) > 0.0
+
+
+def hull(boxes: tf.Tensor) -> tf.Tensor:
+    """The smallest upright boxes around, [..., 4]: ymin, xmin, ymax, xmax."""
+    points = _points(boxes)
+    return tf.concat([tf.reduce_min(points, -2), tf.reduce_max(points, -2)], axis=-1)
+
+
+def pairwise_iou(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+    """Intersection over union of [..., N, 8] and [..., P, 8]: [..., N, P]; no gradient."""
+    common = parallelograms.pairwise_intersection(_parallelograms(first), _parallelograms(second))
+    union = area(first)[..., :, tf.newaxis] + area(second)[..., tf.newaxis, :] - common
+    return tf.math.divide_no_nan(common, union)
+
+
+def pairwise_ioa(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+    """Intersection over the area of the second box, [..., N, P]; no gradient."""
+    common = parallelograms.pairwise_intersection(_parallelograms(first), _parallelograms(second))
+    return tf.math.divide_no_nan(common, area(second)[..., tf.newaxis, :])
+
+
+def self_iou(boxes: tf.Tensor) -> tf.Tensor:
+    """Intersection over union [N, N] of boxes [N, 8] with each other, 0 with themselves."""
+    common = parallelograms.self_intersection(_parallelograms(boxes))
+    areas = area(boxes)
+    return tf.math.divide_no_nan(common, areas[:, tf.newaxis] + areas - common)
+
+
+def elementwise_iou(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+    """Intersection over union of the boxes at the same place, [...]."""
+    common = parallelograms.elementwise_intersection(
+        _parallelograms(first), _parallelograms(second)
+    )
+    return tf.math.divide_no_nan(common, area(first) + area(second) - common)
+
+
+def area_inside(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
+    """Areas [n] of the parts of boxes [n, 8] that are inside of a window [4]."""
+    low, high = tf.split(window, 2, axis=-1)
+    half = 0.5 * (high - low)
+    zero = tf.zeros_like(half[..., :1])
+    shape = tf.concat([low + half, half[..., :1], zero, zero, half[..., 1:]], axis=-1)
+    shapes = _parallelograms(boxes)
+    return parallelograms.elementwise_intersection(shapes, tf.broadcast_to(shape, tf.shape(shapes)))
+
+
+def clip_to_window(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
+    """The boxes themselves: what is left of one that is cut off is seldom a rectangle."""
+    del window
+    return boxes
+
+
+def is_inside(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
+    """Bool [...]: boxes of which no corner is outside of a window [..., 4]."""
+    low, high = tf.split(window, 2, axis=-1)
+    bounds = hull(boxes)
+    inside = tf.concat([bounds[..., :2] >= low, bounds[..., 2:] <= high], axis=-1)
+    return tf.reduce_all(inside, axis=-1)
+
+
+def change_frame(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
+    """Boxes in coordinates of a window: its corners become (0, 0) and (1, 1).
+
+    Args:
+        boxes: [..., 8].
+        window: [4], or of a shape that broadcasts against [..., 4].
+    """
+    low, high = tf.split(window, 2, axis=-1)
+    size = high - low
+    return (boxes - tf.concat([low] * 4, axis=-1)) / tf.concat([size] * 4, axis=-1)
+
+
+def scale(boxes: tf.Tensor, y_scale: tf.Tensor, x_scale: tf.Tensor) -> tf.Tensor:
+    """Coordinates multiplied; scales are scalars or broadcast against [...]."""
+    factors = tf.stack([y_scale, x_scale] * 4, axis=-1)
+    return boxes * tf.cast(factors, boxes.dtype)
+
+
+def flip(boxes: tf.Tensor, axis: int) -> tf.Tensor:
+    """Normalized boxes of a mirrored image.
+
+    Args:
+        boxes: [..., 8].
+        axis: 0: mirrored top to bottom; 1: left to right.
+    """
+    signs, offsets = [1.0, 1.0] * 4, [0.0, 0.0] * 4
+    signs[axis::2], offsets[axis::2] = [-1.0] * 4, [1.0] * 4
+    return boxes * signs + offsets
+
+
+def rotate90(boxes: tf.Tensor) -> tf.Tensor:
+    """Normalized boxes of an image turned by a quarter, counterclockwise."""
+    exchanged = tf.gather(boxes, [1, 0, 3, 2, 5, 4, 7, 6], axis=-1)
+    return exchanged * ([-1.0, 1.0] * 4) + [1.0, 0.0] * 4
+
+
+def transform(boxes: tf.Tensor, matrix: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
+    """The boxes of what corners become: [n, 8].
+
+    Args:
+        boxes: float32 [n, 8].
+        matrix: float32 [2, 2]; a point p, (y, x), goes to matrix p + shift.
+        shift: float32 [2].
+    """
+    moved = tf.linalg.matvec(matrix, _points(boxes)) + shift
+    return tf.reshape(moved, [-1, SIZE])
+
+
+def _points(boxes: tf.Tensor) -> tf.Tensor:
+    """The corners [..., 4, 2]."""
+    return tf.stack([boxes[..., place : place + 2] for place in range(0, SIZE, 2)], axis=-2)
+
+
+def _parallelograms(boxes: tf.Tensor) -> tf.Tensor:
+    """[..., 6]: centre, half of the edge downwards, half of that to the right; see there."""
+    corners = [boxes[..., place : place + 2] for place in range(0, SIZE, 2)]
+    center = 0.25 * tf.add_n(corners)
+    down = 0.25 * (corners[3] - corners[0] + corners[2] - corners[1])
+    along = 0.25 * (corners[1] - corners[0] + corners[2] - corners[3])
+    return tf.concat([center, down, along], axis=-1)

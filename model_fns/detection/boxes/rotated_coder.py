@@ -1,0 +1,98 @@
+"""The code of a rotated box relative to a rotated anchor."""
+
+from __future__ import annotations
+
+import enum
+import math
+from typing import Tuple
+
+import tensorflow as tf
+
+from model_fns.detection.boxes import rotated
+from model_fns.detection.boxes.axis_aligned import EPSILON
+from model_fns.detection.boxes.box_coders import BoxCoder
+
+# Decoded sides are at most 1000/16 times those of the anchor, and at least 16/1000: the bounds that
+# two-stage detectors have had since Detectron.
+_MOST_LOG = math.log(1000 / 16)
+_QUARTER = math.pi / 2
+
+
+class AngleWrap(enum.Enum):
+    """What is taken for the difference of two angles, of which many are the same.
+
+    NONE: the numbers' difference.
+    PI: the same turn in [-pi/2, pi/2).
+    HALF_PI: the same in [-pi/4, pi/4), with the sides of the box exchanged where that takes it.
+    """
+
+    NONE = 'none'
+    PI = 'pi'
+    HALF_PI = 'half pi'
+
+
+class RotatedBoxCoder(BoxCoder):
+    """The centre along the anchor's axes in units of its sides, sides as logarithms, and the turn.
+
+    With dy, dx the distance of the centres and a the anchor's angle:
+
+        ty = sy (-sin a dx + cos a dy) / ha    tx = sx (cos a dx + sin a dy) / wa
+        th = sh ln(h / ha)    tw = sw ln(w / wa)    tt = st (angle - a) / (pi / 2)
+
+    in that order. Axis-aligned boxes have the code of `FasterRcnnBoxCoder`, and 0.
+
+    Args:
+        scales: (sy, sx, sh, sw, st).
+        wrap: what the difference of angles is.
+    """
+
+    code_size = rotated.SIZE
+
+    def __init__(
+        self,
+        scales: Tuple[float, float, float, float, float] = (10.0, 10.0, 5.0, 5.0, 10.0),
+        wrap: AngleWrap = AngleWrap.PI,
+    ):
+        self._scales = scales
+        self._wrap = wrap
+
+    def encode(self, boxes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
+        """Codes [..., 5] of boxes [..., 5] relative to anchors (broadcast to [..., 5])."""
+        y, x, height, width, angle = tf.unstack(boxes, axis=-1)
+        ya, xa, anchor_height, anchor_width, anchor_angle = tf.unstack(anchors, axis=-1)
+        anchor_height, anchor_width = anchor_height + EPSILON, anchor_width + EPSILON
+        turn = angle - anchor_angle
+        if self._wrap is AngleWrap.PI:
+            turn = rotated.wrap(turn)
+        elif self._wrap is AngleWrap.HALF_PI:
+            turn = rotated.wrap(turn)
+            swap = tf.logical_or(turn < -0.5 * _QUARTER, turn >= 0.5 * _QUARTER)
+            turn = rotated.wrap(turn, _QUARTER)
+            height, width = tf.where(swap, width, height), tf.where(swap, height, width)
+        cosine, sine = tf.cos(anchor_angle), tf.sin(anchor_angle)
+        down, along = y - ya, x - xa
+        offsets = [
+            (cosine * down - sine * along) / anchor_height,
+            (cosine * along + sine * down) / anchor_width,
+            tf.math.log((height + EPSILON) / anchor_height),
+            tf.math.log((width + EPSILON) / anchor_width),
+            turn / _QUARTER,
+        ]
+        return tf.stack(offsets, axis=-1) * tf.constant(self._scales, boxes.dtype)
+
+    def decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
+        """Boxes [..., 5] of codes [..., 5]; the angle is that of the anchor plus the turn."""
+        codes = codes / tf.constant(self._scales, codes.dtype)
+        ty, tx, th, tw, turn = tf.unstack(codes, axis=-1)
+        ya, xa, height, width, angle = tf.unstack(anchors, axis=-1)
+        cosine, sine = tf.cos(angle), tf.sin(angle)
+        down, along = ty * height, tx * width
+        logs = [tf.clip_by_value(one, -_MOST_LOG, _MOST_LOG) for one in (th, tw)]
+        boxes = [
+            ya + cosine * down + sine * along,
+            xa + cosine * along - sine * down,
+            tf.exp(logs[0]) * height,
+            tf.exp(logs[1]) * width,
+            angle + turn * _QUARTER,
+        ]
+        return tf.stack(boxes, axis=-1)

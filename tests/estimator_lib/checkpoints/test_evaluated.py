@@ -1,0 +1,38 @@
+import json
+
+import pytest
+
+from estimator_lib.checkpoints import evaluated
+
+METRICS = {'val': {'loss': 2.0, 'accuracy': 0.5}, 'another': {'loss': 1.0}}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    evaluated.write(str(tmp_path), 7, METRICS)
+    return tmp_path
+
+
+def test_metrics_are_read_as_they_were_written(folder):
+    written = json.loads((folder / 'metrics.json').read_text())
+    assert written == {'global_step': 7, **METRICS}
+    assert evaluated.read(str(folder / 'model.ckpt-7')) == written
+    # The first set, not the one that is first by the alphabet.
+    assert evaluated.of_first_set(written) == METRICS['val']
+
+
+def test_metrics_of_another_step_are_not_of_the_checkpoint(folder):
+    assert evaluated.read(str(folder / 'model.ckpt-8')) == {}
+
+
+def test_nothing_was_evaluated(tmp_path):
+    assert evaluated.read(str(tmp_path / 'model.ckpt-7')) == {}
+    assert evaluated.of_first_set({}) == {}
+
+
+def test_copies_are_of_the_checkpoint(folder, tmp_path):
+    (tmp_path / 'best').mkdir()
+    evaluated.copy(str(folder / 'model.ckpt-8'), str(tmp_path / 'best'))
+    assert not list((tmp_path / 'best').iterdir())
+    evaluated.copy(str(folder / 'model.ckpt-7'), str(tmp_path / 'best'))
+    assert evaluated.read(str(tmp_path / 'best' / 'model.ckpt-7'))['val'] == METRICS['val']

@@ -1,0 +1,59 @@
+import math
+
+import numpy as np
+import tensorflow as tf
+
+from model_fns.detection.boxes import rotated_crops
+from tests.model_fns.detection import rotated_cases
+
+IMAGE = tf.constant([96.0, 128.0])
+
+
+def crops(features, boxes, images=None, size=4):
+    images = np.zeros(len(boxes), np.int32) if images is None else images
+    return rotated_crops.crop(
+        tf.constant(features, tf.float32),
+        tf.constant(boxes, tf.float32),
+        tf.constant(images, tf.int32),
+        size,
+        IMAGE,
+    )
+
+
+def test_recorded():
+    case = rotated_cases.recorded()['rotated_crop']
+    found = crops(np.array(case['map'])[np.newaxis, ..., np.newaxis], case['boxes'])
+    np.testing.assert_allclose(found[..., 0], case['crops'], atol=1e-5)
+
+
+def test_upright_boxes_are_cropped_as_upright_ones_are(monkeypatch):
+    monkeypatch.setattr(rotated_crops, '_BLOCK', 3)
+    features = np.random.RandomState(1).rand(2, 6, 8, 3)
+    boxes = rotated_cases.boxes(7) * [0.9, 1.2, 1, 1, 0]
+    images = np.arange(7) % 2
+    half = boxes[:, 2:4] / 2
+    uprights = np.concatenate([boxes[:, :2] - half, boxes[:, :2] + half], 1) / [96, 128, 96, 128]
+    expected = tf.image.crop_and_resize(features.astype(np.float32), uprights, images, [4, 4])
+    found = crops(features, boxes, images)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_another_name_of_the_box_turns_the_crop():
+    features = np.random.RandomState(1).rand(1, 6, 8, 1)
+    box = np.array([48.0, 64, 20, 60, 0.4])
+    exchanged = [48.0, 64, 60, 20, 0.4 + math.pi / 2]
+    one, other = crops(features, [box, exchanged])[..., 0].numpy()
+    # Rows of the other go along the width of the first, from its right end to its left.
+    np.testing.assert_allclose(other, np.rot90(one, 1), atol=1e-5)
+
+
+def test_slopes_reach_the_features():
+    features = tf.ones([1, 6, 8, 1])
+    with tf.GradientTape() as tape:
+        tape.watch(features)
+        cropped = rotated_crops.crop(
+            features, tf.constant([[48.0, 64, 20, 60, 0.4]]), tf.zeros([1], tf.int32), 4, IMAGE
+        )
+    # Each of the 16 places shares its 1 among cells.
+    np.testing.assert_allclose(np.sum(tape.gradient(cropped, features)), 16, rtol=1e-5)
+    assert crops(np.ones([1, 6, 8, 1]), np.zeros([0, 5])).shape == [0, 4, 4, 1]

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from model_fns.detection.metrics import overlaps
+from model_fns.detection.metrics.best_f1 import BestF1Evaluator
+from tests.model_fns.detection.metrics.scenes import detections, groundtruth, random_image, square
+
+NAMES = {1: 'one', 2: 'two', 3: 'three'}
+PREFIX = 'BestF1@.50IOU/'
+
+
+def evaluate(images):
+    evaluator = BestF1Evaluator(NAMES)
+    for index, (truth, found) in enumerate(images):
+        evaluator.add_image(str(index), truth, found)
+    metrics = evaluator.evaluate()
+    assert set(metrics) <= set(evaluator.names())
+    return {name.removeprefix(PREFIX): value for name, value in metrics.items()}
+
+
+def test_by_hand():
+    """Scores 0.9 right, 0.8 wrong, 0.7 right, 0.2 wrong; of four objects two are found."""
+    truth = groundtruth([square(place) for place in range(4)], [1, 2, 3, 1])
+    found = detections(
+        [square(0), square(1), square(2), square(9)], [0.9, 0.8, 0.7, 0.2], [1, 1, 3, 2]
+    )
+    # F1 after each: 2 * 1 / (1 + 4), 2 * 1 / (2 + 4), 2 * 2 / (3 + 4), 2 * 2 / (4 + 4).
+    assert evaluate([(truth, found)]) == {
+        'F1': pytest.approx(4 / 7),
+        'precision': pytest.approx(2 / 3),
+        'recall': pytest.approx(2 / 4),
+        'score_threshold': pytest.approx(0.7),
+    }
+
+
+def test_equal_scores_are_shown_together_and_of_equal_f1_less_is_shown():
+    truth = groundtruth([square(0), square(1)], [1, 1])
+    tied = detections([square(0), square(7), square(8)], [0.5, 0.5, 0.5], [1, 1, 1])
+    assert evaluate([(truth, tied)])['precision'] == pytest.approx(1 / 3)
+    # 2 * 1 / (1 + 2) after the first, 2 * 2 / (4 + 2) after the last: equal.
+    found = detections(
+        [square(0), square(7), square(8), square(1)], [0.9, 0.8, 0.7, 0.6], [1, 1, 1, 1]
+    )
+    assert evaluate([(truth, found)])['score_threshold'] == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize('flag', ['crowd', 'difficult', 'group_of'])
+def test_what_is_unclear_counts_for_nothing(flag):
+    truth = groundtruth([square(0), square(1)], [1, 1], **{flag: [True]})
+    found = detections([square(0), square(0), square(1)], [0.9, 0.8, 0.3], [1, 1, 1])
+    assert evaluate([(truth, found)]) == {
+        'F1': 1.0,
+        'precision': 1.0,
+        'recall': 1.0,
+        'score_threshold': pytest.approx(0.3),
+    }
+
+
+def test_nothing_to_tell_from():
+    nothing, some = groundtruth([], []), groundtruth([square(0)], [1])
+    found = detections([square(1)], [0.5], [1])
+    assert evaluate([]) == {}
+    assert evaluate([(nothing, found)]) == {}
+    assert evaluate([(some, found)]) == {}
+    assert evaluate([(some, detections([], [], []))]) == {}
+
+
+def slow_best(images):
+    """(F1, precision, recall, threshold) of the best threshold, by trying each score."""
+    best = (0.0, 0.0, 0.0, 0.0)
+    every = np.concatenate([found.scores for _, found in images])
+    for threshold in sorted(set(every.tolist()), reverse=True):
+        right = shown = objects = 0
+        for truth, found in images:
+            unclear = truth.difficult | truth.is_crowd | truth.group_of
+            objects += int((~unclear).sum())
+            taken = set()
+            for row in np.argsort(-found.scores, kind='stable'):
+                box = found.boxes[row : row + 1].astype(float)
+                if found.scores[row] < threshold or not (box[0, 2:] > box[0, :2]).all():
+                    continue
+                own = np.flatnonzero(truth.classes == found.classes[row])
+                overlap = overlaps.iou(box, truth.boxes[own].astype(float))[0]
+                chosen = int(own[overlap.argmax()]) if len(own) else None
+                is_near = len(own) > 0 and overlap.max() >= 0.5
+                if is_near and unclear[chosen]:
+                    continue
+                shown += 1
+                right += is_near and chosen not in taken
+                if is_near:
+                    taken.add(chosen)
+        if right and 2 * right / (shown + objects) > best[0] + 1e-12:
+            best = (2 * right / (shown + objects), right / shown, right / objects, threshold)
+    return best
+
+
+@pytest.mark.parametrize('seed', range(6))
+def test_it_is_the_best_of_all_thresholds(seed):
+    random = np.random.RandomState(seed)
+    images = [random_image(random, 3, coarse=seed % 2 == 1, most=12) for _ in range(6)]
+    metrics = evaluate(images)
+    names = ('F1', 'precision', 'recall', 'score_threshold')
+    assert [metrics[name] for name in names] == pytest.approx(slow_best(images))
