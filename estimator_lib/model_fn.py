@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 import tensorflow as tf
 
 from estimator_lib import distribution, errors
-from estimator_lib.checkpoints import restoring
+from estimator_lib.checkpoints import companions, restoring
 from estimator_lib.data import inputs
 from estimator_lib.distribution import (
     placement,
@@ -274,7 +274,7 @@ def _train_scaffold(
         start = restoring.fine_tune_start(
             train_config,
             task.restore_map(
-                partitioned.whole(tf1.get_collection(tf1.GraphKeys.MODEL_VARIABLES)),
+                partitioned.whole(companions.with_model(tf1.get_default_graph())),
                 restoring.checkpoint_type(train_config),
             ),
             last_layer_scopes=task.last_layer_scopes(),

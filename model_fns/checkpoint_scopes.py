@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Mapping
+from typing import Callable, Mapping, Sequence
+
+import tensorflow as tf
 
 # The scope that a single-shot detector puts around its backbone.
 DETECTION = 'FeatureExtractor'
@@ -13,3 +15,29 @@ PREFIXES: Mapping[str, str] = {
     'detection': f'{DETECTION}/',
     'segmentation': '',
 }
+
+
+def renamed(name: str, rename: Callable[[str], str]) -> str:
+    """The name that a variable has where a scope is called otherwise.
+
+    Args:
+        name: of the variable; averages of quantisation ranges have their scope in it twice,
+            `X/X/min/biased`.
+        rename: the new name of a name that has the scope once, at its start.
+    """
+    stem, _, last = name.partition('/min/' if '/min/' in name else '/max/')
+    half = len(stem) // 2
+    if last and stem[:half] == stem[half + 1 :]:
+        middle = name[len(stem) :]
+        return f'{rename(stem[:half])}/{rename(stem[:half])}{middle}'
+    return rename(name)
+
+
+def names_in(scope: str, variables: Sequence[tf.Variable]) -> Mapping[str, tf.Variable]:
+    """Variables by their names in a checkpoint that has them in an outer scope.
+
+    Args:
+        scope: what stands before the names: empty, or with a slash at its end.
+        variables: of a model.
+    """
+    return {renamed(one.op.name, lambda name: scope + name): one for one in variables}

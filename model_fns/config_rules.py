@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Iterator
+
 from estimator_lib.config.rules import (
     ALL,
     AT_LEAST_0,
@@ -12,11 +14,16 @@ from estimator_lib.config.rules import (
     POSITIVE,
     POSITIVE_FRACTION,
     SCALE,
+    Condition,
     ConfigRules,
+    PipelineConfig,
+    Problem,
     because,
+    names,
     or_0,
     ranges,
 )
+from protos import cluster_pb2
 
 _NO_CONTEXT = 'features of other images are for model.faster_rcnn.context_config'
 KEYPOINTS = 'keypoint-based detection is not available'
@@ -58,6 +65,67 @@ EVERY_TASK = ConfigRules(
             'force_no_resize': 'networks are evaluated at the size that they are trained at',
         },
     },
+)
+
+
+def _quantized(config: PipelineConfig) -> Iterator[Problem]:
+    """What does not go together with quantisation-aware training."""
+    if not config.graph_rewriter.HasField('quantization'):
+        return
+    train_config = config.train_config
+    where = 'graph_rewriter.quantization'
+    if train_config.use_bfloat16:
+        yield Problem(where, 'it excludes train_config.use_bfloat16; expected false.')
+    cluster = train_config.cluster
+    if cluster.mode == cluster_pb2.ClusterConfig.CLONES and cluster.num_clones != 1:
+        yield Problem(
+            where,
+            'the copies of the network of train_config.cluster.mode: CLONES would have one range '
+            'between them; expected MIRRORED, whose replicas have ranges of their own.',
+        )
+
+
+def _doubts_of_quantized(config: PipelineConfig) -> Iterator[str]:
+    if not config.graph_rewriter.HasField('quantization'):
+        return
+    asked = config.graph_rewriter.quantization
+    if asked.symmetric:
+        yield (
+            'graph_rewriter.quantization.symmetric: honoured here; the published system read it '
+            'and trained with ranges that are not symmetric.'
+        )
+    steps = config.train_config.num_steps
+    if 0 < steps < asked.delay:
+        yield (
+            f'graph_rewriter.quantization.delay: {asked.delay} is more than '
+            f'train_config.num_steps, {steps}: training will end before it quantises.'
+        )
+    elif asked.delay > 1:
+        yield (
+            f'graph_rewriter.quantization.delay: training does not quantise before step '
+            f'{asked.delay}, evaluations always do: metrics of the steps before are lower than '
+            'those of the network as it is trained.'
+        )
+
+
+_EIGHT_BITS = Condition(
+    lambda value, config: value == 8, 'ranges have 8 bits, as in the published system'
+)
+
+# Quantisation-aware training, for the tasks whose networks are quantised.
+QUANTIZED = ConfigRules(
+    supported={
+        'TrainEvalPipelineConfig': names('graph_rewriter'),
+        'GraphRewriter': ALL,
+        'Quantization': ALL,
+    },
+    conditions={
+        'Quantization.weight_bits': _EIGHT_BITS,
+        'Quantization.activation_bits': _EIGHT_BITS,
+    },
+    ranges=ranges(AT_LEAST_0, 'Quantization.delay Quantization.freeze_bn_delay'),
+    problems=(_quantized,),
+    doubts=(_doubts_of_quantized,),
 )
 
 # What tasks without boxes leave to those with.

@@ -12,6 +12,7 @@ from typing import Callable, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
+from estimator_lib.checkpoints import companions
 from model_fns import forward_pass
 
 tf1 = tf.compat.v1
@@ -133,6 +134,34 @@ def variable(
     if regularizer is not None:
         forward_pass.add_regularization_loss(full_name, lambda: regularizer(created))
     return created
+
+
+def companion(name: str, first_value: float, kind: str) -> tf.Variable:
+    """A float32 scalar that layers keep beside the model: it is saved, and never averaged.
+
+    Args:
+        name: its whole name, whatever the current variable scope is.
+        first_value: what it holds at first.
+        kind: what such scalars are called in messages, see `companions.add`.
+    """
+    one_pass = forward_pass.current()
+    if one_pass is not None:
+        return one_pass.store.variable(name, [], lambda: tf.constant(first_value), False)
+    forward_pass.require_graph()
+    companions.add(name, kind)
+    scope, _, last = name.rpartition('/')
+    # A scope object is entered as it is, where its name would be joined to the current scope's.
+    whole = tf1.VariableScope(tf1.AUTO_REUSE, scope)
+    with tf1.variable_scope(whole, auxiliary_name_scope=False):
+        return tf1.get_variable(
+            last,
+            shape=[],
+            dtype=tf.float32,
+            initializer=tf1.constant_initializer(first_value),
+            trainable=False,
+            collections=[tf1.GraphKeys.GLOBAL_VARIABLES],
+            **forward_pass.STATISTIC,
+        )
 
 
 def _graph_variable(

@@ -52,6 +52,9 @@ def test_evaluations_have_the_losses_of_the_stages(trained):
     # Of an untrained model it is the logarithm of 2.
     assert 0 < metrics['Loss/RPNLoss/objectness_loss'] < 0.5 * np.log(2)
     assert 'DetectionBoxes_Precision/mAP@.50IOU' in metrics
+    assert ('DetectionMasks_Precision/mAP@.50IOU' in metrics) == (stages == 3)
+    # -1 where no masks were compared.
+    assert metrics.get('DetectionMasks_Recall/AR@100 (small)', 0.0) >= 0.0
 
 
 def test_exports_detect_what_the_estimator_does(trained, tmp_path):

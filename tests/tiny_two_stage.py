@@ -91,7 +91,7 @@ def config_text(folder, stages=2):
     if stages == 3:
         text = text.replace(
             'label_map_path', 'load_instance_masks: true mask_type: PNG_MASKS label_map_path'
-        )
+        ).replace('eval_config {', 'eval_config { eval_instance_masks: true')
     return text
 
 

@@ -9,7 +9,8 @@ import collections
 import dataclasses
 import math
 import re
-from typing import Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+import types
+from typing import Callable, Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -61,6 +62,8 @@ class RestoreReport:
         mismatched: wanted, and of another shape there.
         excluded: not wanted by the user's choice.
         unused: in the checkpoint, wanted by no variable.
+        fresh: how many variables beside the model are not in the checkpoint and begin anew, by what
+            they are called; see `companions`.
     """
 
     source: str
@@ -69,6 +72,7 @@ class RestoreReport:
     mismatched: Tuple[Entry, ...] = ()
     excluded: Tuple[Entry, ...] = ()
     unused: Tuple[Entry, ...] = ()
+    fresh: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @property
     def is_complete(self) -> bool:
@@ -95,6 +99,7 @@ class RestoreReport:
         totals = [('', 'variables', 'parameters')]
         totals += [(title, *_totals(getattr(self, name))) for name, title in _TITLES.items()]
         lines = [f'Restore from {self.source}', *_aligned(totals, right=(1, 2))]
+        lines += [f'{count} {kind} start fresh' for kind, count in self.fresh.items()]
         return '\n'.join([*lines, self.sections(max_rows)]).rstrip()
 
     def sections(self, max_rows: int = MAX_ROWS) -> str:
@@ -131,6 +136,7 @@ def match(
     source: str = '',
     excluded: Callable[[str], bool] = lambda name: False,
     list_run: bool = False,
+    companions: Mapping[str, Collection[str]] = types.MappingProxyType({}),
 ) -> RestoreReport:
     """Sorts variables by whether a checkpoint can set them.
 
@@ -141,11 +147,14 @@ def match(
         excluded: whether a variable, by its name in the model, keeps its initial value.
         list_run: list as unused also what belongs to the run that wrote the checkpoint: optimizer
             slots, moving averages, the global step.
+        companions: names of variables that the checkpoint need not have, by what they are called.
 
     Returns:
         The report; each variable of `restore_map` is in exactly one of `loaded`, `missing`,
-        `mismatched` and `excluded`.
+        `mismatched` and `excluded`, or counted in `fresh`.
     """
+    kinds = {name: kind for kind, names in companions.items() for name in names}
+    fresh: Dict[str, int] = collections.Counter()
     groups: Dict[str, List[Entry]] = collections.defaultdict(list)
     for checkpoint_name, variable in restore_map.items():
         found = shapes.get(checkpoint_name)
@@ -155,13 +164,18 @@ def match(
             checkpoint_name,
             None if found is None else tuple(found),
         )
-        groups[_group_of(entry, excluded)].append(entry)
+        group = _group_of(entry, excluded)
+        if group == 'missing' and entry.name in kinds:
+            fresh[kinds[entry.name]] += 1
+        else:
+            groups[group].append(entry)
     groups['unused'] = [
         Entry(name, tuple(shape), name, tuple(shape))
         for name, shape in sorted(shapes.items())
         if name not in restore_map and (list_run or not is_of_the_run(name, shapes))
     ]
-    return RestoreReport(source, **{name: tuple(entries) for name, entries in groups.items()})
+    entries = {name: tuple(found) for name, found in groups.items()}
+    return RestoreReport(source, **entries, fresh=dict(fresh))
 
 
 def differences(

@@ -9,7 +9,7 @@ from typing import Any, Dict, Mapping, Optional, Sequence
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.checkpoints import restore_report
+from estimator_lib.checkpoints import companions, restore_report
 from estimator_lib.checkpoints.checkpoint_files import (
     checkpoint_shapes,
     explained_read,
@@ -69,7 +69,8 @@ def fine_tune_report(
         is_out = not name.startswith(included) or name.startswith(scopes)
         return is_out or any(part in name for part in parts)
 
-    report = restore_report.match(shapes, restore_map, prefix, excluded)
+    kinds = companions.names_by_kind(tf1.get_default_graph())
+    report = restore_report.match(shapes, restore_map, prefix, excluded, companions=kinds)
     _warn_of_idle_scopes(scopes, [entry.name for entry in report.excluded], restore_map)
     if not report.loaded:
         raise errors.CheckpointError(f'{field}: {_nothing_matched(report, shapes)}')
@@ -244,7 +245,8 @@ class _InferenceSaver(tf1.train.Saver):
 
     def restore(self, sess: tf1.Session, save_path: str) -> None:
         shapes = checkpoint_shapes(save_path)
-        variables = sess.graph.get_collection(tf1.GraphKeys.MODEL_VARIABLES)
+        variables = companions.with_model(sess.graph)
+        _require_companions(save_path, shapes, sess.graph)
         wanted = {variable_name(variable): variable for variable in variables}
         if self.use_moving_averages:
             wanted = moving_averages.variables_to_restore(variables, shapes)
@@ -363,6 +365,18 @@ def _require_used_scopes(scopes: Sequence[str], restore_map: Mapping[str, tf.Var
             raise errors.ConfigError(
                 'train_config.checkpoint_include_scopes: nothing that would be restored starts '
                 f'with {scope!r}{errors.did_you_mean(scope, {n.rpartition("/")[0] for n in names})}'
+            )
+
+
+def _require_companions(prefix: str, shapes: Mapping[str, Sequence[int]], graph: tf.Graph) -> None:
+    """Refuses a checkpoint of the same model that was trained without its companions."""
+    for kind, names in companions.names_by_kind(graph).items():
+        missing = sorted(names - shapes.keys())
+        if missing:
+            raise errors.CheckpointError(
+                f'{prefix}: {len(missing)} of the {len(names)} {kind} of this model are not in it '
+                f'({missing[0]}, ...): it was not trained as this config says. Train from it '
+                '(train_config.fine_tune_checkpoint), which starts them.'
             )
 
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from estimator_lib import config as config_lib
 from estimator_lib import distribution, errors, model_fn, training
-from estimator_lib.checkpoints import checkpoint_files, restoring
+from estimator_lib.checkpoints import checkpoint_files, companions, restoring
 from estimator_lib.data import inputs
 from estimator_lib.data.corrupt_records import RecordProblem
 from estimator_lib.evaluation import evaluators
@@ -225,14 +225,15 @@ def _model_lines(
             f'{machine / 2**20:,.0f} MiB',
         ]
         _warn(_training_doubts(task, config, memory, machine))
+        restored = companions.with_model(tf1.get_default_graph())
         if model_dir:
-            restoring.check_model_dir(model_dir, variables, complete=False)
+            restoring.check_model_dir(model_dir, restored, complete=False)
             step = checkpoint_files.latest_step(model_dir)
             lines.append(f'model_dir: {"resumes from step " + str(step) if step else "new"}')
         if config.train_config.fine_tune_checkpoint:
             report = restoring.fine_tune_report(
                 config.train_config,
-                task.restore_map(variables, restoring.checkpoint_type(config.train_config)),
+                task.restore_map(restored, restoring.checkpoint_type(config.train_config)),
                 task.last_layer_scopes(),
             )
             lines.append(report.table())

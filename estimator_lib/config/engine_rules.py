@@ -27,9 +27,6 @@ from estimator_lib.config.rules import (
 )
 from protos import input_reader_pb2, train_pb2
 
-_QUANTISATION = (
-    'quantisation-aware training is not available; train in float32, without graph_rewriter'
-)
 _SEQUENCES = 'records are tf.train.Example; sequences are not read'
 _READS_BY_ITSELF = 'the input pipeline chooses its own parallelism and buffers'
 _QUEUES = 'there are no queues: the input pipeline feeds the network directly'
@@ -101,7 +98,6 @@ _IGNORED = {
 }
 
 _UNSUPPORTED = {
-    'TrainEvalPipelineConfig': {'graph_rewriter': _QUANTISATION},
     'InputReader': {
         'external_input_reader': 'records are read from TFRecord files: tf_record_input_reader',
     },

@@ -164,6 +164,8 @@ def inception_v3_features(
     network = parts.section(_LAYERS, None, final_endpoint)
     depth = parts.scaled_depth(depth_multiplier, min_depth)
     with tf1.variable_scope(scope):
+        # As published, where ops of the trunk are in a scope of that name twice.
+        style = style.ranges_below(scope)
         return parts.run(network, images, style, depth)
 
 

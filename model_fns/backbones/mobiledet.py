@@ -100,7 +100,7 @@ class Inverted:
             stride=self.stride,
         )
         if context.squeeze_excite:
-            outputs = layers.multiply(outputs, _gate(outputs, context), context.style)
+            outputs = layers.multiply(outputs, _gate(outputs, context), context.style, layers.GATED)
         return layers.conv2d(outputs, channels, 1, context.linear, names.pop())
 
 

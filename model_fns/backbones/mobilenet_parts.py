@@ -157,11 +157,15 @@ def mobilenet_features(
     style = style.with_batch_norm(center=True, scale=True)
     steps = output_strides.atrous_strides([layer.stride for layer in network], output_stride)
     end_points: Dict[str, tf.Tensor] = {}
-    outputs = images
+    outputs, plain = images, 0
     with tf1.variable_scope(scope):
         for name, layer, layer_scope, step in zip(names, network, _scopes(network), steps):
             if isinstance(layer, Convolution):
-                outputs = _convolution(outputs, layer, style, channels, layer_scope, step, padding)
+                numbered = style.gate_number(plain)
+                plain += 1
+                outputs = _convolution(
+                    outputs, layer, numbered, channels, layer_scope, step, padding
+                )
             else:
                 with tf1.variable_scope(layer_scope):
                     parts = _inverted_residual(outputs, layer, style, channels, step, padding)
@@ -287,11 +291,12 @@ def _inverted_residual(
         parts['expansion_output'] = outputs
     if not block.fused:
         outputs = layers.depthwise_conv2d(
-            outputs, block.kernel_size, active, 'depthwise', **filtered
+            outputs, block.kernel_size, active.gate_number(1), 'depthwise', **filtered
         )
         parts['depthwise_output'] = outputs
     if block.squeeze_excite:
-        outputs = layers.multiply(outputs, _gate(outputs, style), style)
+        gate = _gate(outputs, style)
+        outputs = layers.multiply(outputs, gate, style, f'squeeze_excite/{layers.GATED}')
     linear = style.but(activation=None)
     outputs = layers.conv2d(outputs, channels(block.channels), 1, linear, 'project')
     if block.residual and stride == 1 and outputs.shape[-1] == inputs.shape[-1]:

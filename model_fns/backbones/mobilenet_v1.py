@@ -88,6 +88,8 @@ def mobilenet_v1_features(
     steps = output_strides.atrous_strides([stride for _, stride in _LAYERS], output_stride)
     end_points: Dict[str, tf.Tensor] = {}
     with tf1.variable_scope(scope):
+        # As published, where ops of the trunk are in a scope of that name twice.
+        style = style.ranges_below(scope)
         for name, layer in _named_layers(channels, steps):
             images = layer(images, style=style, scope=name, padding=padding)
             end_points[name] = images

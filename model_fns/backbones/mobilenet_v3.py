@@ -261,7 +261,8 @@ def _embed(
 ) -> tf.Tensor:
     """The mean over the image and a layer without batch norm: [batch, 1, 1, channels]."""
     count = len(architecture.layers)
-    active = style.linear().but(activation=architecture.embedding_activation)
+    # The third plain convolution in its scope.
+    active = style.linear().but(activation=architecture.embedding_activation).gate_number(2)
     with tf1.variable_scope(architecture.scope):
         pooled = layers.global_mean(features)
         embedded = layers.conv2d(pooled, channels(architecture.embedding), 1, active, 'Conv_2')

@@ -46,6 +46,7 @@ class Options:
             None: the network's own.
         bounded: ReLU6 instead of ReLU, and sums cut to [-6, 6], to fit a quantised range.
         compute_dtype: see `layers.LayerStyle.compute_dtype`.
+        quantization: see `layers.LayerStyle.quantization`.
     """
 
     depth_multiplier: float = 1.0
@@ -66,6 +67,11 @@ class Options:
     stem_filters: Optional[int] = None
     bounded: bool = False
     compute_dtype: tf.DType = tf.float32
+    quantization: Optional[layers.Quantization] = None
+
+    def of_task(self, style: layers.LayerStyle) -> layers.LayerStyle:
+        """A network's style with the arithmetic that the task asks for."""
+        return style.but(compute_dtype=self.compute_dtype, quantization=self.quantization)
 
     @classmethod
     def from_config(cls, config: backbone_pb2.Backbone, num_steps: int = 0) -> Options:

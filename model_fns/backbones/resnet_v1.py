@@ -63,6 +63,8 @@ def bottleneck_v1(
     """1x1, 3x3 and 1x1 convolutions around which the input, or a projection of it, is added."""
     linear = style.but(activation=None)
     shortcut, parts = _shortcut(inputs, 4 * unit.depth, unit, linear)
+    # As published, one term of the sum has a range named so: the shortcut where it is projected.
+    linear = linear if parts else linear.before_sum()
     conv1 = layers.conv2d(inputs, unit.depth, 1, style, 'conv1')
     conv2 = _conv3x3(conv1, unit, style, 'conv2')
     conv3 = layers.conv2d(conv2, 4 * unit.depth, 1, linear, 'conv3')
@@ -76,6 +78,7 @@ def lite_bottleneck_v1(
     """Two 3x3 convolutions around which the input, or a projection of it, is added."""
     linear = style.but(activation=None)
     shortcut, parts = _shortcut(inputs, unit.depth, unit, linear)
+    linear = linear if parts else linear.before_sum()
     conv1 = _conv3x3(inputs, dataclasses.replace(unit, stride=1), style, 'conv1')
     conv2 = _conv3x3(conv1, unit, linear, 'conv2')
     parts.update(conv1=conv1, conv2=conv2)
@@ -205,6 +208,7 @@ def _shortcut(
     if inputs.shape[-1] == depth:
         return resnet_blocks.subsample(inputs, unit.stride), {}
     style = linear.but(activation=tf.nn.relu6) if unit.bounded else linear
+    style = style.before_sum()
     shortcut = layers.conv2d(inputs, depth, 1, style, 'shortcut', stride=unit.stride)
     return shortcut, {'shortcut': shortcut}
 

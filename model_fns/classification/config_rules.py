@@ -51,6 +51,7 @@ def _class_weights(config: PipelineConfig) -> Iterator[Problem]:
 RULES = (
     config_rules.EVERY_TASK
     + config_rules.NO_BOXES
+    + config_rules.QUANTIZED
     + config_rules.BACKBONE
     + ConfigRules(
         supported={

@@ -24,7 +24,14 @@ from estimator_lib.task import (
     Task,
     Tensors,
 )
-from model_fns import checkpoint_scopes, class_report, images, label_map_files, layers
+from model_fns import (
+    checkpoint_scopes,
+    class_report,
+    images,
+    label_map_files,
+    layers,
+    quantization,
+)
 from model_fns import label_map as label_maps
 from model_fns.backbones import registry
 from model_fns.classification import config_rules, inputs, losses, metrics, preprocessing
@@ -123,7 +130,9 @@ class ClassificationTask(Task):
                 use_grayscale=channels == 1,
                 slow_color_distortion=model.slow_color_distortion,
             ),
-            _options(model, network, config.train_config.num_steps),
+            _options(model, network, config.train_config.num_steps).but(
+                quantization=quantization.from_config(config)
+            ),
             channels=channels,
             labels_offset=model.labels_offset,
             label_smoothing=model.label_smoothing,
@@ -166,7 +175,7 @@ class ClassificationTask(Task):
         """`LOGITS`, float32 [batch, num_classes], and `AUXILIARY_LOGITS` in training."""
         del labels
         style = self._network.style(mode == ModeKeys.TRAIN, self._options)
-        style = style.but(compute_dtype=self._options.compute_dtype)
+        style = self._options.of_task(style)
         end_points = self._network.build(features[IMAGE], self._num_classes, style, self._options)
         predictions = {LOGITS: layers.to_float32(end_points[registry.LOGITS])}
         if mode == ModeKeys.TRAIN and registry.AUXILIARY_LOGITS in end_points:
@@ -285,7 +294,7 @@ class ClassificationTask(Task):
                 f'{errors.did_you_mean(checkpoint_type, checkpoint_scopes.PREFIXES)}'
             )
         outer = checkpoint_scopes.PREFIXES.get(checkpoint_type, '')
-        return {outer + variable.op.name: variable for variable in variables}
+        return checkpoint_scopes.names_in(outer, variables)
 
     def last_layer_scopes(self) -> Sequence[str]:
         """See `Task`."""

@@ -45,7 +45,9 @@ _COMMON = config_rules.EVERY_TASK + ConfigRules(
     problems=(_names, config_rules_instances.check_readers),
     doubts=(config_rules_instances.doubts, doubts),
 )
-_SINGLE_SHOT = FIELD_SUPPORT + VALUES + ConfigRules(problems=(check_ssd,)) + _COMMON
+_SINGLE_SHOT = (
+    FIELD_SUPPORT + VALUES + ConfigRules(problems=(check_ssd,)) + config_rules.QUANTIZED + _COMMON
+)
 _TWO_STAGE = (
     config_rules_two_stage.FIELDS
     + ConfigRules(

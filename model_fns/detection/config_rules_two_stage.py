@@ -94,7 +94,12 @@ _IGNORED = {
         'pad_to_multiple': 'as in the published models of TensorFlow 1, inputs are not padded'
     },
 }
+QUANTIZED = (
+    'two-stage detectors are not quantised, as no published one is; train in float32, without '
+    'graph_rewriter'
+)
 _UNSUPPORTED = {
+    'TrainEvalPipelineConfig': {'graph_rewriter': QUANTIZED},
     'FasterRcnn': {
         'inplace_batchnorm_update': 'statistics are updated with the step; leave it out',
     },

@@ -15,10 +15,12 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.registry import Registry
 from estimator_lib.task import Tensors
+from model_fns import checkpoint_scopes
 from model_fns.detection import fields
 from model_fns.detection.boxes.family import BoxFamily
 from model_fns.detection.boxes.targets import Groundtruth
 from model_fns.detection.data.image_resizers import ImageResizer
+from model_fns.quantization import Quantization
 from protos import model_pb2
 
 # The values of `train_config.fine_tune_checkpoint_type`.
@@ -145,15 +147,22 @@ class Detector(abc.ABC):
         return {name: one for name, one in outputs.items() if name != fields.SHOWN_PROPOSALS}
 
 
-# (the architecture's message, its path in the config) -> detector, by its field in `model`.
-DETECTORS: Registry[Callable[[Any, str], Detector]] = Registry('detector')
+# (the architecture's message, its path in the config, its quantisation) -> detector, by its field
+# in `model`.
+DETECTORS: Registry[Callable[[Any, str, Optional[Quantization]], Detector]] = Registry('detector')
 
 # One line an architecture: the module that registers it when it is imported.
 _ARCHITECTURES = ('ssd', 'faster_rcnn.build')
 
 
-def build_detector(config: model_pb2.DetectionModel) -> Detector:
+def build_detector(
+    config: model_pb2.DetectionModel, quantization: Optional[Quantization] = None
+) -> Detector:
     """The detector that a config describes.
+
+    Args:
+        config: which.
+        quantization: of its layers; None: they are not quantised.
 
     Raises:
         errors.ConfigError: there is no such architecture, a part is missing or unknown, or a field
@@ -165,7 +174,7 @@ def build_detector(config: model_pb2.DetectionModel) -> Detector:
     if kind is None:
         raise errors.ConfigError(f'model: empty; expected one of {", ".join(DETECTORS)}.')
     where = f'model.{kind}'
-    return DETECTORS.get(kind, where)(getattr(config, kind), where)
+    return DETECTORS.get(kind, where)(getattr(config, kind), where, quantization)
 
 
 def content_shares(true_shapes: tf.Tensor, images: tf.Tensor) -> tf.Tensor:
@@ -200,4 +209,4 @@ def without_scope(
     """
     skip = len(scope) + 1 if checkpoint_type == 'classification' else 0
     inside = [one for one in variables if one.op.name.startswith(f'{scope}/')]
-    return {variable.op.name[skip:]: variable for variable in inside}
+    return {checkpoint_scopes.renamed(one.op.name, lambda name: name[skip:]): one for one in inside}

@@ -22,7 +22,7 @@ from estimator_lib.task import (
     Task,
     Tensors,
 )
-from model_fns import class_report, label_map_files
+from model_fns import class_report, label_map_files, quantization
 from model_fns import label_map as label_maps
 from model_fns.detection import box_report, config_rules, detector, fields, metrics
 from model_fns.detection.boxes import targets
@@ -86,7 +86,7 @@ class DetectionTask(Task):
         Raises:
             errors.ConfigError: a part is missing or unknown, or a field is not honoured.
         """
-        model = detector.build_detector(config.model)
+        model = detector.build_detector(config.model, quantization.from_config(config))
         label_map = label_map_files.of_readers(config, model.num_classes)
         return cls(
             model,

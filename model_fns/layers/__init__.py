@@ -16,6 +16,7 @@ layers in `combining`. Networks use these instead of bare operators: what a laye
 types and ranges holds for them too.
 """
 
+from model_fns.layers.activations import hard_sigmoid, hard_swish
 from model_fns.layers.combining import (
     add,
     concat,
@@ -23,8 +24,6 @@ from model_fns.layers.combining import (
     dropout,
     enlarge,
     global_mean,
-    hard_sigmoid,
-    hard_swish,
     multiply,
     resize,
     to_float32,
@@ -37,6 +36,7 @@ from model_fns.layers.weighted import (
     fully_connected,
     separable_conv2d,
 )
+from model_fns.quantization import GATED, PLAIN_SUM, Quantization
 from model_fns.weights import (
     HE_NORMAL,
     ONES,
@@ -51,8 +51,10 @@ from model_fns.weights import (
 )
 
 __all__ = [
+    'GATED',
     'HE_NORMAL',
     'ONES',
+    'PLAIN_SUM',
     'TRUNCATED_STDDEV',
     'XAVIER',
     'ZEROS',
@@ -61,6 +63,7 @@ __all__ = [
     'Initializer',
     'LayerStyle',
     'Padding',
+    'Quantization',
     'Regularizer',
     'Size',
     'add',

@@ -9,7 +9,7 @@ from typing import Optional, Sequence, Union
 
 import tensorflow as tf
 
-from model_fns import forward_pass
+from model_fns import forward_pass, quantization
 from model_fns import images as image_ops
 from model_fns.layers.style import Activation, LayerStyle, Size
 
@@ -19,7 +19,11 @@ Side = Union[int, tf.Tensor]
 
 
 def add(
-    first: tf.Tensor, second: tf.Tensor, style: LayerStyle, activation: Optional[Activation] = None
+    first: tf.Tensor,
+    second: tf.Tensor,
+    style: LayerStyle,
+    activation: Optional[Activation] = None,
+    range_name: str = '',
 ) -> tf.Tensor:
     """The sum of two branches, in the current scope: of a residual unit, of a pyramid's levels.
 
@@ -28,30 +32,38 @@ def add(
         second: the same.
         style: of the layers around it; its own activation does not hold for sums.
         activation: of the sum; None: none.
+        range_name: of the range that a style rounds it to, in the current scope; where there is
+            more than one sum in that. Empty: as published for a residual unit.
     """
     total = style.cast(first) + style.cast(second)
-    return total if activation is None else activation(total)
+    total = total if activation is None else activation(total)
+    default = quantization.SUM if activation is None else quantization.OUTPUTS
+    return _rounded(total, style, range_name or default)
 
 
-def multiply(values: tf.Tensor, factor: Union[tf.Tensor, float], style: LayerStyle) -> tf.Tensor:
-    """Features times a gate that broadcasts to them, or times a number."""
-    return style.cast(values) * (style.cast(factor) if tf.is_tensor(factor) else factor)
+def multiply(
+    values: tf.Tensor,
+    factor: Union[tf.Tensor, float],
+    style: LayerStyle,
+    range_name: str = '',
+) -> tf.Tensor:
+    """Features times a gate that broadcasts to them, or times a number.
+
+    Args:
+        values: [batch, height, width, channels].
+        factor: the gate, or the number.
+        style: of the layers around it.
+        range_name: of the range that a style rounds it to, in the current scope; empty: it is not
+            rounded.
+    """
+    product = style.cast(values) * (style.cast(factor) if tf.is_tensor(factor) else factor)
+    return _rounded(product, style, range_name) if range_name else product
 
 
 def concat(values: Sequence[tf.Tensor], style: LayerStyle) -> tf.Tensor:
     """Branches [batch, height, width, channels] side by side along the channels."""
     values = [style.cast(value) for value in values]
     return tf.concat(values, 3) if len(values) > 1 else values[0]
-
-
-def hard_swish(inputs: tf.Tensor) -> tf.Tensor:
-    """Swish with a piecewise linear gate, x * relu6(x + 3) / 6 (Howard et al. 2019, 5.2)."""
-    return inputs * tf.nn.relu6(inputs + 3.0) * (1.0 / 6.0)
-
-
-def hard_sigmoid(inputs: tf.Tensor) -> tf.Tensor:
-    """The gate relu6(x + 3) / 6, with the rounded sixth that published weights are made for."""
-    return tf.nn.relu6(inputs + 3.0) * 0.16667
 
 
 def global_mean(features: tf.Tensor) -> tf.Tensor:
@@ -100,6 +112,15 @@ def dropout(inputs: tf.Tensor, keep_prob: float, is_training: bool, scope: str) 
 def to_float32(outputs: tf.Tensor) -> tf.Tensor:
     """What a network hands to losses and post-processing; no op where it is float32 already."""
     return outputs if outputs.dtype == tf.float32 else tf.cast(outputs, tf.float32)
+
+
+def _rounded(values: tf.Tensor, style: LayerStyle, range_name: str) -> tf.Tensor:
+    settings = style.quantization
+    if settings is None:
+        return values
+    return quantization.quantize_outputs(
+        values, settings, style.is_training, settings.scope_of(range_name)
+    )
 
 
 def divisible_channels(channels: float, divisor: int = 8, at_least: Optional[int] = None) -> int:

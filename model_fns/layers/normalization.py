@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple, Union
 
 import tensorflow as tf
 
@@ -31,12 +31,8 @@ def batch_norm(
     Returns:
         The same shape and type.
     """
-    channels = [inputs.shape[-1]]
     with tf1.variable_scope(scope):
-        gamma = variable('gamma', channels, ONES) if settings.scale else tf.ones(channels)
-        beta = variable('beta', channels, ZEROS) if settings.center else tf.zeros(channels)
-        mean = variable('moving_mean', channels, ZEROS, trainable=False)
-        variance = variable('moving_variance', channels, ONES, trainable=False)
+        gamma, beta, mean, variance = norm_variables(inputs.shape[-1], settings)
         image = inputs if inputs.shape.rank == 4 else inputs[:, tf.newaxis, tf.newaxis, :]
         if not (is_training and settings.train):
             outputs = _fused(image, gamma, beta, mean, variance, settings, False).y
@@ -52,6 +48,33 @@ def batch_norm(
                 for moving, value in moved:
                     forward_pass.add_update(moving, value)
         return outputs if inputs.shape.rank == 4 else tf.squeeze(outputs, [1, 2])
+
+
+class NormVariables(NamedTuple):
+    """What batch norm knows of each channel, [channels] each; constants where there is none.
+
+    Attributes:
+        gamma: the scale.
+        beta: the offset.
+        mean: the moving mean.
+        variance: the moving variance.
+    """
+
+    gamma: Union[tf.Variable, tf.Tensor]
+    beta: Union[tf.Variable, tf.Tensor]
+    mean: tf.Variable
+    variance: tf.Variable
+
+
+def norm_variables(channels: int, settings: BatchNorm) -> NormVariables:
+    """The variables of batch norm, in the current variable scope."""
+    shape = [channels]
+    return NormVariables(
+        variable('gamma', shape, ONES) if settings.scale else tf.ones(shape),
+        variable('beta', shape, ZEROS) if settings.center else tf.zeros(shape),
+        variable('moving_mean', shape, ZEROS, trainable=False),
+        variable('moving_variance', shape, ONES, trainable=False),
+    )
 
 
 def _fused(

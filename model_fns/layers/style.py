@@ -7,6 +7,7 @@ from typing import Callable, Optional, Tuple, Union
 
 import tensorflow as tf
 
+from model_fns.quantization import BEFORE_SUM, OUTPUTS, Quantization
 from model_fns.weights import XAVIER, Initializer, Regularizer
 
 Activation = Callable[[tf.Tensor], tf.Tensor]
@@ -54,6 +55,7 @@ class LayerStyle:
         force_bias: biases even before batch norm.
         compute_dtype: in which layers multiply, add and activate: `tf.float32`, `tf.bfloat16` or
             `tf.float16`. Variables, the statistics of batch norm and losses stay float32.
+        quantization: how weights and outputs are rounded; None: they are not.
     """
 
     is_training: bool = False
@@ -66,6 +68,7 @@ class LayerStyle:
     batch_norm: Optional[BatchNorm] = None
     force_bias: bool = False
     compute_dtype: tf.DType = tf.float32
+    quantization: Optional[Quantization] = None
 
     def but(self, **changes: object) -> LayerStyle:
         """The same style with some attributes changed."""
@@ -88,6 +91,35 @@ class LayerStyle:
         if self.batch_norm is None:
             return self
         return self.but(batch_norm=dataclasses.replace(self.batch_norm, **changes))
+
+    def ranges_as(self, scope: str, shares_weights: bool = False) -> LayerStyle:
+        """The same style for layers in the current variable scope, whose ranges have other names.
+
+        Args:
+            scope: what takes the current variable scope's place, see `Quantization.named`.
+            shares_weights: see there.
+        """
+        if self.quantization is None:
+            return self
+        return self.but(quantization=self.quantization.named(scope, shares_weights))
+
+    def ranges_below(self, scope: str) -> LayerStyle:
+        """The same style, with the names of ranges one scope deeper than the current one."""
+        outer = tf.compat.v1.get_variable_scope().name
+        return self.ranges_as(f'{outer}/{scope}' if outer else scope)
+
+    def before_sum(self) -> LayerStyle:
+        """The same style for the layer whose range is that of a term of a sum that is activated."""
+        if self.quantization is None:
+            return self
+        return self.but(quantization=self.quantization.but(output=BEFORE_SUM))
+
+    def gate_number(self, number: int) -> LayerStyle:
+        """The same style for a layer that is so many behind the first with gates in its scope."""
+        if self.quantization is None:
+            return self
+        name = f'{OUTPUTS}_{number}' if number else OUTPUTS
+        return self.but(quantization=self.quantization.but(gate=name))
 
     def cast(self, values: tf.Tensor) -> tf.Tensor:
         """Values, or a variable's, in the type that layers compute in; no op where they are."""

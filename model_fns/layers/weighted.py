@@ -1,19 +1,24 @@
 """Convolutions and fully connected layers, all made by one function.
 
 `_layer` owns what a layer does with its weights: it reads them, hands them to the layer's product,
-and normalises and activates what that gives. So it is the place for what changes weights before the
-product, or folds batch norm into them.
+and normalises and activates what that gives. Where the style rounds, the weights are rounded before
+the product, with batch norm folded into them.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Callable, Optional, Sequence, Tuple, Union
 
 import tensorflow as tf
 
+from model_fns import forward_pass
+from model_fns.layers.activations import activate
+from model_fns.layers.folding import folded
 from model_fns.layers.normalization import batch_norm
 from model_fns.layers.style import LayerStyle, Padding, Size
+from model_fns.quantization import quantize_weights
 from model_fns.weights import ZEROS, Initializer, Regularizer, variable
 
 tf1 = tf.compat.v1
@@ -29,6 +34,7 @@ class _Product:
         initializer: of the weights.
         regularizer: of the weights.
         compute: (inputs, weights) -> outputs, all of the layer's compute type.
+        scale_shape: the shape in which a number for each channel of the outputs multiplies weights.
     """
 
     name: str
@@ -36,6 +42,7 @@ class _Product:
     initializer: Initializer
     regularizer: Optional[Regularizer]
     compute: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+    scale_shape: Sequence[int]
 
 
 def conv2d(
@@ -80,6 +87,7 @@ def conv2d(
         style.initializer,
         style.regularizer,
         lambda values, weights: _convolve(values, weights, kernel, *how),
+        [num_outputs],
     )
     with tf1.variable_scope(scope):
         return _layer(inputs, product, style, use_bias, bias_initializer, norm_scope)
@@ -136,9 +144,11 @@ def separable_conv2d(
         style.initializer,
         style.regularizer,
         lambda values, weights: tf.nn.conv2d(values, weights, strides=1, padding='SAME'),
+        [num_outputs],
     )
     with tf1.variable_scope(scope):
-        filtered = _layer(inputs, depthwise, style.linear(), use_bias=False)
+        between = style.linear().ranges_below('separable_conv2d')
+        filtered = _layer(inputs, depthwise, between, use_bias=False)
         return _layer(filtered, pointwise, style, use_bias, bias_initializer, norm_scope)
 
 
@@ -157,6 +167,7 @@ def fully_connected(
         style.initializer,
         style.regularizer,
         tf.matmul,
+        [num_outputs],
     )
     with tf1.variable_scope(scope):
         return _layer(inputs, product, style, bias_initializer=bias_initializer)
@@ -171,17 +182,44 @@ def _layer(
     norm_scope: str = 'BatchNorm',
 ) -> tf.Tensor:
     """A layer in the current variable scope: weights, product, bias, batch norm, activation."""
-    weights = variable(product.name, product.shape, product.initializer, product.regularizer)
-    outputs = product.compute(style.cast(inputs), style.cast(weights))
+    folds = style.quantization is not None and style.batch_norm is not None
+    weights = _weights(product, style)
+    outputs = None if folds else product.compute(style.cast(inputs), style.cast(weights))
     if use_bias is None:
         use_bias = style.force_bias or style.batch_norm is None
+    biases = None
     if use_bias:
-        channels = [outputs.shape[-1]]
+        channels = [math.prod(product.scale_shape)]
         biases = variable('biases', channels, bias_initializer, style.bias_regularizer)
+    if folds:
+        return activate(
+            folded(
+                inputs, weights, biases, product.compute, product.scale_shape, style, norm_scope
+            ),
+            style,
+        )
+    if biases is not None:
         outputs = tf.nn.bias_add(outputs, style.cast(biases))
     if style.batch_norm is not None:
         outputs = batch_norm(outputs, style.batch_norm, style.is_training, norm_scope)
-    return outputs if style.activation is None else style.activation(outputs)
+    return activate(outputs, style)
+
+
+def _weights(product: _Product, style: LayerStyle) -> Union[tf.Variable, tf.Tensor]:
+    """The weights that the layer multiplies by, but for batch norm that is folded into them."""
+    rounds = style.quantization is not None and style.batch_norm is None
+    regularizer = product.regularizer
+    weights = variable(
+        product.name, product.shape, product.initializer, None if rounds else regularizer
+    )
+    if not rounds:
+        return weights
+    rounded = quantize_weights(weights, style.quantization, style.is_training, is_folded=False)
+    if regularizer is not None:
+        # As published: a loss of what the layer multiplies by.
+        name = f'{tf1.get_variable_scope().name}/{product.name}'
+        forward_pass.add_regularization_loss(name, lambda: regularizer(rounded))
+    return rounded
 
 
 def _depthwise(
@@ -214,6 +252,7 @@ def _depthwise(
         style.depthwise_initializer or style.initializer,
         style.regularizer if style.regularize_depthwise else None,
         compute,
+        [inputs.shape[-1], depth_multiplier],
     )
 
 

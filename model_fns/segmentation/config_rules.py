@@ -21,6 +21,12 @@ def _problems(config: PipelineConfig) -> Iterator[Problem]:
             'not set; expected the name of a network, like "mobilenet_v2".',
         )
     yield from problems_of(presets.from_config, model)
+    if len(model.image_pyramid) > 1 and config.graph_rewriter.HasField('quantization'):
+        yield Problem(
+            'graph_rewriter.quantization',
+            f'the {len(model.image_pyramid)} scales of {where}.image_pyramid would have one range '
+            'between them; expected one scale.',
+        )
     both = model.HasField('instance_center') and model.HasField('offset')
     if model.HasField('instance_grouping') and not both:
         yield Problem(
@@ -33,6 +39,7 @@ def _problems(config: PipelineConfig) -> Iterator[Problem]:
 RULES = (
     config_rules.EVERY_TASK
     + config_rules.NO_BOXES
+    + config_rules.QUANTIZED
     + config_rules.BACKBONE
     + VALUES
     + ConfigRules(

@@ -23,7 +23,14 @@ from estimator_lib.task import (
     Task,
     Tensors,
 )
-from model_fns import checkpoint_scopes, class_report, forward_pass, images, label_map_files
+from model_fns import (
+    checkpoint_scopes,
+    class_report,
+    forward_pass,
+    images,
+    label_map_files,
+    quantization,
+)
 from model_fns import label_map as label_maps
 from model_fns.segmentation import config_rules, fields, instances, losses, pictures, serving
 from model_fns.segmentation.data import (
@@ -113,7 +120,10 @@ class SegmentationTask(Task):
         label_map = label_map_files.of_readers(config)
         dataset = presets.from_config(model, label_map)
         network = SegmentationNetwork.from_config(
-            model, dataset.num_classes, num_steps=config.train_config.num_steps
+            model,
+            dataset.num_classes,
+            num_steps=config.train_config.num_steps,
+            quantization=quantization.from_config(config),
         )
         _check_raw_predictions(config)
         if model.export.output_stride:
@@ -353,9 +363,7 @@ class SegmentationTask(Task):
         if kind != 'segmentation':
             scope = f'{self._network.backbone.scope}/'
             variables = [one for one in variables if one.op.name.startswith(scope)]
-        return {
-            checkpoint_scopes.PREFIXES[kind] + variable.op.name: variable for variable in variables
-        }
+        return checkpoint_scopes.names_in(checkpoint_scopes.PREFIXES[kind], variables)
 
     def last_layer_scopes(self) -> Sequence[str]:
         """See `Task`."""

@@ -169,6 +169,8 @@ DECIDED_BY_RULES = {
     'Context.num_attention_heads',
     'Context.num_attention_layers',
     'Context.use_long_term_attention',
+    'Quantization.weight_bits',
+    'Quantization.activation_bits',
 }
 
 
@@ -245,3 +247,64 @@ def test_numbers_that_no_machine_could_hold(text, expected):
     with pytest.raises(errors.ConfigError) as caught:
         model_fns.validate(config, None)
     assert expected in str(caught.value)
+
+
+QUANTIZED = 'graph_rewriter { quantization { %s } }'
+
+
+@pytest.mark.parametrize(
+    ('text', 'said'),
+    [
+        (QUANTIZED % 'weight_bits: 4', 'quantization.weight_bits: not supported: ranges have 8'),
+        (QUANTIZED % 'activation_bits: 16', 'quantization.activation_bits: not supported'),
+        (QUANTIZED % 'delay: -1', 'graph_rewriter.quantization.delay: -1; expected at least 0'),
+        (
+            QUANTIZED % '' + 'train_config { use_bfloat16: true }',
+            'graph_rewriter.quantization: it excludes train_config.use_bfloat16',
+        ),
+        (
+            QUANTIZED % '' + 'train_config { cluster { mode: CLONES num_clones: 2 } }',
+            'graph_rewriter.quantization: the copies of the network',
+        ),
+    ],
+)
+def test_what_quantisation_does_not_go_with(text, said):
+    model = 'num_classes: 2 backbone { name: "mobilenet_v1" }'
+    config = config_lib.parse_pipeline_config(
+        f'model {{ classification {{ {model} }} }} {text}', ''
+    )
+    with pytest.raises(errors.ConfigError) as caught:
+        model_fns.validate(config, None)
+    assert said in str(caught.value)
+
+
+def test_several_scales_are_not_quantised():
+    text = 'num_classes: 2 backbone { name: "mobilenet_v2" } image_pyramid: [0.5, 1]'
+    config = config_lib.parse_pipeline_config(
+        f'model {{ segmentation {{ {text} }} }}' + QUANTIZED % '', ''
+    )
+    with pytest.raises(
+        errors.ConfigError, match='the 2 scales of model.segmentation.image_pyramid'
+    ):
+        model_fns.validate(config, None)
+
+
+@pytest.mark.parametrize(
+    ('text', 'doubts'),
+    [
+        ('delay: 1', []),
+        ('delay: 2', ['does not quantise before step 2']),
+        ('delay: 11', ['11 is more than train_config.num_steps, 10']),
+        ('delay: 0 symmetric: true', ['the published system read it']),
+    ],
+)
+def test_what_is_doubtful_of_quantisation(text, doubts):
+    model = 'num_classes: 2 backbone { name: "mobilenet_v1" }'
+    config = config_lib.parse_pipeline_config(
+        f'model {{ classification {{ {model} }} }} train_config {{ num_steps: 10 }}'
+        + QUANTIZED % text,
+        '',
+    )
+    found = [one for one in model_fns.validate(config, None) if 'graph_rewriter' in one]
+    assert len(found) == len(doubts)
+    assert all(doubt in one for doubt, one in zip(doubts, found))

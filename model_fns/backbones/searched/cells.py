@@ -159,7 +159,8 @@ def build_cell(
         factor = factors.get(index)
         results.append(value if factor is None else layers.multiply(value, factor, style))
         if side == 'right':
-            states.values.append(layers.add(*results[-2:], style))
+            name = f'comb_iter_{index // 2}/{layers.PLAIN_SUM}'
+            states.values.append(layers.add(*results[-2:], style, range_name=name))
     return layers.concat(_outputs(cell, states.values, place.channels, style), style)
 
 

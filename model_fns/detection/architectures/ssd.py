@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
+from model_fns import layers
 from model_fns.detection import config_rules_fields, detector, fields
 from model_fns.detection.boxes import (
     anchors,
@@ -235,12 +236,15 @@ class SsdModel(detector.Detector):
 
 
 @detector.DETECTORS.register('ssd')
-def build_ssd(config: ssd_pb2.Ssd, where: str) -> SsdModel:
+def build_ssd(
+    config: ssd_pb2.Ssd, where: str, quantization: Optional[layers.Quantization] = None
+) -> SsdModel:
     """The detector that a config describes.
 
     Args:
         config: of the model.
         where: its path, for error messages.
+        quantization: see `layers.LayerStyle.quantization`.
 
     Raises:
         errors.ConfigError: a part is missing or unknown, or a field is not honoured.
@@ -256,6 +260,7 @@ def build_ssd(config: ssd_pb2.Ssd, where: str) -> SsdModel:
             is_training,
             config.freeze_batchnorm,
             config.inplace_batchnorm_update,
+            quantization=quantization,
         )
 
     def predictor_for(
@@ -269,6 +274,7 @@ def build_ssd(config: ssd_pb2.Ssd, where: str) -> SsdModel:
             is_training,
             config.inplace_batchnorm_update,
             config.freeze_batchnorm,
+            quantization=quantization,
         )
 
     return SsdModel(

@@ -9,7 +9,7 @@ import numpy as np
 from estimator_lib.task import Arrays, Shown
 from model_fns import run_lengths
 from model_fns.detection import fields
-from model_fns.detection.detections import pictures
+from model_fns.detection.detections.masks import binary_masks
 
 _SIDES = ('ymin', 'xmin', 'ymax', 'xmax')
 
@@ -53,7 +53,7 @@ def find(outputs: Arrays, shape: Sequence[int], least_score: float, shown: Shown
     masks, keypoints = None, None
     if fields.DETECTION_MASKS in outputs:
         of_boxes = np.asarray(outputs[fields.DETECTION_MASKS])[best]
-        masks = pictures.in_boxes(of_boxes, boxes, size)
+        masks = binary_masks(of_boxes, boxes, size)
     if fields.DETECTION_KEYPOINTS in outputs:
         keypoints = np.asarray(outputs[fields.DETECTION_KEYPOINTS], np.float64)[best] * size
     return Found(

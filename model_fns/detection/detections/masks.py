@@ -7,7 +7,7 @@ answer. All functions take arrays or tensors, and answer in kind.
 
 from __future__ import annotations
 
-from typing import Any, Optional, Union
+from typing import Any, Iterator, Optional, Sequence, Union
 
 import numpy as np
 import tensorflow as tf
@@ -22,6 +22,7 @@ _LEAST_SIDE = 1e-4
 _ROUNDING = 1e-4
 # Of float32 that are held at one time.
 _BLOCK_PIXELS = 1 << 22
+_HALF = 0.5  # what is more is object
 
 
 def paste_masks(
@@ -58,6 +59,33 @@ def paste_masks(
     known = [side if isinstance(side, int) else None for side in (height, width)]
     pasted.set_shape([*masks.shape[:-2], *known])
     return pasted
+
+
+def binary_blocks(
+    masks: np.ndarray, boxes: np.ndarray, size: Sequence[int]
+) -> Iterator[np.ndarray]:
+    """What masks show of an image, some masks after the others, so that memory is bounded.
+
+    Args:
+        masks: float32 [n, mask height, mask width], in [0, 1].
+        boxes: float32 [n, 4], normalized to the image.
+        size: height and width of the image, in pixels.
+
+    Yields:
+        uint8 [k, height, width]: 1 where a pasted mask is above a half, as published.
+    """
+    height, width = (int(side) for side in size)
+    most = max(1, _BLOCK_PIXELS // max(height * width, 1))
+    for start in range(0, len(masks), most):
+        part = slice(start, start + most)
+        yield paste_masks(masks[part], boxes[part], height, width, _HALF)
+
+
+def binary_masks(masks: np.ndarray, boxes: np.ndarray, size: Sequence[int]) -> np.ndarray:
+    """All of `binary_blocks`: bool [n, height, width]."""
+    none = np.zeros([0, int(size[0]), int(size[1])], bool)
+    blocks = (block.astype(bool) for block in binary_blocks(masks, boxes, size))
+    return np.concatenate([none, *blocks])
 
 
 def _in_blocks(

@@ -13,6 +13,7 @@ from estimator_lib.drawing import colors, visualization
 from estimator_lib.drawing.colors import Color
 from estimator_lib.task import Arrays, Shown
 from model_fns.detection import fields
+from model_fns.detection.detections.masks import binary_masks
 from model_fns.label_map import LabelMap, to_id
 from protos import eval_pb2
 
@@ -146,7 +147,8 @@ class Drawer:
         boxes = np.asarray(outputs[fields.DETECTION_BOXES])[shown]
         masks, keypoints = None, None
         if fields.DETECTION_MASKS in outputs:
-            masks = in_boxes(np.asarray(outputs[fields.DETECTION_MASKS])[shown], boxes, size)
+            of_boxes = np.asarray(outputs[fields.DETECTION_MASKS])[shown]
+            masks = binary_masks(of_boxes, boxes, size)
         if fields.DETECTION_KEYPOINTS in outputs:
             keypoints = np.asarray(outputs[fields.DETECTION_KEYPOINTS])[shown]
         texts = [
@@ -163,6 +165,8 @@ class Drawer:
         masks, keypoints = None, None
         if fields.MASKS in rows:
             masks = _resized_masks(rows[fields.MASKS], share, size)
+            # Where nobody drew a mask the box stands for it.
+            masks = masks & (rows.get(fields.MASK_WEIGHTS, np.ones(count)) > 0)[:, None, None]
         if fields.KEYPOINTS in rows:
             keypoints = rows[fields.KEYPOINTS]
         flags = [
@@ -260,25 +264,6 @@ def _proposals(outputs: Arrays) -> _Objects:
 
 def _colors(classes: np.ndarray) -> List[Color]:
     return [colors.of_class(int(class_id)) for class_id in classes]
-
-
-def in_boxes(masks: np.ndarray, boxes: np.ndarray, size: Tuple[int, int]) -> np.ndarray:
-    """Masks [n, mask height, mask width], each of its box, as masks of the whole picture."""
-    whole = np.zeros([len(masks), *size], bool)
-    for index, (mask, box) in enumerate(zip(masks, boxes)):
-        places = []
-        for axis in (0, 1):
-            # Where in the mask the centre of each pixel of the picture is.
-            centers = (np.arange(size[axis]) + 0.5) / size[axis]
-            length = max(box[2 + axis] - box[axis], 1e-8)
-            places.append(np.floor((centers - box[axis]) / length * mask.shape[axis]).astype(int))
-        rows, columns = (
-            np.flatnonzero((place >= 0) & (place < count))
-            for place, count in zip(places, mask.shape)
-        )
-        inside = mask[np.ix_(places[0][rows], places[1][columns])] > 0.5
-        whole[index][np.ix_(rows, columns)] = inside
-    return whole
 
 
 def _resized_masks(masks: np.ndarray, share: np.ndarray, size: Tuple[int, int]) -> np.ndarray:

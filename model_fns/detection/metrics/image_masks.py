@@ -9,11 +9,9 @@ from typing import Iterator, Sequence
 
 import numpy as np
 
-from model_fns.detection.detections.masks import paste_masks
+from model_fns.detection.detections.masks import binary_blocks
 from model_fns.detection.metrics.run_length_masks import RunLengthMasks
 
-# As published: where an interpolated mask is more, there is object.
-_THRESHOLD = 0.5
 _BLOCK_PIXELS = 1 << 23
 
 
@@ -40,20 +38,8 @@ def of_groundtruth(
 
 
 def of_boxes(masks: np.ndarray, boxes: np.ndarray, size: Sequence[int]) -> RunLengthMasks:
-    """Detections' masks, each of its box.
-
-    Args:
-        masks: float32 [n, mask height, mask width], in [0, 1].
-        boxes: float32 [n, 4], normalized to the image.
-        size: height and width of the original image.
-    """
-    height, width = (int(side) for side in size)
-
-    def blocks() -> Iterator[np.ndarray]:
-        for part in _parts(len(masks), size):
-            yield paste_masks(masks[part], boxes[part], height, width, _THRESHOLD)
-
-    return RunLengthMasks.encode(blocks())
+    """Detections' masks, each of its box; see `detections.masks.binary_blocks`."""
+    return RunLengthMasks.encode(binary_blocks(masks, boxes, size))
 
 
 def _parts(count: int, size: Sequence[int]) -> Iterator[slice]:

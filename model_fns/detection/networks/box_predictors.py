@@ -18,6 +18,8 @@ from protos import box_predictors_pb2
 
 tf1 = tf.compat.v1
 
+_SHARED_SCOPE = 'WeightSharedConvolutionalBoxPredictor'
+
 
 @dataclasses.dataclass(frozen=True)
 class Head:
@@ -192,52 +194,62 @@ class WeightSharedBoxPredictor(BoxPredictor):
         projected_depth = _common_depth(feature_maps)
         codes, logits = [], []
         for level, (features, count) in enumerate(zip(feature_maps, anchors_per_location)):
-            with tf1.variable_scope('WeightSharedConvolutionalBoxPredictor', reuse=tf1.AUTO_REUSE):
+            with tf1.variable_scope(_SHARED_SCOPE, reuse=tf1.AUTO_REUSE) as scope:
+                # Each level has ranges of its own, but for the weights that all levels share.
+                style = self._style
+                if level:
+                    style = style.ranges_as(f'{scope.name}_{level}', shares_weights=True)
                 if projected_depth is not None:
                     features = layers.conv2d(
                         features,
                         projected_depth,
                         1,
-                        self._style.but(activation=None),
+                        style.but(activation=None),
                         f'ProjectionLayer/conv2d_{level}',
                     )
-                box_features, class_features = self._towers(features, level)
-                codes.append(self._head(box_features, self._box_head, count))
-                logits.append(self._head(class_features, self._class_head, count))
+                box_features, class_features = self._towers(features, style, level)
+                codes.append(self._head(box_features, self._box_head, style, count))
+                logits.append(self._head(class_features, self._class_head, style, count))
         scores = tf.concat(logits, axis=1)
         return tf.concat(codes, axis=1), tf.sigmoid(scores) if self._sigmoid_scores else scores
 
-    def _towers(self, features: tf.Tensor, level: int) -> Tuple[tf.Tensor, tf.Tensor]:
+    def _towers(
+        self, features: tf.Tensor, style: layers.LayerStyle, level: int
+    ) -> Tuple[tf.Tensor, tf.Tensor]:
         if self._share_tower:
-            shared = self._tower(features, 'PredictionTower', level)
+            shared = self._tower(features, style, 'PredictionTower', level)
             return shared, shared
         return (
-            self._tower(features, 'BoxPredictionTower', level),
-            self._tower(features, 'ClassPredictionTower', level),
+            self._tower(features, style, 'BoxPredictionTower', level),
+            self._tower(features, style, 'ClassPredictionTower', level),
         )
 
-    def _tower(self, features: tf.Tensor, scope: str, level: int) -> tf.Tensor:
+    def _tower(
+        self, features: tf.Tensor, style: layers.LayerStyle, scope: str, level: int
+    ) -> tf.Tensor:
         with tf1.variable_scope(scope):
             for index in range(self._num_layers):
                 features = self._conv(
                     features,
                     self._depth,
                     self._kernel_size,
-                    self._style,
+                    style,
                     f'conv2d_{index}',
                     norm_scope=f'BatchNorm/feature_{level}',
                 )
         return features
 
-    def _head(self, features: tf.Tensor, head: Head, count: int) -> tf.Tensor:
+    def _head(
+        self, features: tf.Tensor, head: Head, style: layers.LayerStyle, count: int
+    ) -> tf.Tensor:
         features = layers.dropout(
-            features, head.dropout_keep_prob, self._style.is_training, f'{head.scope}Dropout'
+            features, head.dropout_keep_prob, style.is_training, f'{head.scope}Dropout'
         )
         predictions = self._conv(
             features,
             head.num_outputs * count,
             self._kernel_size,
-            self._style.linear(),
+            style.linear(),
             head.scope,
             bias_initializer=_constant(head.bias),
         )
@@ -253,6 +265,7 @@ def build_box_predictor(
     inplace_batch_norm_update: bool = False,
     freeze_batch_norm: bool = False,
     compute_dtype: tf.DType = tf.float32,
+    quantization: Optional[layers.Quantization] = None,
 ) -> BoxPredictor:
     """The head that a config describes, for single-shot detection.
 
@@ -265,6 +278,7 @@ def build_box_predictor(
         inplace_batch_norm_update: see `layers.BatchNorm.inplace_update`.
         freeze_batch_norm: batch norm uses its moving statistics in training too.
         compute_dtype: see `layers.LayerStyle.compute_dtype`; predictions are float32 all the same.
+        quantization: see `layers.LayerStyle.quantization`.
 
     Raises:
         errors.ConfigError: it describes none, or one of another meta-architecture.
@@ -287,7 +301,7 @@ def build_box_predictor(
         is_training,
         f'{where}.conv_hyperparams',
         inplace_batch_norm_update,
-    ).but(compute_dtype=compute_dtype)
+    ).but(compute_dtype=compute_dtype, quantization=quantization)
     style = style.frozen() if freeze_batch_norm else style
     return builders[kind](message, where, style, code_size, class_columns)
 

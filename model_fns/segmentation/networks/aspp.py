@@ -101,7 +101,7 @@ def pyramid(
         outputs = layers.dropout(
             outputs, aspp.dropout_keep_prob, style.is_training, 'concat_projection_dropout'
         )
-    return outputs if gate is None else layers.multiply(outputs, gate, style)
+    return outputs if gate is None else layers.multiply(outputs, gate, style, layers.GATED)
 
 
 def _image_level(

@@ -88,7 +88,7 @@ class SegmentationBackbone:
         options = options or registry.Options()
         self.check_options(options)
         options = self._complete(options).but(bounded=bounded_activation)
-        style = self.network.style(is_training, options).but(compute_dtype=options.compute_dtype)
+        style = options.of_task(self.network.style(is_training, options))
         style = style if fine_tune_batch_norm else style.frozen()
         end_points = self.network.features(images, style, options)
         return end_points[self.last_end_point], end_points
@@ -102,7 +102,7 @@ class SegmentationBackbone:
             errors.ConfigError: there is one; the message names it and those that would do.
         """
         for name in options.changed():
-            if name not in (*self.honours, 'compute_dtype'):
+            if name not in (*self.honours, 'compute_dtype', 'quantization'):
                 raise errors.ConfigError(
                     f'{where}.{name}: {self.name} has no such setting; got '
                     f'{getattr(options, name)!r}, expected it unset. It listens to '

@@ -138,4 +138,5 @@ def _sum(
             scope,
             separable=decoder.separable,
         )
-    return layers.add(features, sizes.resize(early, size), style)
+    resized = sizes.resize(early, size)
+    return layers.add(features, resized, style, range_name=f'sum{suffix}/{layers.PLAIN_SUM}')

@@ -86,6 +86,7 @@ class SegmentationNetwork:
         num_classes: int,
         where: str = 'model.segmentation',
         num_steps: int = 0,
+        quantization: Optional[layers.Quantization] = None,
     ) -> SegmentationNetwork:
         """The network that a config describes.
 
@@ -94,12 +95,13 @@ class SegmentationNetwork:
             num_classes: of the semantic head.
             where: the message's place in the pipeline config, for errors.
             num_steps: of the training; 0: it has no end.
+            quantization: see `layers.LayerStyle.quantization`.
 
         Raises:
             errors.ConfigError: an unknown backbone, or a combination that cannot be.
         """
         backbone = backbones.get_backbone(config.backbone.name, f'{where}.backbone.name')
-        options = _options(config, backbone, num_steps)
+        options = _options(config, backbone, num_steps).but(quantization=quantization)
         backbone.check_options(options, f'{where}.backbone')
         network_checks.check(config, num_classes, backbone, options.output_stride, where)
         has_decoder = config.HasField('decoder')
@@ -301,7 +303,8 @@ class SegmentationNetwork:
             weight_decay=self.weight_decay,
             batch_norm_decay=self.batch_norm_decay,
             bounded_activation=self.bounded_activation,
-        ).but(compute_dtype=self.options.compute_dtype)
+        )
+        style = self.options.of_task(style)
         size = sizes.size_of(images)
         features = self._with_context(features, style)
         if self.refinement is not None:

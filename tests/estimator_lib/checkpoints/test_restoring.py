@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.checkpoints import checkpoint_files, restoring
+from estimator_lib.checkpoints import checkpoint_files, companions, restoring
 from protos import train_pb2
 
 tf1 = tf.compat.v1
@@ -600,3 +600,48 @@ def test_a_checkpoint_of_averages_alone_says_what_to_do(graph, tmp_path):
     config = train_config(path)
     config.checkpoint_names.add(variable='*', name='*/ExponentialMovingAverage')
     assert loaded(config, [weights]) == [('Net/w', 'Net/w/ExponentialMovingAverage')]
+
+
+def with_ranges():
+    """The model's variables, and companions of it."""
+    own = [tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.MODEL_VARIABLES]
+    found = [variable('Net/conv/weights', [2, 2], collections=own)]
+    for name in ('Net/conv/quant/min', 'Net/conv/quant/max'):
+        found.append(variable(name, [], 7.0))
+        companions.add(name, 'quantization ranges')
+    return found
+
+
+def test_companions_that_a_checkpoint_lacks_start_fresh_in_one_line(published, graph):
+    # Not even then are they missing:
+    config = train_config(published, ignore_missing_variables=False, min_restored_fraction=1.0)
+    report = restoring.fine_tune_report(config, plain(with_ranges()))
+    assert (report.is_complete, report.fresh) == (True, {'quantization ranges': 2})
+    assert '\n2 quantization ranges start fresh\n' in report.table()
+    assert 'Net/conv/quant' not in report.table()
+
+
+def test_companions_are_restored_where_there_are_any(graph, tmp_path):
+    values = {'Net/conv/weights': array(2, 2), 'Net/conv/quant/min': np.float32(-3.0)}
+    report = restoring.fine_tune_report(
+        train_config(save(tmp_path / 'a', values)), plain(with_ranges())
+    )
+    assert [entry.name for entry in report.loaded] == ['Net/conv/weights', 'Net/conv/quant/min']
+    assert report.fresh == {'quantization ranges': 1}
+
+
+def test_an_evaluation_needs_the_companions(published, graph, tmp_path):
+    with_ranges()
+    saver = restoring.create_inference_saver()
+    with tf1.Session() as session:
+        with pytest.raises(errors.CheckpointError) as caught:
+            saver.restore(session, published)
+        assert '2 of the 2 quantization ranges of this model are not in it' in str(caught.value)
+        values = {
+            'Net/conv/weights': array(2, 2),
+            'Net/conv/quant/min': np.float32(-3.0),
+            'Net/conv/quant/max': np.float32(5.0),
+        }
+        saver.restore(session, save(tmp_path / 'b', values))
+        held = session.run({one.op.name: one for one in tf1.global_variables()})
+    assert (held['Net/conv/quant/min'], held['Net/conv/quant/max']) == (-3.0, 5.0)

@@ -6,6 +6,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors, registry
+from model_fns import layers
 from model_fns.detection import detector
 from model_fns.detection.architectures.ssd import SsdModel
 from protos import model_pb2, pipeline_pb2
@@ -34,9 +35,10 @@ def test_the_single_shot_detector_is_found_by_its_field():
 def test_an_architecture_adds_itself(monkeypatch):
     detectors = registry.Registry('detector')
     monkeypatch.setattr(detector, 'DETECTORS', detectors)
-    detectors.add('faster_rcnn', lambda config, where: (config.num_classes, where))
-    made = detector.build_detector(model('faster_rcnn { num_classes: 7 }'))
-    assert made == (7, 'model.faster_rcnn')
+    detectors.add('faster_rcnn', lambda config, *rest: (config.num_classes, *rest))
+    settings = layers.Quantization()
+    made = detector.build_detector(model('faster_rcnn { num_classes: 7 }'), settings)
+    assert made == (7, 'model.faster_rcnn', settings)
     with pytest.raises(errors.ConfigError, match=r"model\.ssd: unknown detector 'ssd'"):
         detector.build_detector(model('ssd {}'))
 

@@ -33,7 +33,6 @@ def build(text=''):
             'eval_input_reader.1.num_additional_channels',
         ),
         ('model { ssd { mask_head_config {} } }', 'model.ssd.mask_head_config'),
-        ('graph_rewriter { quantization {} }', 'graph_rewriter'),
     ],
 )
 def test_what_is_not_available_is_refused_by_name(text, path):

@@ -121,18 +121,6 @@ def test_one_branch_and_the_same_type_add_no_ops():
         assert len(graph.get_operations()) == before + 1
 
 
-@pytest.mark.parametrize(
-    'function, expected',
-    [
-        (layers.hard_swish, [0.0, 0.0, -1.0 / 3.0, 0.0, 2.0 / 3.0, 4.0]),
-        (layers.hard_sigmoid, [0.0, 0.0, 0.33334, 0.50001, 0.66668, 1.00002]),
-    ],
-)
-def test_hard_activations_by_hand(function, expected):
-    values, _ = _evaluate(lambda: function(tf.constant([-4.0, -3.0, -1.0, 0.0, 1.0, 4.0])))
-    np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-7)
-
-
 @pytest.mark.parametrize('dtype', ['float32', 'bfloat16'])
 def test_resizing_by_hand_keeps_the_type(dtype):
     image = np.array([[0.0, 2.0], [4.0, 6.0]], np.float32).reshape(1, 2, 2, 1)
@@ -155,3 +143,21 @@ def test_resizing_by_hand_keeps_the_type(dtype):
         enlarged, [[0, 0, 2, 2], [0, 0, 2, 2], [4, 4, 6, 6], [4, 4, 6, 6]]
     )
     assert mean == 3.0
+
+
+def test_sums_and_gated_features_are_rounded_to_ranges_with_the_names_that_they_are_given():
+    style = layers.LayerStyle(quantization=layers.Quantization())
+    with tf.Graph().as_default():
+        values = tf.ones([1, 2, 2, 1])
+        with tf1.variable_scope('unit'):
+            layers.add(values, values, style)
+            layers.add(values, values, style, tf.nn.relu)
+            layers.add(values, values, style, range_name='add_1/activation_AddV2_quant')
+            layers.multiply(values, values, style, range_name='mul/activation_Mul_quant')
+            layers.multiply(values, 0.5, style)
+        assert {v.op.name.rpartition('/')[0] for v in tf1.global_variables()} == {
+            'unit/post_activation_bypass_quant',
+            'unit/act_quant',
+            'unit/add_1/activation_AddV2_quant',
+            'unit/mul/activation_Mul_quant',
+        }

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import Callable, Optional
 
+from estimator_lib import errors
 from model_fns import layers
-from model_fns.detection import config_rules_two_stage_checks, detector, fields
+from model_fns.detection import (
+    config_rules_two_stage,
+    config_rules_two_stage_checks,
+    detector,
+    fields,
+)
 from model_fns.detection.architectures.faster_rcnn import (
     context_attention,
     extractors,
@@ -34,17 +40,22 @@ _OUTPUTS = {
 
 
 @detector.DETECTORS.register('faster_rcnn')
-def build_faster_rcnn(config: _Config, where: str) -> model.FasterRcnnModel:
+def build_faster_rcnn(
+    config: _Config, where: str, quantization: Optional[layers.Quantization] = None
+) -> model.FasterRcnnModel:
     """The detector that a config describes.
 
     Args:
         config: of the model.
         where: its path, for error messages.
+        quantization: must be None.
 
     Raises:
         errors.ConfigError: a part is missing or unknown, or a field is not honoured.
     """
     config_rules_two_stage_checks.check(config, where)
+    if quantization is not None:
+        raise errors.ConfigError(f'graph_rewriter: {config_rules_two_stage.QUANTIZED}.')
     named = config.feature_extractor
     return model.FasterRcnnModel(
         num_classes=config.num_classes,

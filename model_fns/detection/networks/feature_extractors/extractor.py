@@ -103,8 +103,10 @@ class Settings:
         return self.with_statistics(style.but(**changes))
 
     def with_statistics(self, style: layers.LayerStyle) -> layers.LayerStyle:
-        """A network's own style, with batch norm and compute type as the model says."""
-        style = style.but(compute_dtype=self.style.compute_dtype)
+        """A network's own style, with batch norm and arithmetic as the model says."""
+        style = style.but(
+            compute_dtype=self.style.compute_dtype, quantization=self.style.quantization
+        )
         style = style.with_batch_norm(inplace_update=self.inplace_update)
         return style.frozen() if self.frozen else style
 
@@ -236,6 +238,7 @@ def build_feature_extractor(
     freeze_batch_norm: bool = False,
     inplace_batch_norm_update: bool = False,
     compute_dtype: tf.DType = tf.float32,
+    quantization: Optional[layers.Quantization] = None,
 ) -> FeatureExtractor:
     """The feature extractor that a config describes.
 
@@ -245,6 +248,7 @@ def build_feature_extractor(
         freeze_batch_norm: not even then.
         inplace_batch_norm_update: see `layers.BatchNorm.inplace_update`.
         compute_dtype: see `layers.LayerStyle.compute_dtype`.
+        quantization: see `layers.LayerStyle.quantization`.
 
     Raises:
         errors.ConfigError: an unknown type, or a field that is not honoured.
@@ -252,7 +256,7 @@ def build_feature_extractor(
     config_rules_fields.refuse(config, WHERE)
     style = hyperparams.build_layer_style(
         config.conv_hyperparams, is_training, f'{WHERE}.conv_hyperparams', inplace_batch_norm_update
-    ).but(compute_dtype=compute_dtype)
+    ).but(compute_dtype=compute_dtype, quantization=quantization)
     style = style.frozen() if freeze_batch_norm else style
     pyramid = None
     if config.HasField('fpn'):

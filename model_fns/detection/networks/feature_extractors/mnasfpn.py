@@ -145,8 +145,10 @@ def _cell(
     outputs = features[-len(inputs) :]
     # In the first cell only the coarsest map has the outputs' channels.
     return [
-        layers.add(new, old, style) if new.shape[-1] == old.shape[-1] else new
-        for new, old in zip(outputs, inputs)
+        layers.add(new, old, style, range_name=f'output_{index}/{layers.PLAIN_SUM}')
+        if new.shape[-1] == old.shape[-1]
+        else new
+        for index, (new, old) in enumerate(zip(outputs, inputs))
     ]
 
 

@@ -89,12 +89,20 @@ def feature_pyramid(
     conv = layers.separable_conv2d if settings.use_depthwise else layers.conv2d
     with tf1.variable_scope('fpn'):
         number = len(maps)
-        top = layers.conv2d(maps[-1], depth, 1, style.linear(), f'projection_{number}')
+        # As published, where ops of the way down are in a scope of their own.
+        down = style.ranges_below('top_down')
+        top = layers.conv2d(maps[-1], depth, 1, down.linear(), f'projection_{number}')
         levels = [top]
         for index in range(number - 1, 0, -1):
-            across = layers.conv2d(maps[index - 1], depth, 1, style.linear(), f'projection_{index}')
-            top = layers.add(_cut(layers.enlarge(top), across), across, style)
-            levels.insert(0, conv(top, depth, 3, style, f'smoothing_{index}'))
+            across = layers.conv2d(maps[index - 1], depth, 1, down.linear(), f'projection_{index}')
+            summed = f'add_{number - 1 - index}' if index < number - 1 else 'add'
+            top = layers.add(
+                _cut(layers.enlarge(top), across),
+                across,
+                down,
+                range_name=f'{summed}/{layers.PLAIN_SUM}',
+            )
+            levels.insert(0, conv(top, depth, 3, down, f'smoothing_{index}'))
         for scope in coarse_scopes:
             levels.append(
                 conv(levels[-1], depth, 3, style, scope, stride=2, padding=settings.padding)

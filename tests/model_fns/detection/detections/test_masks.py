@@ -68,3 +68,19 @@ class TestPasteMasks:
     def test_no_masks(self):
         none = tf.zeros([0, 4, 4]), tf.zeros([0, 4])
         assert masks.paste_masks(*none, 3, 5).shape == [0, 3, 5]
+
+
+class TestBinaryMasks:
+    def test_recorded_in_blocks(self, monkeypatch):
+        monkeypatch.setattr(masks, '_BLOCK_PIXELS', 2 * 8 * 10)
+        case = oracles.case('mask_paste')
+        blocks = list(masks.binary_blocks(case['masks'], case['boxes'], np.array([8, 10])))
+        assert [block.shape for block in blocks] == [(2, 8, 10), (1, 8, 10)]
+        assert blocks[0].dtype == np.uint8
+        whole = masks.binary_masks(case['masks'], case['boxes'], (8, 10))
+        assert whole.dtype == bool
+        np.testing.assert_array_equal(whole, case['image_masks'] > 0.5)
+
+    def test_no_masks(self):
+        none = np.zeros([0, 3, 3], np.float32), np.zeros([0, 4], np.float32)
+        assert masks.binary_masks(*none, (4, 5)).shape == (0, 4, 5)

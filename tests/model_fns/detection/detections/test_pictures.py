@@ -197,7 +197,10 @@ def test_masks_of_detections_are_placed_in_their_boxes():
     plain = drawer(skip_labels=True, skip_scores=True)
     picture = plain.draw(raw_features(), outputs([[0.0, 0.0, 0.5, 0.5]], **more))
     tinted = np.rint(0.6 * GRAY + 0.4 * np.array(colors.of_class(1)))
-    assert where(picture, tinted) == (2, 150, 150, 298)  # the box's line is over it
+    # The middles of its cells are at the corners of the box, between which it falls from 0.9 to 0.
+    # The box's line is over two pixels at each side. In row 2 there is more than a half from
+    # 0.9 x (1 - 4 / 599) > 0.5 on, that is pixel 168; in column 297 as far as row 131.
+    assert where(picture, tinted) == (2, 168, 132, 298)
 
 
 def test_masks_of_groundtruth():
@@ -209,6 +212,11 @@ def test_masks_of_groundtruth():
     picture = plain.draw(features, none, labels(**{fields.MASKS: mask}))
     tinted = np.rint(0.6 * GRAY + 0.4 * np.array(colors.of_class(1)))
     assert where(picture, tinted) == (240, 608, 360, 608 + 600)
+    # A batch has as many masks as its fullest image has objects, and boxes stand for missing ones.
+    weights = np.array([0.0, 0.0, 0.0, 0.0])
+    more = {fields.MASKS: mask[:3], fields.MASK_WEIGHTS: weights}
+    picture = plain.draw(features, none, labels(**more))
+    assert where(picture, tinted) is None
 
 
 def test_keypoints_and_the_lines_between_them():

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-import json
-import pathlib
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from model_fns import images
 from model_fns.detection.metrics import image_masks
+from tests.model_fns.detection.architectures.faster_rcnn import oracles
 
 tf1 = tf.compat.v1
 
@@ -57,15 +55,7 @@ def test_a_full_mask_covers_its_box():
 
 
 def test_detections_as_recorded():
-    folder = pathlib.Path('../shared/golden')
-    if not (folder / 'two_stage_oracles.npz').exists():
-        pytest.skip('the recordings of the published program are not here')
-    assert 'mask_paste' in json.loads((folder / 'two_stage_oracles.json').read_text())['cases']
-    with np.load(folder / 'two_stage_oracles.npz') as recorded:
-        masks, boxes, whole = (
-            recorded[f'mask_paste/{name}'] for name in ('masks', 'boxes', 'image_masks')
-        )
-    found = pixels(image_masks.of_boxes(masks, boxes, whole.shape[1:]))
-    clear = np.abs(whole - 0.5) > 1e-5
-    assert clear.mean() > 0.9
-    np.testing.assert_array_equal(np.array(found)[clear], (whole > 0.5)[clear])
+    case = oracles.case('mask_paste')
+    whole = case['image_masks']
+    found = pixels(image_masks.of_boxes(case['masks'], case['boxes'], whole.shape[1:]))
+    np.testing.assert_array_equal(found, whole > 0.5)

@@ -30,16 +30,6 @@ def _apply(operation, example, uniform=0.0, seed=(1, 2)):
         return session.run(operation)
 
 
-@given(example=painted_examples(least=30, most=60), seed=seeds())
-@settings(max_examples=20, deadline=None)
-def test_rows_belong_together(example, seed):
-    after = run(STEP, plain(example), seed)
-    assert_rows_belong_together(plain(example), after)
-    assert after[fields.IMAGE].dtype == np.uint8
-    assert after[fields.IMAGE].shape == example[fields.IMAGE].shape
-    assert (after[fields.BOXES] >= 0).all() and (after[fields.BOXES] <= 1).all()
-
-
 def test_translation_moves_boxes_and_pixels():
     example = plain(painted(20, 400, [[5, 150, 10, 200], [0, 10, 20, 60]]))
     for uniform, shift in ((0.0, -100), (0.9, 100)):
@@ -166,19 +156,17 @@ def assert_masks_show_their_pixels(after):
 @given(example=painted_examples(least=30, most=60), seed=seeds())
 @settings(max_examples=25, deadline=None)
 def test_masks_and_keypoints_follow(example, seed):
-    # Colours are mixed and equalized by the policy: where the image goes tells a copy of a mask.
-    plain_masks = example[fields.MASKS].copy()
     after = run(STEP, example, seed)
     assert_rows_belong_together(example, after)
-    alone = run(STEP, plain(example), seed)
-    for name in alone:
-        np.testing.assert_array_equal(alone[name], after[name], name)
-    assert after[fields.MASKS].shape[1:] == plain_masks.shape[1:]
+    assert after[fields.IMAGE].dtype == np.uint8
+    assert after[fields.IMAGE].shape == example[fields.IMAGE].shape
+    assert (after[fields.BOXES] >= 0).all() and (after[fields.BOXES] <= 1).all()
+    assert after[fields.MASKS].shape[1:] == example[fields.MASKS].shape[1:]
     visible = after[fields.KEYPOINT_VISIBILITIES]
     points = after[fields.KEYPOINTS]
     np.testing.assert_array_equal(visible, np.isfinite(points).all(-1))
     assert (points[visible] >= 0).all() and (points[visible] <= 1).all()
-    size = np.array(plain_masks.shape[1:])
+    size = np.array(after[fields.IMAGE].shape[:2])
     for mask, box in zip(after[fields.MASKS], after[fields.BOXES]):
         ys, xs = np.nonzero(mask)
         if len(ys):

@@ -1,0 +1,62 @@
+"""What follows a layer, and how it is rounded where a style says so."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from model_fns import quantization
+from model_fns.layers.style import LayerStyle
+
+
+def hard_swish(inputs: tf.Tensor) -> tf.Tensor:
+    """Swish with a piecewise linear gate, x * relu6(x + 3) / 6 (Howard et al. 2019, 5.2)."""
+    return inputs * tf.nn.relu6(inputs + 3.0) * (1.0 / 6.0)
+
+
+def hard_sigmoid(inputs: tf.Tensor) -> tf.Tensor:
+    """The gate relu6(x + 3) / 6, with the rounded sixth that published weights are made for."""
+    return tf.nn.relu6(inputs + 3.0) * 0.16667
+
+
+def activate(outputs: tf.Tensor, style: LayerStyle) -> tf.Tensor:
+    """The style's activation of what a layer computed, in the layer's variable scope.
+
+    Where the style rounds, it rounds what follows a ReLU or ReLU6, each product in a hard swish or
+    hard sigmoid, and otherwise what comes in: other activations are computed in float.
+    """
+    activation, settings = style.activation, style.quantization
+    if settings is None:
+        return outputs if activation is None else activation(outputs)
+    if activation in (tf.nn.relu, tf.nn.relu6):
+        return _rounded(activation(outputs), style, settings.output, at_least_0=True)
+    if activation in (hard_swish, hard_sigmoid):
+        return _rounded_gate(outputs, style)
+    outputs = _rounded(outputs, style, settings.output)
+    return outputs if activation is None else activation(outputs)
+
+
+def _rounded_gate(outputs: tf.Tensor, style: LayerStyle) -> tf.Tensor:
+    """Hard swish or hard sigmoid, each step of which is rounded."""
+    settings = style.quantization
+    outputs = _rounded(outputs, style, quantization.BEFORE_SUM)
+    parent = settings.scope_of('').rpartition('/')[0]
+    gate = quantization.quantize_outputs(
+        tf.nn.relu6(outputs + 3.0),
+        settings,
+        style.is_training,
+        f'{parent}/{settings.gate}',
+        at_least_0=True,
+    )
+    if style.activation is hard_sigmoid:
+        return _rounded(gate * 0.16667, style, f'mul/{quantization.PRODUCT}')
+    product = _rounded(outputs * gate, style, f'hard_swish/mul/{quantization.PRODUCT}')
+    return _rounded(product * (1.0 / 6.0), style, f'hard_swish/mul_1/{quantization.PRODUCT}')
+
+
+def _rounded(
+    values: tf.Tensor, style: LayerStyle, name: str, at_least_0: bool = False
+) -> tf.Tensor:
+    settings = style.quantization
+    return quantization.quantize_outputs(
+        values, settings, style.is_training, settings.scope_of(name), at_least_0
+    )

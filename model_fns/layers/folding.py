@@ -1,0 +1,172 @@
+"""Batch norm folded into the weights of the layer before it, so that the weights can be rounded.
+
+A network without batch norm is what runs on a device: its weights are w m and its biases b - u m,
+with m = gamma / sqrt(variance + epsilon) and the mean u (Jacob et al. 2018, 3.2; Krishnamoorthi
+2018, 3.2.2). Training rounds w m of the moving variance, whose range does not jump from batch to
+batch, and scales what comes out to the batch's variance. The batch's statistics are those of a
+product with w itself, so that a training step computes two products.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Optional, Sequence, Tuple
+
+import tensorflow as tf
+
+from model_fns import forward_pass, quantization
+from model_fns.layers.normalization import NormVariables, norm_variables
+from model_fns.layers.style import BatchNorm, LayerStyle
+
+tf1 = tf.compat.v1
+
+_EPSILON = 1e-3  # what the kernel adds to a variance
+
+# (inputs, weights) -> outputs.
+Compute = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+
+
+def folded(
+    inputs: tf.Tensor,
+    weights: tf.Tensor,
+    biases: Optional[tf.Tensor],
+    compute: Compute,
+    scale_shape: Sequence[int],
+    style: LayerStyle,
+    norm_scope: str,
+) -> tf.Tensor:
+    """A product with rounded weights, biases and batch norm.
+
+    Args:
+        inputs: of the product.
+        weights: of the product.
+        biases: [channels], added before batch norm; None: none.
+        compute: the product.
+        scale_shape: the shape in which a number for each channel of the outputs multiplies weights.
+        style: has batch norm, and a quantisation.
+        norm_scope: name of batch norm.
+
+    Returns:
+        Outputs of batch norm.
+    """
+    settings, norm = style.quantization, style.batch_norm
+    channels = int(tf.TensorShape(scale_shape).num_elements())
+    with tf1.variable_scope(norm_scope):
+        kept = norm_variables(channels, norm)
+    slow = tf.math.rsqrt(kept.variance + norm.epsilon) * kept.gamma
+    fitted = quantization.quantize_weights(
+        weights * tf.reshape(slow, scale_shape), settings, style.is_training
+    )
+    outputs = compute(inputs, fitted)
+    if not (style.is_training and norm.train):
+        bias = kept.beta - kept.mean * slow
+        return _biased(outputs, bias if biases is None else bias + biases * slow)
+    raw = compute(inputs, weights)
+    if biases is not None:
+        raw = tf.nn.bias_add(raw, biases)
+    mean, variance, unbiased = _moments(raw)
+    factor, bias = _correction(kept, norm, mean, variance, settings.freezes_batch_norm())
+    if biases is not None:
+        bias += biases * slow * factor
+    updates = _moved(kept, norm, mean, unbiased, settings.freezes_batch_norm())
+    with tf.control_dependencies(updates):
+        return _affine(outputs, factor, bias)
+
+
+def _correction(
+    kept: NormVariables,
+    norm: BatchNorm,
+    mean: tf.Tensor,
+    variance: tf.Tensor,
+    frozen: Optional[tf.Tensor],
+) -> Tuple[tf.Tensor, tf.Tensor]:
+    """What takes outputs normalised by the moving variance to those of the batch's statistics.
+
+    Returns:
+        A factor and an offset, [channels] each.
+    """
+    inverse = tf.math.rsqrt(variance + norm.epsilon)
+    factor = inverse * tf.sqrt(kept.variance + norm.epsilon)
+    bias = kept.beta - mean * inverse * kept.gamma
+    if frozen is None:
+        return factor, bias
+    slow = tf.math.rsqrt(kept.variance + norm.epsilon) * kept.gamma
+    return (
+        tf.where(frozen, tf.ones_like(factor), factor),
+        tf.where(frozen, kept.beta - kept.mean * slow, bias),
+    )
+
+
+def _moved(
+    kept: NormVariables,
+    norm: BatchNorm,
+    mean: tf.Tensor,
+    unbiased: tf.Tensor,
+    frozen: Optional[tf.Tensor],
+) -> Sequence[tf.Operation]:
+    """Moves the moving statistics; returns the ops that do, where they are not left to others."""
+    step = tf.constant(1.0 - norm.decay)
+    if frozen is not None:
+        step = tf.where(frozen, 0.0, step)
+    updates = []
+    for moving, found in ((kept.mean, mean), (kept.variance, unbiased)):
+        old = tf.convert_to_tensor(moving)
+        new = old - (old - tf.stop_gradient(found)) * step
+        if norm.inplace_update:
+            updates.append(moving.assign(new, read_value=False))
+        else:
+            forward_pass.add_update(moving, new)
+    return updates
+
+
+@tf.custom_gradient
+def _moments(values: tf.Tensor) -> Any:
+    """Mean, variance, and the variance that is not biased, over all axes but the last.
+
+    The gradient with respect to values x is that of the first two, u and v, alone:
+    u' / n + v' 2 (x - u) / n.
+    """
+    channels = values.shape[-1]
+    count = tf.cast(tf.size(values) / channels, tf.float32)
+    # The kernel of batch norm finds both in fewer passes over memory than reductions.
+    found = tf.raw_ops.FusedBatchNormV3(
+        x=_image(values),
+        scale=tf.ones([channels]),
+        offset=tf.zeros([channels]),
+        mean=tf.zeros([0]),
+        variance=tf.zeros([0]),
+        is_training=True,
+    )
+    mean, unbiased = found.batch_mean, found.batch_variance
+    variance = unbiased * ((count - 1.0) / count)
+
+    def gradient(of_mean: tf.Tensor, of_variance: tf.Tensor, of_unbiased: tf.Tensor) -> tf.Tensor:
+        del of_unbiased
+        factor = of_variance * (2.0 / count)
+        return _affine(values, factor, of_mean / count - mean * factor)
+
+    return (mean, variance, unbiased), gradient
+
+
+def _affine(values: tf.Tensor, factor: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
+    """Values times a factor for each channel, and a bias added.
+
+    Batch norm with a mean of 0 and a deviation of 1: one kernel, with all gradients in another.
+    """
+    scaled = tf.raw_ops.FusedBatchNormV3(
+        x=_image(values),
+        scale=factor,
+        offset=bias,
+        mean=tf.zeros_like(factor),
+        variance=tf.fill(tf.shape(factor), 1.0 - _EPSILON),
+        epsilon=_EPSILON,
+        is_training=False,
+    ).y
+    return scaled if values.shape.rank == 4 else tf.squeeze(scaled, [1, 2])
+
+
+def _image(values: tf.Tensor) -> tf.Tensor:
+    return values if values.shape.rank == 4 else values[:, tf.newaxis, tf.newaxis, :]
+
+
+def _biased(values: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
+    return tf.nn.bias_add(values, bias)
