@@ -19,6 +19,8 @@ ORIGINAL_SHAPE = 'original_image_spatial_shape'  # int32 [2]: height, width as d
 CONTEXT_FEATURES = 'context_features'
 NUM_CONTEXT_FEATURES = 'valid_context_size'
 
+SERVED_SHAPE = 'served_image_shape'  # int32 [2]: height, width as a server was sent it
+
 # Examples and labels.
 BOXES = 'groundtruth_boxes'  # float32 [n, K], as their family has it, normalized to the image
 CLASSES = 'groundtruth_classes'  # int64 [n], from 0; in labels float32 [M, C], one-hot
@@ -90,6 +92,8 @@ DETECTION_MULTICLASS_SCORES = 'detection_multiclass_scores'  # float32 [batch, N
 DETECTION_ANCHOR_INDICES = 'detection_anchor_indices'  # int32 [batch, N]
 # float32 [batch, N, mask height, mask width]: of the box
 DETECTION_MASKS = 'detection_masks'
+# uint8 [batch, N, height, width]: of the image that was sent, 0 or 1
+REFRAMED_MASKS = 'detection_masks_reframed'
 # float32 [batch, N, height', width', channels], of the second stage
 DETECTION_FEATURES = 'detection_features'
 CROPPED_FEATURES = 'cropped_rpn_box_features'  # the same, of the first stage, pooled

@@ -27,7 +27,7 @@ from model_fns import label_map as label_maps
 from model_fns.detection import box_report, config_rules, detector, fields, metrics
 from model_fns.detection.boxes import targets
 from model_fns.detection.data import augmentation, inputs
-from model_fns.detection.detections import descriptions, pictures
+from model_fns.detection.detections import descriptions, masks, pictures
 from model_fns.detection.metrics import best_f1
 from protos import pipeline_pb2
 
@@ -155,7 +155,14 @@ class DetectionTask(Task):
         """Detections as CONTRACT lists them; class ids are those of the label map."""
         detections = self._model.postprocess(predictions, self._true_shapes(features))
         classes = label_maps.to_id(detections[fields.DETECTION_CLASSES])
-        return {**detections, fields.DETECTION_CLASSES: classes}
+        found = {**detections, fields.DETECTION_CLASSES: classes}
+        if fields.SERVED_SHAPE in features:
+            found[fields.REFRAMED_MASKS] = masks.binary_batch(
+                detections[fields.DETECTION_MASKS],
+                detections[fields.DETECTION_BOXES],
+                features[fields.SERVED_SHAPE],
+            )
+        return found
 
     def metrics(self, outputs: Tensors, features: Features, labels: Labels) -> Dict[str, Metric]:
         """See `metrics`; where the model tells no classes all groundtruth is of the first too."""
@@ -220,6 +227,9 @@ class DetectionTask(Task):
 
         features = tf.map_fn(resized, images, fn_output_signature=signature)
         features[fields.IMAGE].set_shape([None, None, None, images.shape[-1]])
+        if fields.REFRAMED_MASKS in self._model.outputs:
+            batch, height, width, _ = tf.unstack(tf.shape(images))
+            features[fields.SERVED_SHAPE] = tf.tile([[height, width]], [batch, 1])
         return features
 
     def serving_side_inputs(
