@@ -225,13 +225,16 @@ def measure(arguments: argparse.Namespace) -> Dict[str, Any]:
         height, width = map(int, text.split('x'))
         for batch_size in batch_sizes:
             path = write_config(arguments.model, (height, width), batch_size)
-            found = measure_training(path, arguments.steps, arguments.turns)
+            parts = [lambda at=path: measure_training(at, arguments.steps, arguments.turns)]
             if batch_size == batch_sizes[0]:
-                found.update(measure_stages(path, arguments.runs))
-                found.update(measure_inference(path, arguments.images, arguments.runs))
-            named = {f'{text}_batch_{batch_size}_{name}': value for name, value in found.items()}
-            measuring.report(named, arguments.output)
-            results.update(named)
+                parts.append(lambda at=path: measure_stages(at, arguments.runs))
+                parts.append(
+                    lambda at=path: measure_inference(at, arguments.images, arguments.runs)
+                )
+            for part in parts:
+                named = {f'{text}_batch_{batch_size}_{name}': one for name, one in part().items()}
+                results.update(named)
+                measuring.report(results, arguments.output)
     return results
 
 
@@ -255,7 +258,7 @@ def main() -> None:
         bare_rate(arguments.bare, 1)
         print(json.dumps(measuring.peak_memory_mib()))
         return
-    measuring.report(measure(arguments), arguments.output)
+    measure(arguments)
 
 
 if __name__ == '__main__':

@@ -14,6 +14,7 @@ from protos import (
     anchors_pb2,
     augmentation_pb2,
     box_coding_pb2,
+    box_predictors_pb2,
     cluster_pb2,
     losses_pb2,
     model_pb2,
@@ -98,6 +99,19 @@ def two_stage(kind='faster_rcnn_resnet50'):
     return config
 
 
+def second_stage(head):
+    config = two_stage()
+    config.model.faster_rcnn.ClearField('second_stage_box_predictor')
+    initializer = 'initializer { truncated_normal_initializer {} }'
+    hyperparams = {
+        'mask_rcnn_box_predictor': f'fc_hyperparams {{ op: FC {initializer} }}',
+        'rfcn_box_predictor': f'conv_hyperparams {{ {initializer} }}',
+    }
+    text = f'second_stage_box_predictor {{ {head} {{ {hyperparams.get(head, "")} }} }}'
+    text_format.Merge(text, config.model.faster_rcnn)
+    return config
+
+
 def kind_config(kind):
     if kind in ('ssd', 'faster_rcnn'):
         return detector() if kind == 'ssd' else two_stage()
@@ -174,6 +188,10 @@ ASKED = {
     ),
     'detection feature extractors': (extractors, extractor_config),
     'feature extractors of two stages': (two_stage_extractors, two_stage),
+    'heads of the second stage': (
+        lambda: members(box_predictors_pb2.BoxPredictor, 'box_predictor_oneof'),
+        second_stage,
+    ),
     'augmentations': (
         lambda: members(augmentation_pb2.PreprocessingStep, 'preprocessing_step'),
         lambda name: with_rest(

@@ -16,6 +16,7 @@ from estimator_lib import errors
 from estimator_lib.registry import Registry
 from estimator_lib.task import Tensors
 from model_fns import checkpoint_scopes
+from model_fns.detection import fields
 from model_fns.detection.boxes.family import BoxFamily
 from model_fns.detection.boxes.targets import Groundtruth
 from model_fns.detection.data.image_resizers import ImageResizer
@@ -142,8 +143,8 @@ class Detector(abc.ABC):
         return None
 
     def export_outputs(self, outputs: Tensors) -> Tensors:
-        """What a served model answers of its detections: all."""
-        return dict(outputs)
+        """What a served model answers of its detections: all but what pictures alone show."""
+        return {name: one for name, one in outputs.items() if name != fields.SHOWN_PROPOSALS}
 
 
 # (the architecture's message, its path in the config, its quantisation) -> detector, by its field

@@ -84,6 +84,8 @@ DETECTION_BOXES = 'detection_boxes'  # float32 [batch, N, 4]
 DETECTION_SCORES = 'detection_scores'  # float32 [batch, N]
 DETECTION_CLASSES = 'detection_classes'  # float32 [batch, N]; ids from 1 once the task gives them
 NUM_DETECTIONS = 'num_detections'  # float32 [batch]
+# For pictures alone: float32 [batch, P, 4], normalized to the image; zeros behind the last.
+SHOWN_PROPOSALS = 'shown_proposals'
 RAW_DETECTION_BOXES = 'raw_detection_boxes'  # float32 [batch, A, 4]
 RAW_DETECTION_SCORES = 'raw_detection_scores'  # float32 [batch, A, C + 1]
 DETECTION_MULTICLASS_SCORES = 'detection_multiclass_scores'  # float32 [batch, N, C + 1]

@@ -19,6 +19,9 @@ from protos import eval_pb2
 
 # The longer side of a picture is at least so many pixels: text would not be readable in less.
 _LEAST_SIDE = 600
+# So many proposals are drawn, those with the highest scores.
+_MOST_PROPOSALS = 50
+_PROPOSAL_COLOR = (255, 255, 0)
 # Of what is drawn where neither a config nor an evaluation says it.
 LEAST_SCORE = eval_pb2.EvalConfig().min_score_threshold
 _PIXELS_PER_SCALE = 400  # lines and letters are larger in larger pictures
@@ -96,7 +99,7 @@ class Drawer:
 
         Returns:
             uint8 [height, width, 3]: the detections; with labels detections on the left and
-            groundtruth on the right.
+            groundtruth on the right, with the best proposals between them where there are any.
         """
         if not outputs:
             return self._targets(features, labels)
@@ -113,14 +116,18 @@ class Drawer:
             # Its texts are in the picture beside.
             for box in truth.boxes:
                 self._draw(picture, _Objects(box[np.newaxis], [''], [self.groundtruth_color]))
-        self._draw(picture, found)
-        self._draw(beside, truth)
+        panels = {'detections': (picture, found)}
+        if fields.SHOWN_PROPOSALS in outputs:
+            panels['best proposals'] = beside.copy(), _proposals(outputs)
+        panels['groundtruth'] = beside, truth
+        for panel, objects in panels.values():
+            self._draw(panel, objects)
         return visualization.grid(
             [
-                visualization.captioned(picture, [f'detections: {len(found.boxes)}']),
-                visualization.captioned(beside, [f'groundtruth: {len(truth.boxes)}']),
+                visualization.captioned(panel, [f'{name}: {len(objects.boxes)}'])
+                for name, (panel, objects) in panels.items()
             ],
-            columns=2,
+            columns=len(panels),
         )
 
     def _targets(self, features: Arrays, labels: Arrays) -> np.ndarray:
@@ -246,6 +253,13 @@ def _content_share(features: Arrays) -> np.ndarray:
     """How much of the input's height and width is image."""
     size = np.array(np.shape(features[fields.IMAGE])[:2], np.float64)
     return np.array(features.get(fields.TRUE_IMAGE_SHAPE, size)[:2]) / size
+
+
+def _proposals(outputs: Arrays) -> _Objects:
+    """The best proposals, the first of them last."""
+    boxes = np.asarray(outputs[fields.SHOWN_PROPOSALS])
+    boxes = boxes[(boxes[:, 2:] > boxes[:, :2]).all(axis=1)][:_MOST_PROPOSALS][::-1]
+    return _Objects(boxes, [''] * len(boxes), [_PROPOSAL_COLOR] * len(boxes))
 
 
 def _colors(classes: np.ndarray) -> List[Color]:

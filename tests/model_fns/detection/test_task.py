@@ -8,7 +8,8 @@ from google.protobuf import text_format
 from model_fns import build_task
 from model_fns.detection import fields
 from protos import pipeline_pb2
-from tests import tiny_detection
+from tests import tiny_detection, tiny_two_stage
+from tests.model_fns.detection.records import record
 
 ModeKeys = tf.estimator.ModeKeys
 
@@ -125,3 +126,27 @@ def test_examples_with_masks_differ_in_how_many():
     assert not build_task(config).pads_batches()
     config.train_input_reader.load_instance_masks = True
     assert build_task(config).pads_batches()
+
+
+def test_what_is_remembered_of_other_images_is_a_side_input():
+    text = tiny_two_stage.CONTEXT.format(stages=2)
+    task = build_task(text_format.Parse(text, pipeline_pb2.TrainEvalPipelineConfig()))
+    example = tf.train.Example.FromString(record())
+    numbers = example.features.feature['image/context_features'].float_list.value
+    numbers.extend(range(10))
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        features, received = task.serving_side_inputs(tf.constant(2), None)
+        left_out = session.run(features)
+        sent = tf.constant([example.SerializeToString()])
+        of_examples, none = task.serving_side_inputs(tf.constant(1), sent)
+        found = session.run(of_examples)
+    assert set(received) == {fields.CONTEXT_FEATURES, fields.NUM_CONTEXT_FEATURES} and not none
+    assert left_out[fields.NUM_CONTEXT_FEATURES].tolist() == [0, 0]
+    assert found[fields.NUM_CONTEXT_FEATURES].tolist() == [2]
+    # Two of five numbers each, and padding to three.
+    rows = [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9], [0] * 5]
+    np.testing.assert_array_equal(found[fields.CONTEXT_FEATURES], [rows])
+
+
+def test_other_detectors_take_images_alone():
+    assert build_task(build()).serving_side_inputs(tf.constant(1), None) == ({}, {})

@@ -155,8 +155,12 @@ class FasterRcnnModel(detector.Detector):
         if self._second is None:
             return self._proposals_as_detections(predictions, windows)
         if fields.DETECTION_BOXES in predictions:
-            return {name: predictions[name] for name in fields.DETECTIONS if name in predictions}
-        return self._detections(predictions, windows)
+            found = {name: predictions[name] for name in fields.DETECTIONS if name in predictions}
+        else:
+            found = self._detections(predictions, windows)
+        proposals = predictions[fields.PROPOSAL_BOXES]
+        shown = axis_aligned.change_frame(proposals, windows[:, tf.newaxis])
+        return {**found, fields.SHOWN_PROPOSALS: shown}
 
     def restore_map(
         self, variables: Sequence[tf.Variable], checkpoint_type: str

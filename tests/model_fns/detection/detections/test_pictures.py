@@ -257,3 +257,22 @@ def test_targets_alone_are_drawn_in_the_input_as_it_is():
     assert picture.shape[1] == 600
     # A quarter of 600; with the original's aspect ratio it would begin at row 75.
     assert where(picture[:600], colors.of_class(2))[:2] == (150, 150)
+
+
+def test_proposals_are_between_detections_and_groundtruth():
+    half, none = [0.0, 0.0, 0.5, 0.5], [0.0, 0.0, 0.0, 0.0]
+    proposals = np.array([half, [0.5, 0.5, 1.0, 1.0], none, none], np.float32)
+    found = outputs(**{fields.SHOWN_PROPOSALS: proposals})
+    plain = drawer().draw(raw_features(), outputs(), labels())
+    picture = drawer().draw(raw_features(), found, labels())
+    assert picture.shape[0] == plain.shape[0]
+    width = picture.shape[1] // 3
+    yellow = (255, 255, 0)
+    assert where(picture[:, :width], yellow) is None
+    assert where(picture[:, -width:], yellow) is None
+    top, left, bottom, right = where(picture[:, width:-width], yellow)
+    # The two touch at the middle, and reach to opposite corners.
+    assert bottom - top >= 590 and right - left >= 590
+    # Alone, without groundtruth, detections are as they were.
+    alone = drawer().draw(raw_features(), found)
+    np.testing.assert_array_equal(alone, drawer().draw(raw_features(), outputs()))

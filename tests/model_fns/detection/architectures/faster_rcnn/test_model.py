@@ -315,7 +315,9 @@ class TestBatches:
     def test_boxes_stay_in_their_images(self):
         images = np.random.RandomState(0).uniform(0, 255, [2, 64, 96, 3]).astype(np.float32)
         outputs, _ = self.run(images, np.array([[64, 96, 3], [32, 48, 3]], np.int32))
-        for name in (fields.DETECTION_BOXES, fields.RAW_DETECTION_BOXES):
+        shown = fields.SHOWN_PROPOSALS
+        assert shown not in small().export_outputs(outputs)
+        for name in (fields.DETECTION_BOXES, fields.RAW_DETECTION_BOXES, shown):
             assert outputs[name].min() >= 0 and outputs[name].max() <= 1
         # The second image's boxes, in units of its own size, use all of it.
         count = int(outputs[fields.NUM_DETECTIONS][1])
@@ -395,3 +397,28 @@ def test_the_graph_does_not_grow(template):
             return len(graph.get_operations())
 
     assert count(1, 2, 8) == count(5, 40, 300)
+
+
+def test_mined_proposals_of_position_sensitive_heads():
+    """All proposals are looked at, and losses are of those that lose most."""
+    miner = 'hard_example_miner {{ num_hard_examples: %d iou_threshold: 1.0 loss_type: BOTH }}'
+    template = tiny_two_stage.POSITION_SENSITIVE.replace('%', '%%')
+    place = 'second_stage_balance_fraction'
+    found = []
+    for count in (1, 0):
+        made = small(template=template.replace(place, f'{miner % count} {place}'))
+        with tf.Graph().as_default(), tf1.Session() as session:
+            tf1.train.get_or_create_global_step()
+            images = np.random.RandomState(0).uniform(0, 255, [1, 64, 64, 3])
+            given = groundtruth_of(1)
+            inputs = made.preprocess(tf.constant(images, tf.float32), None)
+            predictions = made.predict(inputs, None, given, is_training=True)
+            predictions[fields.PREPROCESSED] = inputs
+            losses = made.losses(predictions, None, given)
+            recorded_backbones.set_weights(session)
+            losses, valid = session.run((losses, predictions[fields.NUM_PROPOSALS]))
+            assert valid[0] > 1
+            found.append(losses['BoxClassifierLoss/classification_loss'])
+    # The hardest one loses more than the mean of all.
+    one, every = found
+    assert every / valid[0] < one < every
