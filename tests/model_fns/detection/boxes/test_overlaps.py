@@ -1,6 +1,6 @@
 import numpy as np
 
-from model_fns.detection.metrics import overlaps
+from model_fns.detection.boxes import overlaps
 
 FIRST = np.array([[0.0, 0.0, 2.0, 2.0], [0.0, 0.0, 1.0, 4.0]])
 SECOND = np.array([[1.0, 1.0, 3.0, 3.0], [0.0, 0.0, 2.0, 2.0], [5.0, 5.0, 5.0, 5.0]])
