@@ -15,7 +15,6 @@ from estimator_lib.drawing.tiling import Window
 from estimator_lib.task import Arrays
 from model_fns import rotated_overlaps, rotated_rectangles
 from model_fns.detection import fields
-from model_fns.detection.boxes import overlaps
 
 # Of boxes of one class: those that overlap a better one more are dropped. What is usual for merging
 # aerial pictures, where turned boxes hardly overlap, and upright ones of neighbours do.
@@ -117,8 +116,7 @@ def _unsuppressed(found: Dict[str, np.ndarray]) -> np.ndarray:
     """Indices of what greedy suppression leaves, each class by itself; by falling score already."""
     boxes, classes = found[fields.DETECTION_BOXES], found[fields.DETECTION_CLASSES]
     is_rotated = boxes.shape[1] == rotated_rectangles.SIZE
-    shapes = rotated_rectangles.corners(boxes) if is_rotated else boxes
-    iou = rotated_overlaps.iou if is_rotated else overlaps.iou
+    shapes = rotated_rectangles.corners(boxes) if is_rotated else rotated_overlaps.corners(boxes)
     threshold = _ROTATED_THRESHOLD if is_rotated else _UPRIGHT_THRESHOLD
     kept: List[int] = []
     for class_id in np.unique(classes):
@@ -126,7 +124,8 @@ def _unsuppressed(found: Dict[str, np.ndarray]) -> np.ndarray:
         while len(left):
             best, left = left[0], left[1:]
             kept.append(best)
-            left = left[iou(shapes[best : best + 1], shapes[left])[0] <= threshold]
+            overlaps = rotated_overlaps.iou(shapes[best : best + 1], shapes[left])[0]
+            left = left[overlaps <= threshold]
     return np.sort(np.array(kept, np.int64))
 
 
