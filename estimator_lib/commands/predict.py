@@ -7,7 +7,19 @@ import concurrent.futures
 import dataclasses
 import logging
 import os
-from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
+from typing import (
+    Any,
+    Callable,
+    Deque,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import numpy as np
 import tensorflow as tf
@@ -92,6 +104,35 @@ def predict_images(
         errors.UserError: `output_dir` cannot be written to, or the options do not go with the task.
     """
     files = prediction_files.PredictionFiles(output_dir, options.output_format)
+    skipped = predict_into(files, predictor, task, images, options, count)
+    refuse_nothing(len(files.entries), skipped)
+    files.write()
+    return skipped
+
+
+def predict_into(
+    files: prediction_files.PredictionFiles,
+    predictor: exported_model.Predictor,
+    task: Optional[Task],
+    images: Iterable[Image],
+    options: Options,
+    count: Optional[int] = None,
+    shows_progress: bool = True,
+) -> List[str]:
+    """Runs a model on images; adds what it finds to files, and writes those of single images.
+
+    Args:
+        files: what is found is added to.
+        predictor: see `predict_images`.
+        task: see there.
+        images: see there.
+        options: see there.
+        count: see there.
+        shows_progress: whether there is a progress bar.
+
+    Returns:
+        What is wrong with each image that was skipped.
+    """
     skipped: List[str] = []
 
     def report(problem: errors.DataError) -> None:
@@ -99,7 +140,8 @@ def predict_images(
             raise problem
         skipped.append(str(problem))
 
-    with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool, _bar(count) as bar:
+    bar_of_images = _bar(count, shows_progress)
+    with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool, bar_of_images as bar:
         loaded = _read_ahead(pool, images, bar, report)
         found = _run(predictor, _batches(loaded, predictor, options.batch_size), report)
         writing = _Describer(task, options, files)
@@ -114,11 +156,14 @@ def predict_images(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    if not files.entries:
+    return skipped
+
+
+def refuse_nothing(count: int, skipped: Sequence[str]) -> None:
+    """Raises `errors.DataError` where the number of images that could be read is 0."""
+    if not count:
         shown = errors.shortened(skipped, 3)
         raise errors.DataError(f'--images: none of the images can be read: {shown}')
-    files.write()
-    return skipped
 
 
 class _Describer:
@@ -167,8 +212,8 @@ _Loaded = Tuple[Image, np.ndarray]
 _Report = Callable[[errors.DataError], None]
 
 
-def _bar(count: Optional[int]) -> tqdm.tqdm:
-    return tqdm.tqdm(total=count, unit='image', disable=None)
+def _bar(count: Optional[int], is_shown: bool) -> tqdm.tqdm:
+    return tqdm.tqdm(total=count, unit='image', disable=None if is_shown else True)
 
 
 def _read_ahead(
