@@ -10,6 +10,7 @@ from estimator_lib import config as config_lib
 from estimator_lib import distribution, errors, training
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.commands import check, predict
+from estimator_lib.drawing.tiling import Tiling
 from estimator_lib.export import exported_model, exporting, serving
 from estimator_lib.task import AS_CONFIGURED, Shown, Task
 from model_fns import build_task, builtin_configs, images, label_map_files, make_task, validate
@@ -193,11 +194,23 @@ def _predict(flags: Any) -> None:
         flags.output_format,
         flags.raw,
         skips=flags.on_error == 'skip',
+        tiling=_tiling(flags),
     )
     count = found.count()
     skipped = predict.predict_images(predictor, task, found, flags.output_dir, options, count)
     print(f'images predicted: {count - len(skipped)}, skipped: {len(skipped)}; {flags.output_dir}')
     print('\n'.join(f'skipped: {problem}' for problem in skipped), end='\n' if skipped else '')
+
+
+def _tiling(flags: Any) -> Optional[Tiling]:
+    """How images are cut, where the flags ask for it."""
+    if flags.tile is None:
+        return None
+    if flags.overlap >= flags.tile:
+        raise errors.UserError(
+            f'--overlap is {flags.overlap}; expected less than --tile, {flags.tile}.'
+        )
+    return Tiling(flags.tile, flags.overlap)
 
 
 class _Model(NamedTuple):

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from estimator_lib.export import serving
+from model_fns.detection.detections import masks
 from tests import tiny_two_stage
 from tests.test_run_train_eval import estimator_predictions, front_door, latest
 from tests.test_run_train_eval_detection import OUTPUTS, images
@@ -32,7 +34,7 @@ def outputs_of(stages):
     return {
         1: OUTPUTS - {'detection_anchor_indices'},
         2: OUTPUTS,
-        3: OUTPUTS | {'detection_masks'},
+        3: OUTPUTS | {'detection_masks', 'detection_masks_reframed', 'detection_features'},
     }[stages]
 
 
@@ -57,9 +59,14 @@ def test_evaluations_have_the_losses_of_the_stages(trained):
     assert metrics.get('DetectionMasks_Recall/AR@100 (small)', 0.0) >= 0.0
 
 
-def test_exports_detect_what_the_estimator_does(trained, tmp_path):
+@pytest.mark.parametrize(
+    'input_type', ['image_tensor', 'encoded_image_string_tensor', 'tf_example']
+)
+def test_exports_detect_what_the_estimator_does(trained, tmp_path, input_type):
     model_dir, stages = trained
-    flags = [f'--model_dir={model_dir}', f'--export_dir={tmp_path}', '--input_type=image_tensor']
+    if stages < 3 and input_type != 'image_tensor':
+        pytest.skip('kinds of input do not differ by stages')
+    flags = [f'--model_dir={model_dir}', f'--export_dir={tmp_path}', f'--input_type={input_type}']
     assert front_door('--mode=export', *flags) == 0
     sent = images()
     expected = estimator_predictions(model_dir, sent)
@@ -67,14 +74,21 @@ def test_exports_detect_what_the_estimator_does(trained, tmp_path):
         loaded = tf1.saved_model.load(session, ['serve'], str(latest(tmp_path)))
         signature = loaded.signature_def['serving_default']
         outputs = {name: info.name for name, info in signature.outputs.items()}
-        got = session.run(outputs, {signature.inputs['inputs'].name: sent})
+        requests = serving.as_requests(sent, input_type)
+        got = session.run(outputs, {signature.inputs['inputs'].name: requests})
     assert set(got) == outputs_of(stages)
     for name in got:
-        np.testing.assert_allclose(got[name], expected[name], rtol=1e-4, atol=1e-5, err_msg=name)
+        np.testing.assert_allclose(got[name], expected[name], rtol=1e-5, atol=1e-5, err_msg=name)
     valid = np.arange(got['detection_scores'].shape[1]) < got['num_detections'][:, np.newaxis]
     classes = {1.0} if stages == 1 else {1.0, 2.0}
     assert set(got['detection_classes'][valid]) <= classes
     assert got['detection_boxes'].min() >= 0 and got['detection_boxes'].max() <= 1
+    if stages == 3:
+        ours = masks.paste_masks(got['detection_masks'], got['detection_boxes'], 64, 64, 0.5)
+        np.testing.assert_array_equal(got['detection_masks_reframed'], ours)
+        assert got['detection_masks'].shape[2:] == (7, 9)
+        assert got['detection_features'].shape[:2] == valid.shape
+        assert not got['detection_features'][~valid].any()
 
 
 @pytest.mark.parametrize('checkpoint_type', ['detection', 'classification'])

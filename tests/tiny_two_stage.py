@@ -62,8 +62,11 @@ POSITION_SENSITIVE = MODEL.replace(
     }}
     """,
 )
-# The same with masks: stages=3.
+# The same with masks, and all outputs that there are: stages=3.
 MASKS = MODEL.replace(
+    'clip_anchors_to_image',
+    'output_reframed_masks: true output_final_box_features: true clip_anchors_to_image',
+).replace(
     'fc_hyperparams',
     """predict_instance_masks: true
         mask_height: 7

@@ -13,7 +13,9 @@ import tensorflow as tf
 
 from estimator_lib import errors
 
-FORMATS = ('json', 'coco', 'csv')
+# Text files as a benchmark of the task takes them.
+SUBMISSION = 'submission'
+FORMATS = ('json', 'coco', 'csv', SUBMISSION)
 PREDICTIONS_FILE = 'predictions.json'
 TABLE_FILE = 'predictions.csv'
 COCO_IMAGES_FILE = 'images.json'  # the numbers that COCO's results call images by
@@ -30,6 +32,7 @@ class Entry(NamedTuple):
         values: by name, for JSON.
         rows: for CSV.
         results: for COCO, without `image_id`.
+        lines: for a submission, by the name of the file that they go to.
     """
 
     name: str
@@ -38,6 +41,7 @@ class Entry(NamedTuple):
     values: Mapping[str, Any] = {}
     rows: Sequence[Mapping[str, Any]] = ()
     results: Sequence[Mapping[str, Any]] = ()
+    lines: Mapping[str, Sequence[str]] = {}
 
 
 class PredictionFiles:
@@ -67,7 +71,9 @@ class PredictionFiles:
 
     def add(self, entry: Entry) -> None:
         """Keeps what the format needs of the predictions of an image."""
-        kept = {'json': 'values', 'csv': 'rows', 'coco': 'results'}[self._format]
+        kept = {'json': 'values', 'csv': 'rows', 'coco': 'results', SUBMISSION: 'lines'}[
+            self._format
+        ]
         own = _listed(getattr(entry, kept))
         self.entries.append(Entry(entry.name, entry.id, entry.size)._replace(**{kept: own}))
 
@@ -87,7 +93,12 @@ class PredictionFiles:
     def write(self) -> None:
         """Writes the predictions of all images, by name."""
         entries = sorted(self.entries, key=lambda entry: entry.name)
-        write = {'json': self._write_json, 'csv': self._write_table, 'coco': self._write_coco}
+        write = {
+            'json': self._write_json,
+            'csv': self._write_table,
+            'coco': self._write_coco,
+            SUBMISSION: self._write_submission,
+        }
         write[self._format](entries)
 
     def _write_json(self, entries: Sequence[Entry]) -> None:
@@ -114,6 +125,12 @@ class PredictionFiles:
             for one in entries
         ]
         self._save(COCO_IMAGES_FILE, {'images': images})
+
+    def _write_submission(self, entries: Sequence[Entry]) -> None:
+        names = sorted({name for entry in entries for name in entry.lines})
+        for name in names:
+            lines = [line for entry in entries for line in entry.lines.get(name, ())]
+            self.write_file(name, ''.join(f'{line}\n' for line in lines).encode())
 
     def _save(self, name: str, content: Any, indent: Optional[int] = None) -> None:
         text = json.dumps(content, indent=indent, ensure_ascii=False)

@@ -11,13 +11,15 @@ import multiprocessing
 import os
 import random
 from concurrent.futures.process import BrokenProcessPool
-from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow as tf
 import tqdm
 
 from estimator_lib import errors
+from estimator_lib.drawing.tiling import Tiling
 from model_fns.datasets import codecs, image_files, records, sources
+from model_fns.datasets.rotated import tiles
 from model_fns.datasets.sources import Item, Source
 from model_fns.label_map import LabelMap
 
@@ -38,6 +40,8 @@ class Options:
         apply_exif: turn images as their EXIF orientation says.
         split: names of parts and how much of the images each gets; empty: there is one, without a
             name.
+        tiling: how large images are cut; None: they are not.
+        min_area_inside: objects are in a tile that holds at least this part of their area.
         seed: of the order of the records and of the split.
         num_workers: processes; 1: threads of this one.
     """
@@ -47,6 +51,8 @@ class Options:
     skip_problems: bool = False
     apply_exif: bool = True
     split: Sequence[Tuple[str, float]] = ()
+    tiling: Optional[Tiling] = None
+    min_area_inside: float = 0.7
     seed: int = 0
     num_workers: int = 1
 
@@ -88,6 +94,8 @@ def convert(
     classes = (
         LabelMap.read(label_map_path) if known else LabelMap.from_names(source.class_names(items))
     )
+    if options.tiling is not None:
+        items = _cut(items, options)
     random.Random(options.seed).shuffle(items)
     prefixes = _prefixes(output_prefix, [name for name, _ in options.split])
     parts = split_by(
@@ -138,6 +146,29 @@ def split_by(strata: Sequence[str], shares: Sequence[float]) -> List[int]:
     return parts
 
 
+def _cut(items: Sequence[Item], options: Options) -> List[Item]:
+    """An item for each tile of each image; an image that cannot be read stays, to be told of."""
+    cut: List[Item] = []
+    for item in tqdm.tqdm(items, unit='image', desc='sizes', disable=None):
+        try:
+            with tf.io.gfile.GFile(item.path, 'rb') as file:
+                header = image_files.prepare(file.read(), options.apply_exif).header
+        except (errors.DataError, tf.errors.OpError):
+            cut.append(item)
+            continue
+        windows = options.tiling.windows(header.height, header.width)
+        if len(windows) == 1:
+            cut.append(item)
+            continue
+        cut += [
+            dataclasses.replace(
+                item, window=window, source_id=tiles.name_of(item.source_id, window)
+            )
+            for window in windows
+        ]
+    return cut
+
+
 def _selected(items: List[Item], stems: Optional[Sequence[str]]) -> List[Item]:
     if stems is None:
         return items
@@ -179,7 +210,7 @@ def _outcomes(
     source: Source, items: Sequence[Item], classes: LabelMap, options: Options
 ) -> Iterator[Outcome]:
     """What becomes of each item, in the items' order."""
-    arguments = (source, classes, options.apply_exif)
+    arguments = (source, classes, options.apply_exif, options.min_area_inside)
     pool: concurrent.futures.Executor
     if options.num_workers > 1:
         # A process that has run TensorFlow cannot be forked.
@@ -212,10 +243,17 @@ def _outcomes(
 class _Worker:
     """Makes records of items; safe to use from several threads."""
 
-    def __init__(self, source: Source, classes: LabelMap, apply_exif: bool):
+    def __init__(
+        self,
+        source: Source,
+        classes: LabelMap,
+        apply_exif: bool,
+        min_area_inside: float,
+    ):
         self._source = source
         self._classes = classes
         self._apply_exif = apply_exif
+        self._min_area_inside = min_area_inside
         self._codec = codecs.ImageCodec()
 
     def convert(self, item: Item) -> Outcome:
@@ -232,13 +270,15 @@ class _Worker:
         except tf.errors.OpError:
             raise errors.DataError('there is no such file.') from None
         image = image_files.prepare(content, self._apply_exif)
-        self._codec.decode(image.encoded)
+        pixels = self._codec.decode(image.encoded)
         name = os.path.basename(item.path)
         features = records.image_features(image.encoded, image.header, name, item.source_id)
         try:
             features.update(self._source.features(item, image.header, self._classes, report))
         except sources.SizeError as error:
             raise errors.DataError(f'{error}{self._hint(image)}') from error
+        if item.window is not None:
+            features = tiles.cut(features, pixels, item.window, self._min_area_inside)
         return records.serialize(features)
 
     def _hint(self, image: image_files.ImageFile) -> str:
@@ -253,9 +293,9 @@ class _Worker:
 _worker: Optional[_Worker] = None  # of a process of the pool, which has no other place for it
 
 
-def _start_process(source: Source, classes: LabelMap, apply_exif: bool) -> None:
+def _start_process(*arguments: Any) -> None:
     global _worker
-    _worker = _Worker(source, classes, apply_exif)
+    _worker = _Worker(*arguments)
 
 
 def _convert_in_process(item: Item) -> Outcome:

@@ -60,7 +60,7 @@ _SUPPORTED = {
         'second_stage_localization_loss_weight second_stage_classification_loss_weight '
         'second_stage_mask_prediction_loss_weight output_final_box_features '
         'output_final_box_rpn_features hard_example_miner second_stage_classification_loss '
-        'clip_anchors_to_image context_config '
+        'clip_anchors_to_image context_config output_reframed_masks '
         'use_static_balanced_label_sampler use_static_shapes use_combined_nms_in_first_stage'
     ),
     'Context': names(

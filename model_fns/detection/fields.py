@@ -19,6 +19,8 @@ ORIGINAL_SHAPE = 'original_image_spatial_shape'  # int32 [2]: height, width as d
 CONTEXT_FEATURES = 'context_features'
 NUM_CONTEXT_FEATURES = 'valid_context_size'
 
+SERVED_SHAPE = 'served_image_shape'  # int32 [2]: height, width as a server was sent it
+
 # Examples and labels.
 BOXES = 'groundtruth_boxes'  # float32 [n, K], as their family has it, normalized to the image
 CLASSES = 'groundtruth_classes'  # int64 [n], from 0; in labels float32 [M, C], one-hot
@@ -60,7 +62,7 @@ PER_BOX = (
 PREPROCESSED = 'preprocessed_inputs'  # float32 [batch, height, width, 3]
 BOX_ENCODINGS = 'box_encodings'  # float32 [batch, A, K]
 CLASS_LOGITS = 'class_predictions_with_background'  # float32 [batch, A, C or C + 1]
-ANCHORS = 'anchors'  # float32 [A, 4]
+ANCHORS = 'anchors'  # float32 [A, 4]; of rotated boxes [A, 5], in pixels of the input
 
 # Those of two stages. P is the number of proposals, q 1 or C; boxes are in pixels of the input.
 RPN_BOX_ENCODINGS = 'rpn_box_encodings'  # float32 [batch, A, 4]
@@ -78,18 +80,21 @@ MASK_ROWS = 'mask_rows'  # int32 [R]: places among the batch * P boxes
 MASK_LOGITS = 'mask_predictions'  # float32 [R, q, mask height, mask width]
 
 # Detections. N is `max_total_detections`.
-DETECTION_BOXES = 'detection_boxes'  # float32 [batch, N, 4]
+DETECTION_BOXES = 'detection_boxes'  # float32 [batch, N, 4]; rotated [batch, N, 5]
+DETECTION_CORNERS = 'detection_corners'  # float32 [batch, N, 8]: y and x of rotated boxes' corners
 DETECTION_SCORES = 'detection_scores'  # float32 [batch, N]
 DETECTION_CLASSES = 'detection_classes'  # float32 [batch, N]; ids from 1 once the task gives them
 NUM_DETECTIONS = 'num_detections'  # float32 [batch]
 # For pictures alone: float32 [batch, P, 4], normalized to the image; zeros behind the last.
 SHOWN_PROPOSALS = 'shown_proposals'
-RAW_DETECTION_BOXES = 'raw_detection_boxes'  # float32 [batch, A, 4]
+RAW_DETECTION_BOXES = 'raw_detection_boxes'  # float32 [batch, A, 4]; rotated [batch, A, 5]
 RAW_DETECTION_SCORES = 'raw_detection_scores'  # float32 [batch, A, C + 1]
 DETECTION_MULTICLASS_SCORES = 'detection_multiclass_scores'  # float32 [batch, N, C + 1]
 DETECTION_ANCHOR_INDICES = 'detection_anchor_indices'  # int32 [batch, N]
 # float32 [batch, N, mask height, mask width]: of the box
 DETECTION_MASKS = 'detection_masks'
+# uint8 [batch, N, height, width]: of the image that was sent, 0 or 1
+REFRAMED_MASKS = 'detection_masks_reframed'
 # float32 [batch, N, height', width', channels], of the second stage
 DETECTION_FEATURES = 'detection_features'
 CROPPED_FEATURES = 'cropped_rpn_box_features'  # the same, of the first stage, pooled

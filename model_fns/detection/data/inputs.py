@@ -110,14 +110,15 @@ class Reader:
             serialized: string scalar, a `tf.train.Example`.
 
         Returns:
-            Named as `fields` has it: `IMAGE` uint8 [height, width, 3], `BOXES` [n, 4], `CLASSES`
+            Named as `fields` has it: `IMAGE` uint8 [height, width, 3], `BOXES` [n, K], `CLASSES`
             [n] from 0, and so on. Running it fails where lists differ in length, and where a box is
             inverted or far outside of the image; `problem_with` says what it is.
         """
         parsed = tf.io.parse_single_example(serialized, self._keys())
         numbers = [parsed[key] for key in self.family.RECORD_KEYS]
-        boxes = self._sound(tf.stack(numbers, axis=1), parsed)
+        numbers = self._sound(tf.stack(numbers, axis=1), parsed)
         image = images.decode_image(images.limit_pixels(parsed['image/encoded'], self.max_pixels))
+        boxes = self.family.from_record(numbers, *tf.unstack(tf.shape(image)[:2]))
         count = tf.shape(boxes)[0]
         example = {
             fields.IMAGE: image,
@@ -214,10 +215,10 @@ class Reader:
         context = {} if self.context is None else self.context.keys()
         return {**_KEYS, **boxes, **masks, **keypoints, **classes, **context}
 
-    def _sound(self, boxes: tf.Tensor, parsed: Dict[str, tf.Tensor]) -> tf.Tensor:
-        """The boxes; running them fails where they or their lists cannot be what was meant."""
+    def _sound(self, numbers: tf.Tensor, parsed: Dict[str, tf.Tensor]) -> tf.Tensor:
+        """The boxes' numbers; running them fails where they or their lists cannot be meant."""
         conditions = []
-        count = tf.shape(boxes)[0]
+        count = tf.shape(numbers)[0]
         of_class = [tf.size(parsed['image/object/class/label'])]
         if self.label_map is not None:
             of_class.append(tf.size(parsed['image/object/class/text']))
@@ -233,7 +234,7 @@ class Reader:
         conditions += [
             tf.reduce_all(tf.logical_or(tf.equal(sizes, 0), tf.equal(sizes, whole))),
             tf.equal(tf.reduce_max(tf.stack(of_class)), count),
-            tf.reduce_all(self.family.is_sound(boxes, _MOST_OVERHANG)),  # NaN boxes are left out
+            tf.reduce_all(self.family.is_sound(numbers, _MOST_OVERHANG)),  # NaN boxes are left out
         ]
         # Without the guard of `tf.debugging.Assert`, a conditional, which is slow to build.
         check = tf.raw_ops.Assert(
@@ -241,7 +242,7 @@ class Reader:
             data=['the boxes of the record, or the lists that go with them, are not valid'],
         )
         with tf.control_dependencies([check]):
-            return tf.identity(boxes)
+            return tf.identity(numbers)
 
     def _classes(self, parsed: Dict[str, tf.Tensor], count: tf.Tensor) -> tf.Tensor:
         """Class indices from 0; -1 where a class is unknown."""

@@ -7,7 +7,7 @@ answer. All functions take arrays or tensors, and answer in kind.
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Optional, Sequence, Union
+from typing import Any, Iterator, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import tensorflow as tf
@@ -86,6 +86,30 @@ def binary_masks(masks: np.ndarray, boxes: np.ndarray, size: Sequence[int]) -> n
     none = np.zeros([0, int(size[0]), int(size[1])], bool)
     blocks = (block.astype(bool) for block in binary_blocks(masks, boxes, size))
     return np.concatenate([none, *blocks])
+
+
+def binary_batch(masks: tf.Tensor, boxes: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
+    """What masks show of images that differ in size, with zeros beside and below the smaller ones.
+
+    Args:
+        masks: float32 [B, N, mask height, mask width].
+        boxes: float32 [B, N, 4], each normalized to its image.
+        sizes: int32 [B, 2], height and width of each image.
+
+    Returns:
+        uint8 [B, N, largest height, largest width]: 1 where a pasted mask is above a half.
+    """
+    largest = tf.reduce_max(sizes, axis=0)
+
+    def of_one(one: Tuple[tf.Tensor, tf.Tensor, tf.Tensor]) -> tf.Tensor:
+        own, boxes, (height, width) = one[0], one[1], tf.unstack(one[2])
+        pasted = paste_masks(own, boxes, height, width, _HALF)
+        spare = largest - one[2]
+        return tf.pad(pasted, [[0, 0], [0, spare[0]], [0, spare[1]]])
+
+    pasted = tf.map_fn(of_one, (masks, boxes, sizes), fn_output_signature=tf.uint8)
+    pasted.set_shape([*masks.shape[:2], None, None])
+    return pasted
 
 
 def _in_blocks(

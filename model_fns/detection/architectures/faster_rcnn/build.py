@@ -36,6 +36,7 @@ _Config = faster_rcnn_pb2.FasterRcnn
 _OUTPUTS = {
     'output_final_box_features': fields.DETECTION_FEATURES,
     'output_final_box_rpn_features': fields.CROPPED_FEATURES,
+    'output_reframed_masks': fields.REFRAMED_MASKS,
 }
 
 

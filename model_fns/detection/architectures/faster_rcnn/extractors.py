@@ -164,14 +164,14 @@ def find(config: faster_rcnn_pb2.FasterRcnnFeatureExtractor, where: str) -> Extr
 
 
 def _up_to(name: str, end_point: str) -> FirstStage:
-    """A network up to an end point, at the stride that it has there."""
+    """A network up to an end point of stride 16, or with atrous convolutions behind stride 8."""
 
     def build(images: tf.Tensor, style: layers.LayerStyle, stride: int) -> tf.Tensor:
-        del stride  # as published: checked, and not used
         network = registry.get_network(name, task='detection')
-        return network.features(images, style, registry.Options(final_endpoint=end_point))[
-            end_point
-        ]
+        options = registry.Options(
+            final_endpoint=end_point, output_stride=None if stride == 16 else stride
+        )
+        return network.features(images, style, options)[end_point]
 
     return build
 
@@ -210,7 +210,13 @@ for _size in (50, 101, 152):
     EXTRACTORS.add(f'faster_rcnn_resnet{_size}', Extractor(_name, _resnet(_name)))
 EXTRACTORS.add(
     'faster_rcnn_inception_v2',
-    Extractor('inception_v2', _up_to('inception_v2', 'Mixed_4e'), scales_batch_norm=True),
+    # The published program takes 8 too, and gives 16.
+    Extractor(
+        'inception_v2',
+        _up_to('inception_v2', 'Mixed_4e'),
+        scales_batch_norm=True,
+        strides=(16,),
+    ),
 )
 EXTRACTORS.add(
     'faster_rcnn_inception_resnet_v2',

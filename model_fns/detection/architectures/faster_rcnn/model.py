@@ -57,7 +57,8 @@ class FasterRcnnModel(detector.Detector):
         self.loss_names = REGION_LOSSES if second is None else (*REGION_LOSSES, *BOX_LOSSES)
         if second is not None and second.masks is not None:
             self.loss_names = (*self.loss_names, MASK_LOSS)
-            self.outputs = frozenset([fields.DETECTION_MASKS])
+            reframed = second.outputs & {fields.REFRAMED_MASKS}
+            self.outputs = frozenset([fields.DETECTION_MASKS, *reframed])
         if second is not None and second.context is not None:
             self.side_inputs = frozenset((fields.CONTEXT_FEATURES, fields.NUM_CONTEXT_FEATURES))
         self._backbone = backbone

@@ -8,6 +8,7 @@ from typing import Callable, FrozenSet, Optional, Union
 import tensorflow as tf
 
 from model_fns import layers
+from model_fns.detection import fields
 from model_fns.detection.architectures.faster_rcnn import (
     context_attention,
     extractors,
@@ -89,7 +90,8 @@ class SecondStage:
         sampler: of the proposals that are learned from; None: all.
         context: attention of proposals to features of other images; None: there is none.
         masks: of detections; None: there are none.
-        outputs: those of `fields.DETECTION_FEATURES` and `fields.CROPPED_FEATURES` that are given.
+        outputs: those of `fields.DETECTION_FEATURES`, `fields.CROPPED_FEATURES` and, with masks,
+            `fields.REFRAMED_MASKS` that are given.
     """
 
     crops: Optional[second_stage.Crops]
@@ -104,4 +106,4 @@ class SecondStage:
     @property
     def looks_again(self) -> bool:
         """Whether inference computes features of detections, not of proposals alone."""
-        return self.masks is not None or bool(self.outputs)
+        return self.masks is not None or bool(self.outputs - {fields.REFRAMED_MASKS})

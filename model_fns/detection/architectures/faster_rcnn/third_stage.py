@@ -68,7 +68,8 @@ class MaskHead:
     @property
     def is_by_row(self) -> bool:
         """Whether a row's masks do not depend on which other rows there are."""
-        return self.style.batch_norm is None or not self.style.is_training
+        norm = self.style.batch_norm
+        return norm is None or not (self.style.is_training and norm.train)
 
     def predict(self, features: tf.Tensor) -> tf.Tensor:
         """Logits float32 [R, q, height, width].

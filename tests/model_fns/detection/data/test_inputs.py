@@ -11,6 +11,7 @@ from google.protobuf import text_format
 from estimator_lib import errors
 from model_fns import validate
 from model_fns.detection import fields
+from model_fns.detection.boxes import quadrilaterals
 from model_fns.detection.data import image_resizers, inputs
 from model_fns.label_map import LabelMap, LabelMapItem
 from protos import input_reader_pb2, pipeline_pb2
@@ -481,3 +482,22 @@ def test_an_image_of_too_many_pixels_is_not_decoded():
     assert decoder(inputs.Reader(num_classes=3, max_pixels=20))(content)[fields.IMAGE].shape[0] == 4
     with pytest.raises(tf.errors.InvalidArgumentError, match='the image has 20 pixels'):
         decoder(inputs.Reader(num_classes=3, max_pixels=19))(content)
+
+
+def test_rotated_boxes_become_corners():
+    reader = inputs.Reader(num_classes=3, max_boxes=4, family=quadrilaterals)
+    # In an image of 4 x 6 pixels: 1 high and 3 wide, turned by a quarter; NaN is left out.
+    lists = {
+        'rbbox/cy': [0.5, NAN],
+        'rbbox/cx': [0.5, 0.5],
+        'rbbox/h': [0.25, 0.1],
+        'rbbox/w': [0.5, 0.1],
+        'rbbox/ang': [np.pi / 2, 0.0],
+    }
+    example = decode(reader, boxes=[], labels=[2, 3], **lists)
+    corners = np.array([[0.5, 3.5], [3.5, 3.5], [3.5, 2.5], [0.5, 2.5]]) / [4, 6]
+    np.testing.assert_allclose(example[fields.BOXES], [corners.ravel()], atol=1e-6)
+    np.testing.assert_array_equal(example[fields.CLASSES], [1])
+    np.testing.assert_allclose(example[fields.AREA], [3], atol=1e-5)
+    with pytest.raises(tf.errors.InvalidArgumentError, match='not valid'):
+        decode(reader, boxes=[], labels=[2, 3], **{**lists, 'rbbox/ang': [90.0, 0.0]})

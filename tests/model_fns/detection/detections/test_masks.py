@@ -84,3 +84,16 @@ class TestBinaryMasks:
     def test_no_masks(self):
         none = np.zeros([0, 3, 3], np.float32), np.zeros([0, 4], np.float32)
         assert masks.binary_masks(*none, (4, 5)).shape == (0, 4, 5)
+
+
+def test_images_of_several_sizes():
+    random = np.random.RandomState(1)
+    values = random.uniform(size=[2, 3, 4, 4]).astype(np.float32)
+    boxes = np.sort(random.uniform(size=[2, 3, 2, 2]), axis=2).reshape([2, 3, 4]).astype(np.float32)
+    sizes = [[6, 12], [9, 5]]
+    ours = masks.binary_batch(*map(tf.constant, (values, boxes, sizes))).numpy()
+    assert ours.shape == (2, 3, 9, 12) and ours.dtype == np.uint8
+    for image, size, value, box in zip(ours, sizes, values, boxes):
+        expected = masks.paste_masks(value, box, *size, threshold=0.5)
+        np.testing.assert_array_equal(image[:, : size[0], : size[1]], expected)
+        assert image.sum() == expected.sum()

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from estimator_lib import config as config_lib
 from estimator_lib import errors
+from model_fns import layers
 from model_fns.detection import detector, fields
 from model_fns.detection.architectures.faster_rcnn import build, model
 from tests import tiny_two_stage
@@ -128,3 +129,8 @@ def test_anchors_that_all_reach_over_the_image():
         'so there is nothing to learn from; expected smaller scales, or '
         'clip_anchors_to_image: true.'
     )
+
+
+def test_a_two_stage_detector_is_not_quantised():
+    with pytest.raises(errors.ConfigError, match='^graph_rewriter: two-stage detectors are not'):
+        build.build_faster_rcnn(config_of().faster_rcnn, WHERE, layers.Quantization())

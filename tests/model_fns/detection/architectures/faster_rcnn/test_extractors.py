@@ -87,6 +87,12 @@ def test_mobilenet_has_separable_layers_in_its_second_stage():
     assert updates == 2 * (23 + 2)
 
 
+def test_mobilenet_has_larger_maps_of_the_same_variables():
+    coarse, fine = (built('faster_rcnn_mobilenet_v1_025', stride, 7, 128) for stride in (16, 8))
+    assert fine[0] == coarse[0]
+    assert [-(-side // 2) for side in fine[1][1:3]] == list(coarse[1][1:3])
+
+
 class TestPreprocessing:
     IMAGE = np.full([1, 2, 2, 3], 51.0, np.float32)
 
