@@ -107,11 +107,6 @@ def predict_images(
         errors.DataError: no image can be read, or one cannot and `options.skips` is False.
         errors.UserError: `output_dir` cannot be written to, or the options do not go with the task.
     """
-    if options.tiling is not None and task is None:
-        raise errors.UserError(
-            '--tile: the model has no pipeline.config, so how to put its outputs of tiles together '
-            'is not known; --pipeline_config_path is needed.'
-        )
     files = prediction_files.PredictionFiles(output_dir, options.output_format)
     skipped = predict_into(files, predictor, task, images, options, count)
     refuse_nothing(len(files.entries), skipped)
@@ -142,6 +137,11 @@ def predict_into(
     Returns:
         What is wrong with each image that was skipped.
     """
+    if options.tiling is not None and task is None:
+        raise errors.UserError(
+            '--tile: the model has no pipeline.config, so how to put its outputs of tiles together '
+            'is not known; --pipeline_config_path is needed.'
+        )
     skipped: List[str] = []
 
     def report(problem: errors.DataError) -> None:
