@@ -121,9 +121,19 @@ def _define_prediction_flags(values: flags.FlagValues) -> None:
         'an image file, a glob, a folder, a text file with a path in each line, or TFRecords.',
     )
     string('output_dir', 'where predictions and pictures go.')
-    choice('output_format', ('json', 'coco', 'csv'), 'of the predictions.')
+    choice(
+        'output_format',
+        ('json', 'coco', 'csv', 'submission'),
+        'of the predictions; submission: text files as DOTA takes them, of rotated boxes.',
+    )
     choice('on_error', ('skip', 'fail'), 'what a bad image does: it is listed at the end, or ends.')
     choice('exif', ('apply', 'ignore'), 'whether images are turned as cameras say.')
+    string(
+        'runner',
+        'run as an Apache Beam pipeline, on this runner: DirectRunner, FlinkRunner, '
+        'DataflowRunner, SparkRunner ..',
+    )
+    string('runner_options', "flags of the runner, in quotes: '--direct_num_workers=2'.")
     flags.DEFINE_boolean(
         'raw', False, "predict: the model's outputs too, as they are.", flag_values=values
     )
@@ -134,6 +144,20 @@ def _define_prediction_flags(values: flags.FlagValues) -> None:
         'eval_config.min_score_threshold, else the one with the best F1 in the evaluation of the '
         'model, else 0.5 (for coco: 0).',
         lower_bound=0.0,
+        flag_values=values,
+    )
+    flags.DEFINE_integer(
+        'tile',
+        None,
+        'predict: cut larger images into squares of this side, and put what is found together.',
+        lower_bound=32,
+        flag_values=values,
+    )
+    flags.DEFINE_integer(
+        'overlap',
+        200,
+        'predict: pixels that two tiles share; objects should not be longer.',
+        lower_bound=0,
         flag_values=values,
     )
     flags.DEFINE_integer(

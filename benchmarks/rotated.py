@@ -20,10 +20,9 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks import measuring
-from model_fns import rotated_rectangles
+from model_fns import rotated_overlaps, rotated_rectangles
 from model_fns.detection.boxes import rotated
 from model_fns.detection.detections import overlap_suppression
-from model_fns.detection.metrics import polygons
 
 tf1 = tf.compat.v1
 
@@ -109,8 +108,8 @@ def clipped_iou(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     Of boxes in 32 bits, as they are: what rounding did to their numbers is no error of the graph.
     """
     outlines = [rotated_rectangles.corners(one.astype(np.float64)) for one in (first, second)]
-    common = polygons.clipped_areas(*outlines)
-    union = polygons.areas(outlines[0]) + polygons.areas(outlines[1]) - common
+    common = rotated_overlaps.clipped_areas(*outlines)
+    union = rotated_overlaps.areas(outlines[0]) + rotated_overlaps.areas(outlines[1]) - common
     return np.divide(common, union, out=np.zeros_like(common), where=union > 0)
 
 

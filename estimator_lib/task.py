@@ -278,6 +278,40 @@ class Task(abc.ABC):
         del features, outputs, shown
         return None
 
+    def submission_lines(
+        self, stem: str, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
+    ) -> Optional[Mapping[str, Sequence[str]]]:
+        """What is found in one image as the text files of a benchmark list it.
+
+        Args:
+            stem: of the image's file: what the benchmark calls it.
+            features: see `describe`.
+            outputs: see `describe`.
+            shown: how much of them; unless it says otherwise all.
+
+        Returns:
+            Lines by the name of their file, which has those of all images; None: no benchmark takes
+            such files.
+        """
+        del stem, features, outputs, shown
+        return None
+
+    def merge_tiles(
+        self, tiles: Sequence[Tuple[Sequence[int], Arrays]], size: Tuple[int, int]
+    ) -> Optional[Arrays]:
+        """The outputs of an image that was run in tiles, as if it had been run as a whole.
+
+        Args:
+            tiles: parts of the image, which overlap (top, left, height and width in pixels), and
+                the outputs of each.
+            size: height and width of the image.
+
+        Returns:
+            What `describe` needs; None: the task cannot put them together.
+        """
+        del tiles, size
+        return None
+
     def draw_metrics(self, values: Mapping[str, Any]) -> Dict[str, np.ndarray]:
         """Pictures of an evaluation as a whole, uint8 [height, width, 3] by name."""
         del values

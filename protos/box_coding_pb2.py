@@ -14,7 +14,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17protos/box_coding.proto\x12\x17object_detection.protos\"\xc7\x02\n\x08\x42oxCoder\x12L\n\x15\x66\x61ster_rcnn_box_coder\x18\x01 \x01(\x0b\x32+.object_detection.protos.FasterRcnnBoxCoderH\x00\x12L\n\x15mean_stddev_box_coder\x18\x02 \x01(\x0b\x32+.object_detection.protos.MeanStddevBoxCoderH\x00\x12\x43\n\x10square_box_coder\x18\x03 \x01(\x0b\x32\'.object_detection.protos.SquareBoxCoderH\x00\x12G\n\x12keypoint_box_coder\x18\x04 \x01(\x0b\x32).object_detection.protos.KeypointBoxCoderH\x00\x42\x11\n\x0f\x62ox_coder_oneof\"o\n\x12\x46\x61sterRcnnBoxCoder\x12\x13\n\x07y_scale\x18\x01 \x01(\x02:\x02\x31\x30\x12\x13\n\x07x_scale\x18\x02 \x01(\x02:\x02\x31\x30\x12\x17\n\x0cheight_scale\x18\x03 \x01(\x02:\x01\x35\x12\x16\n\x0bwidth_scale\x18\x04 \x01(\x02:\x01\x35\"\x84\x01\n\x10KeypointBoxCoder\x12\x15\n\rnum_keypoints\x18\x01 \x01(\x05\x12\x13\n\x07y_scale\x18\x02 \x01(\x02:\x02\x31\x30\x12\x13\n\x07x_scale\x18\x03 \x01(\x02:\x02\x31\x30\x12\x17\n\x0cheight_scale\x18\x04 \x01(\x02:\x01\x35\x12\x16\n\x0bwidth_scale\x18\x05 \x01(\x02:\x01\x35\"*\n\x12MeanStddevBoxCoder\x12\x14\n\x06stddev\x18\x01 \x01(\x02:\x04\x30.01\"S\n\x0eSquareBoxCoder\x12\x13\n\x07y_scale\x18\x01 \x01(\x02:\x02\x31\x30\x12\x13\n\x07x_scale\x18\x02 \x01(\x02:\x02\x31\x30\x12\x17\n\x0clength_scale\x18\x03 \x01(\x02:\x01\x35')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17protos/box_coding.proto\x12\x17object_detection.protos\"\x8f\x03\n\x08\x42oxCoder\x12L\n\x15\x66\x61ster_rcnn_box_coder\x18\x01 \x01(\x0b\x32+.object_detection.protos.FasterRcnnBoxCoderH\x00\x12L\n\x15mean_stddev_box_coder\x18\x02 \x01(\x0b\x32+.object_detection.protos.MeanStddevBoxCoderH\x00\x12\x43\n\x10square_box_coder\x18\x03 \x01(\x0b\x32\'.object_detection.protos.SquareBoxCoderH\x00\x12G\n\x12keypoint_box_coder\x18\x04 \x01(\x0b\x32).object_detection.protos.KeypointBoxCoderH\x00\x12\x46\n\x11rotated_box_coder\x18\xe8\x07 \x01(\x0b\x32(.object_detection.protos.RotatedBoxCoderH\x00\x42\x11\n\x0f\x62ox_coder_oneof\"o\n\x12\x46\x61sterRcnnBoxCoder\x12\x13\n\x07y_scale\x18\x01 \x01(\x02:\x02\x31\x30\x12\x13\n\x07x_scale\x18\x02 \x01(\x02:\x02\x31\x30\x12\x17\n\x0cheight_scale\x18\x03 \x01(\x02:\x01\x35\x12\x16\n\x0bwidth_scale\x18\x04 \x01(\x02:\x01\x35\"\x84\x01\n\x10KeypointBoxCoder\x12\x15\n\rnum_keypoints\x18\x01 \x01(\x05\x12\x13\n\x07y_scale\x18\x02 \x01(\x02:\x02\x31\x30\x12\x13\n\x07x_scale\x18\x03 \x01(\x02:\x02\x31\x30\x12\x17\n\x0cheight_scale\x18\x04 \x01(\x02:\x01\x35\x12\x16\n\x0bwidth_scale\x18\x05 \x01(\x02:\x01\x35\"*\n\x12MeanStddevBoxCoder\x12\x14\n\x06stddev\x18\x01 \x01(\x02:\x04\x30.01\"S\n\x0eSquareBoxCoder\x12\x13\n\x07y_scale\x18\x01 \x01(\x02:\x02\x31\x30\x12\x13\n\x07x_scale\x18\x02 \x01(\x02:\x02\x31\x30\x12\x17\n\x0clength_scale\x18\x03 \x01(\x02:\x01\x35\"\xfd\x01\n\x0fRotatedBoxCoder\x12\x13\n\x07y_scale\x18\x01 \x01(\x02:\x02\x31\x30\x12\x13\n\x07x_scale\x18\x02 \x01(\x02:\x02\x31\x30\x12\x17\n\x0cheight_scale\x18\x03 \x01(\x02:\x01\x35\x12\x16\n\x0bwidth_scale\x18\x04 \x01(\x02:\x01\x35\x12\x17\n\x0b\x61ngle_scale\x18\x05 \x01(\x02:\x02\x31\x30\x12J\n\nangle_wrap\x18\x06 \x01(\x0e\x32\x32.object_detection.protos.RotatedBoxCoder.AngleWrap:\x02PI\"*\n\tAngleWrap\x12\x08\n\x04NONE\x10\x00\x12\x06\n\x02PI\x10\x01\x12\x0b\n\x07HALF_PI\x10\x02')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -22,13 +22,17 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.box_coding_pb2', _gl
 if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
   _globals['_BOXCODER']._serialized_start=53
-  _globals['_BOXCODER']._serialized_end=380
-  _globals['_FASTERRCNNBOXCODER']._serialized_start=382
-  _globals['_FASTERRCNNBOXCODER']._serialized_end=493
-  _globals['_KEYPOINTBOXCODER']._serialized_start=496
-  _globals['_KEYPOINTBOXCODER']._serialized_end=628
-  _globals['_MEANSTDDEVBOXCODER']._serialized_start=630
-  _globals['_MEANSTDDEVBOXCODER']._serialized_end=672
-  _globals['_SQUAREBOXCODER']._serialized_start=674
-  _globals['_SQUAREBOXCODER']._serialized_end=757
+  _globals['_BOXCODER']._serialized_end=452
+  _globals['_FASTERRCNNBOXCODER']._serialized_start=454
+  _globals['_FASTERRCNNBOXCODER']._serialized_end=565
+  _globals['_KEYPOINTBOXCODER']._serialized_start=568
+  _globals['_KEYPOINTBOXCODER']._serialized_end=700
+  _globals['_MEANSTDDEVBOXCODER']._serialized_start=702
+  _globals['_MEANSTDDEVBOXCODER']._serialized_end=744
+  _globals['_SQUAREBOXCODER']._serialized_start=746
+  _globals['_SQUAREBOXCODER']._serialized_end=829
+  _globals['_ROTATEDBOXCODER']._serialized_start=832
+  _globals['_ROTATEDBOXCODER']._serialized_end=1085
+  _globals['_ROTATEDBOXCODER_ANGLEWRAP']._serialized_start=1043
+  _globals['_ROTATEDBOXCODER_ANGLEWRAP']._serialized_end=1085
 # @@protoc_insertion_point(module_scope)

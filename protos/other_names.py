@@ -1,5 +1,71 @@
 """What other versions and neighbours of this schema call a setting, and the field it is here."""
 
+from typing import NamedTuple, Tuple
+
+
+class Renamed(NamedTuple):
+    """What becomes of a field that another version has.
+
+    Attributes:
+        now: the name of the field here; empty: the field and its value are left out.
+        more: what its message gets besides.
+        why: why it is left out.
+        refused: what is said of it where its value is none of `values`; empty: any value will do.
+        values: see there.
+    """
+
+    now: str = ''
+    more: str = ''
+    why: str = ''
+    refused: str = ''
+    values: Tuple[str, ...] = ()
+
+
+_IMAGES_OF_8_BITS = Renamed(
+    why='images have 8 bits',
+    refused='images of 8 bits are read alone; expected "uint8", and 16-bit images converted.',
+    values=('uint8',),
+)
+_RECORDS_AS_THEY_ARE = Renamed(
+    refused='records are read as they are; expected records with sides and angles as '
+    'docs/config.md has them (--from=dota, --from=hrsc make some), and max_number_of_boxes in '
+    'place of cutoff_max_gts.'
+)
+
+# By the field of the message that a name is in, and the name: what a published detector of rotated
+# boxes has, a branch of the schema that this one is.
+RENAMED = {
+    'model/rssd': Renamed('ssd', 'box_type: ROTATED'),
+    'model/rfaster_rcnn': Renamed(
+        refused='two-stage detectors of rotated boxes are not available; expected ssd with '
+        'box_type: ROTATED.'
+    ),
+    'anchor_generator/rssd_anchor_generator': Renamed('ssd_anchor_generator'),
+    'rssd_anchor_generator/num_aspect_ration_of_middle_scale': Renamed(
+        'interpolated_scale_aspect_ratio',
+        refused='expected 0 or 1 anchor between two scales.',
+        values=('0', '1'),
+    ),
+    'anchor_generator/grid_rbbox_anchor_generator': Renamed('grid_anchor_generator'),
+    'box_coder/faster_rcnn_rbox_coder': Renamed('rotated_box_coder'),
+    'batch_non_max_suppression/box_type': Renamed(why='box_type of the model says it'),
+    'batch_non_max_suppression/handle_as_single_class': Renamed('use_class_agnostic_nms'),
+    'data_augmentation_options/random_horizontal_flip_rbox': Renamed('random_horizontal_flip'),
+    'data_augmentation_options/random_vertical_flip_rbox': Renamed('random_vertical_flip'),
+    'data_augmentation_options/random_rotate_rbox': Renamed('random_rotation'),
+    'random_rotate_rbox/min_value': Renamed('min_angle'),
+    'random_rotate_rbox/max_value': Renamed('max_angle'),
+    'random_rotate_rbox/by_90': Renamed('by_quarter_turns'),
+    **{
+        f'{reader}/{name}': rule
+        for reader in ('train_input_reader', 'eval_input_reader')
+        for name, rule in (
+            ('image_dtype', _IMAGES_OF_8_BITS),
+            ('preprocess_input_options', _RECORDS_AS_THEY_ARE),
+        )
+    },
+}
+
 ELSEWHERE = {
     'checkpoint_path': 'train_config.fine_tune_checkpoint',
     'eval_batch_size': 'eval_config.batch_size',

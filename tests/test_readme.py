@@ -20,7 +20,7 @@ from protos import (
     model_pb2,
     optimizer_pb2,
 )
-from tests import tiny_detection, tiny_two_stage
+from tests import tiny_detection, tiny_rotated, tiny_two_stage
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 README = (ROOT / 'README.md').read_text()
@@ -59,8 +59,11 @@ ARGUMENTS = {
 
 def detector(**parts):
     """A detector's config with parts of `model.ssd` replaced, each by its text."""
+    # What is of rotated boxes goes into a detector of them.
+    is_rotated = any(name in text for text in parts.values() for name in ('rotated', 'gaussian'))
+    model = tiny_rotated.MODEL if is_rotated else tiny_detection.MODEL
     config = config_lib.parse_pipeline_config(
-        tiny_detection.MODEL.format(hyperparams=tiny_detection.HYPERPARAMS), 'text'
+        model.format(hyperparams=tiny_detection.HYPERPARAMS), 'text'
     )
     for name, text in parts.items():
         config.model.ssd.ClearField(name)

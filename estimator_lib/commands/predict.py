@@ -7,7 +7,20 @@ import concurrent.futures
 import dataclasses
 import logging
 import os
-from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
+from typing import (
+    Any,
+    Callable,
+    Deque,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import numpy as np
 import tensorflow as tf
@@ -16,6 +29,7 @@ import tqdm
 from estimator_lib import errors
 from estimator_lib.commands import prediction_files
 from estimator_lib.drawing import visualization
+from estimator_lib.drawing.tiling import Tiling
 from estimator_lib.export import exported_model
 from estimator_lib.task import AS_CONFIGURED, IMAGE, Arrays, Shown, Task
 
@@ -56,6 +70,7 @@ class Options:
         raw: write the model's outputs as they are, too.
         skips: report a bad image and go on; False: end with it.
         batch_size: images of equal size that are run at a time, at most.
+        tiling: how larger images are cut, run by parts and put together again; None: they are not.
     """
 
     shown: Shown = AS_CONFIGURED
@@ -64,6 +79,7 @@ class Options:
     raw: bool = False
     skips: bool = True
     batch_size: int = BATCH_SIZE
+    tiling: Optional[Tiling] = None
 
 
 def predict_images(
@@ -92,6 +108,40 @@ def predict_images(
         errors.UserError: `output_dir` cannot be written to, or the options do not go with the task.
     """
     files = prediction_files.PredictionFiles(output_dir, options.output_format)
+    skipped = predict_into(files, predictor, task, images, options, count)
+    refuse_nothing(len(files.entries), skipped)
+    files.write()
+    return skipped
+
+
+def predict_into(
+    files: prediction_files.PredictionFiles,
+    predictor: exported_model.Predictor,
+    task: Optional[Task],
+    images: Iterable[Image],
+    options: Options,
+    count: Optional[int] = None,
+    shows_progress: bool = True,
+) -> List[str]:
+    """Runs a model on images; adds what it finds to files, and writes those of single images.
+
+    Args:
+        files: what is found is added to.
+        predictor: see `predict_images`.
+        task: see there.
+        images: see there.
+        options: see there.
+        count: see there.
+        shows_progress: whether there is a progress bar.
+
+    Returns:
+        What is wrong with each image that was skipped.
+    """
+    if options.tiling is not None and task is None:
+        raise errors.UserError(
+            '--tile: the model has no pipeline.config, so how to put its outputs of tiles together '
+            'is not known; --pipeline_config_path is needed.'
+        )
     skipped: List[str] = []
 
     def report(problem: errors.DataError) -> None:
@@ -99,26 +149,35 @@ def predict_images(
             raise problem
         skipped.append(str(problem))
 
-    with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool, _bar(count) as bar:
-        loaded = _read_ahead(pool, images, bar, report)
-        found = _run(predictor, _batches(loaded, predictor, options.batch_size), report)
+    bar_of_images = _bar(count, shows_progress)
+    with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool, bar_of_images as bar:
+        # Images that are cut are large: memory holds few of them.
+        ahead = _AHEAD if options.tiling is None else 1
+        loaded = _read_ahead(pool, images, bar, report, ahead)
+        if options.tiling is None:
+            found = _run(predictor, _batches(loaded, predictor, options.batch_size), report)
+        else:
+            found = _run_in_tiles(predictor, task, loaded, options, report)
         writing = _Describer(task, options, files)
         written: Deque[concurrent.futures.Future] = collections.deque()
         try:
             for image, pixels, outputs in found:
                 written.append(pool.submit(writing, image, pixels, outputs))
-                while len(written) > _AHEAD:
+                while len(written) > ahead:
                     written.popleft().result()
             for one in written:
                 one.result()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    if not files.entries:
+    return skipped
+
+
+def refuse_nothing(count: int, skipped: Sequence[str]) -> None:
+    """Raises `errors.DataError` where the number of images that could be read is 0."""
+    if not count:
         shown = errors.shortened(skipped, 3)
         raise errors.DataError(f'--images: none of the images can be read: {shown}')
-    files.write()
-    return skipped
 
 
 class _Describer:
@@ -155,24 +214,45 @@ class _Describer:
                     f'--output_format=coco: COCO has no results of {self._task.name}; expected '
                     'json or csv.'
                 )
+        lines: Mapping[str, Sequence[str]] = {}
+        if self._options.output_format == prediction_files.SUBMISSION:
+            lines = self._submission_lines(image, features, outputs)
         contents = dict(described.files)
         if described.picture is not None:
             contents['.png'] = visualization.encode_png(described.picture)
         for suffix, content in contents.items():
             self._files.write_file(image.stem + suffix, content)
-        self._files.add(entry._replace(values=values, rows=described.rows, results=results or ()))
+        self._files.add(
+            entry._replace(values=values, rows=described.rows, results=results or (), lines=lines)
+        )
+
+    def _submission_lines(
+        self, image: Image, features: Arrays, outputs: Arrays
+    ) -> Mapping[str, Sequence[str]]:
+        stem = os.path.splitext(os.path.basename(image.name))[0]
+        lines = self._task.submission_lines(stem, features, outputs, self._options.shown)
+        if lines is None:
+            raise errors.UserError(
+                f'--output_format={prediction_files.SUBMISSION}: {self._task.name} has none with '
+                'this model; expected json, csv or coco.'
+            )
+        return lines
 
 
 _Loaded = Tuple[Image, np.ndarray]
 _Report = Callable[[errors.DataError], None]
 
 
-def _bar(count: Optional[int]) -> tqdm.tqdm:
-    return tqdm.tqdm(total=count, unit='image', disable=None)
+def _bar(count: Optional[int], is_shown: bool) -> tqdm.tqdm:
+    return tqdm.tqdm(total=count, unit='image', disable=None if is_shown else True)
 
 
 def _read_ahead(
-    pool: concurrent.futures.Executor, images: Iterable[Image], bar: tqdm.tqdm, report: _Report
+    pool: concurrent.futures.Executor,
+    images: Iterable[Image],
+    bar: tqdm.tqdm,
+    report: _Report,
+    ahead: int,
 ) -> Iterator[_Loaded]:
     """The images that can be read, in order; the next ones are being read meanwhile."""
     waiting: Deque[Tuple[Image, concurrent.futures.Future]] = collections.deque()
@@ -187,7 +267,7 @@ def _read_ahead(
 
     for image in images:
         waiting.append((image, pool.submit(image.read)))
-        if len(waiting) > _AHEAD:
+        if len(waiting) > ahead:
             yield from next_one()
     while waiting:
         yield from next_one()
@@ -226,3 +306,38 @@ def _run(
             continue
         for index, (image, pixels) in enumerate(batch):
             yield image, pixels, {name: value[index] for name, value in outputs.items()}
+
+
+def _run_in_tiles(
+    predictor: exported_model.Predictor,
+    task: Task,
+    loaded: Iterable[_Loaded],
+    options: Options,
+    report: _Report,
+) -> Iterator[Tuple[Image, np.ndarray, Arrays]]:
+    """As `_run`: each image in tiles, whose outputs the task puts together."""
+    for image, pixels in loaded:
+        windows = options.tiling.windows(*pixels.shape[:2])
+        tiles = (
+            (
+                image._replace(name=f'{image.name}, tile at {window.top}, {window.left}'),
+                pixels[
+                    window.top : window.top + window.height,
+                    window.left : window.left + window.width,
+                ],
+            )
+            for window in windows
+        )
+        problems: List[errors.DataError] = []
+        ran = _run(predictor, _batches(tiles, predictor, options.batch_size), problems.append)
+        # Tiles are of one size, so their order is that of the windows.
+        outputs = [one for _, _, one in ran]
+        if problems:
+            report(problems[0])
+            continue
+        merged = task.merge_tiles(list(zip(windows, outputs)), pixels.shape[:2])
+        if merged is None:
+            raise errors.UserError(
+                f'--tile: outputs of {task.name} for tiles cannot be put together; leave it out.'
+            )
+        yield image, pixels, merged

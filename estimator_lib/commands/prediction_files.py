@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import uuid
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -13,7 +14,9 @@ import tensorflow as tf
 
 from estimator_lib import errors
 
-FORMATS = ('json', 'coco', 'csv')
+# Text files as a benchmark of the task takes them.
+SUBMISSION = 'submission'
+FORMATS = ('json', 'coco', 'csv', SUBMISSION)
 PREDICTIONS_FILE = 'predictions.json'
 TABLE_FILE = 'predictions.csv'
 COCO_IMAGES_FILE = 'images.json'  # the numbers that COCO's results call images by
@@ -30,6 +33,7 @@ class Entry(NamedTuple):
         values: by name, for JSON.
         rows: for CSV.
         results: for COCO, without `image_id`.
+        lines: for a submission, by the name of the file that they go to.
     """
 
     name: str
@@ -38,6 +42,7 @@ class Entry(NamedTuple):
     values: Mapping[str, Any] = {}
     rows: Sequence[Mapping[str, Any]] = ()
     results: Sequence[Mapping[str, Any]] = ()
+    lines: Mapping[str, Sequence[str]] = {}
 
 
 class PredictionFiles:
@@ -46,6 +51,8 @@ class PredictionFiles:
     Args:
         output_dir: made when it is not there.
         output_format: one of `FORMATS`.
+        atomically: files appear under their names when they are whole, whoever else writes them
+            too.
 
     Attributes:
         entries: what has been added.
@@ -54,9 +61,10 @@ class PredictionFiles:
         errors.UserError: `output_dir` is not a folder that can be written to.
     """
 
-    def __init__(self, output_dir: str, output_format: str = 'json'):
+    def __init__(self, output_dir: str, output_format: str = 'json', atomically: bool = False):
         self._dir = output_dir
         self._format = output_format
+        self._atomically = atomically
         self.entries: List[Entry] = []
         if tf.io.gfile.exists(output_dir) and not tf.io.gfile.isdir(output_dir):
             raise errors.UserError(f'--output_dir: {output_dir} is a file; expected a folder.')
@@ -67,7 +75,9 @@ class PredictionFiles:
 
     def add(self, entry: Entry) -> None:
         """Keeps what the format needs of the predictions of an image."""
-        kept = {'json': 'values', 'csv': 'rows', 'coco': 'results'}[self._format]
+        kept = {'json': 'values', 'csv': 'rows', 'coco': 'results', SUBMISSION: 'lines'}[
+            self._format
+        ]
         own = _listed(getattr(entry, kept))
         self.entries.append(Entry(entry.name, entry.id, entry.size)._replace(**{kept: own}))
 
@@ -79,15 +89,23 @@ class PredictionFiles:
         """
         path = os.path.join(self._dir, name)
         try:
-            with tf.io.gfile.GFile(path, 'wb') as file:
+            own = f'{path}.{uuid.uuid4().hex}' if self._atomically else path
+            with tf.io.gfile.GFile(own, 'wb') as file:
                 file.write(content)
+            if self._atomically:
+                tf.io.gfile.rename(own, path, overwrite=True)
         except tf.errors.OpError as error:
             raise errors.UserError(f'--output_dir: {path}: {error.message}.') from None
 
     def write(self) -> None:
         """Writes the predictions of all images, by name."""
         entries = sorted(self.entries, key=lambda entry: entry.name)
-        write = {'json': self._write_json, 'csv': self._write_table, 'coco': self._write_coco}
+        write = {
+            'json': self._write_json,
+            'csv': self._write_table,
+            'coco': self._write_coco,
+            SUBMISSION: self._write_submission,
+        }
         write[self._format](entries)
 
     def _write_json(self, entries: Sequence[Entry]) -> None:
@@ -114,6 +132,12 @@ class PredictionFiles:
             for one in entries
         ]
         self._save(COCO_IMAGES_FILE, {'images': images})
+
+    def _write_submission(self, entries: Sequence[Entry]) -> None:
+        names = sorted({name for entry in entries for name in entry.lines})
+        for name in names:
+            lines = [line for entry in entries for line in entry.lines.get(name, ())]
+            self.write_file(name, ''.join(f'{line}\n' for line in lines).encode())
 
     def _save(self, name: str, content: Any, indent: Optional[int] = None) -> None:
         text = json.dumps(content, indent=indent, ensure_ascii=False)

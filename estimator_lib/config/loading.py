@@ -10,6 +10,7 @@ Nothing here builds a graph.
 
 from __future__ import annotations
 
+import logging
 import os
 import uuid
 from typing import List, Optional, Sequence
@@ -18,8 +19,10 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
-from estimator_lib.config import field_settings, parsing
+from estimator_lib.config import field_settings, parsing, renaming
 from protos import pipeline_pb2
+
+log = logging.getLogger('estimator_lib')
 
 # The file in a model_dir that holds the config of its run.
 PIPELINE_CONFIG_NAME = 'pipeline.config'
@@ -71,6 +74,9 @@ def parse_pipeline_config(
             caret, the message path, what was expected and the nearest valid names.
     """
     config = PipelineConfig()
+    text, notes = renaming.apply(text, name)
+    for note in notes:
+        log.warning('%s', note)
     parsing.parse(text, config, name)
     return apply_settings(apply_overrides(config, overrides), settings)
 

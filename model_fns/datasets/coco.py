@@ -15,6 +15,7 @@ import tensorflow as tf
 from estimator_lib import errors
 from model_fns import images
 from model_fns.datasets import polygons, records, sources
+from model_fns.datasets.rotated import boxes as rotated_boxes
 from model_fns.datasets.sources import Item, Source
 from model_fns.label_map import LabelMap
 
@@ -36,6 +37,7 @@ class _Object(NamedTuple):
         area: in pixels.
         mask: a PNG file; None without.
         keypoints: x, y, visibility of each; empty without.
+        rotated: the smallest rotated box around it; None where it is not asked for.
     """
 
     class_id: int
@@ -45,6 +47,7 @@ class _Object(NamedTuple):
     area: float
     mask: Optional[bytes]
     keypoints: List[float]
+    rotated: Optional[np.ndarray] = None
 
 
 class Coco(Source):
@@ -54,12 +57,21 @@ class Coco(Source):
         image_folder: that `file_name` is relative to.
         annotations: path of the JSON.
         include_masks: whether records get each object's mask as a PNG.
+        is_rotated: whether records get the smallest rotated box around an object's polygons, in
+            place of its upright box.
     """
 
-    def __init__(self, image_folder: str, annotations: str, include_masks: bool = True):
+    def __init__(
+        self,
+        image_folder: str,
+        annotations: str,
+        include_masks: bool = True,
+        is_rotated: bool = False,
+    ):
         self._image_folder = image_folder
         self._annotations = annotations
         self._include_masks = include_masks
+        self._is_rotated = is_rotated
         self._categories: Dict[int, Entry] = {}
         self._problems: List[str] = []
 
@@ -153,9 +165,12 @@ class Coco(Source):
             except errors.DataError as problem:
                 report(f'{self._annotations}: object {entry.get("id")!r:.40}: {problem}')
         boxes = [one.box for one in objects]
+        of_boxes, given = sources.box_features, boxes
+        if self._is_rotated:
+            of_boxes, given = rotated_boxes.box_features, [one.rotated for one in objects]
         features = {
-            **sources.box_features(
-                boxes, [one.class_id for one in objects], [one.name for one in objects], header
+            **of_boxes(
+                given, [one.class_id for one in objects], [one.name for one in objects], header
             ),
             'image/object/is_crowd': np.array([one.is_crowd for one in objects], np.int64),
             'image/object/area': np.array([one.area for one in objects], np.float32),
@@ -184,7 +199,8 @@ class Coco(Source):
         name = category['name']
         class_id = sources.class_id(classes, name)
         keypoints = self._keypoints_of(entry, category)
-        return _Object(class_id, name, box, int(is_crowd), area, mask, keypoints)
+        turned = _rotated_box(entry, box, header) if self._is_rotated else None
+        return _Object(class_id, name, box, int(is_crowd), area, mask, keypoints, turned)
 
     def _category(self, entry: Entry) -> Entry:
         key = entry.get('category_id')
@@ -251,6 +267,19 @@ def _box(entry: Entry) -> List[float]:
     return [y, x, y + height, x + width]
 
 
+def _rotated_box(entry: Entry, box: Sequence[float], header: images.ImageHeader) -> np.ndarray:
+    """The smallest rotated box around an object's polygons; its upright box where it has none."""
+    shape = entry.get('segmentation')
+    if isinstance(shape, list) and shape:
+        polygons.check(shape, header)
+        found = rotated_boxes.of_points([number for polygon in shape for number in polygon])
+    else:
+        top, left, bottom, right = box
+        found = np.array([(top + bottom) / 2, (left + right) / 2, bottom - top, right - left, 0.0])
+    rotated_boxes.check_box(found, header)
+    return found
+
+
 def _keypoints(objects: Sequence[_Object], header: images.ImageHeader) -> records.Features:
     """Keypoints of all objects; those of an object without any are not labelled."""
     length = max(len(one.keypoints) for one in objects)
@@ -268,4 +297,4 @@ def _keypoints(objects: Sequence[_Object], header: images.ImageHeader) -> record
 @sources.SOURCES.register('coco')
 def _from_arguments(arguments: argparse.Namespace) -> Source:
     annotations = sources.annotations_of(arguments, 'FILE, the instances JSON')
-    return Coco(arguments.images, annotations, not arguments.no_masks)
+    return Coco(arguments.images, annotations, not arguments.no_masks, arguments.boxes == 'rotated')

@@ -11,13 +11,25 @@ import multiprocessing
 import os
 import random
 from concurrent.futures.process import BrokenProcessPool
-from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    Any,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import tensorflow as tf
 import tqdm
 
 from estimator_lib import errors
+from estimator_lib.drawing.tiling import Tiling
 from model_fns.datasets import codecs, image_files, records, sources
+from model_fns.datasets.rotated import tiles
 from model_fns.datasets.sources import Item, Source
 from model_fns.label_map import LabelMap
 
@@ -38,6 +50,8 @@ class Options:
         apply_exif: turn images as their EXIF orientation says.
         split: names of parts and how much of the images each gets; empty: there is one, without a
             name.
+        tiling: how large images are cut; None: they are not.
+        min_area_inside: objects are in a tile that holds at least this part of their area.
         seed: of the order of the records and of the split.
         num_workers: processes; 1: threads of this one.
     """
@@ -47,6 +61,8 @@ class Options:
     skip_problems: bool = False
     apply_exif: bool = True
     split: Sequence[Tuple[str, float]] = ()
+    tiling: Optional[Tiling] = None
+    min_area_inside: float = 0.7
     seed: int = 0
     num_workers: int = 1
 
@@ -60,6 +76,26 @@ class Outcome(NamedTuple):
     """
 
     record: Optional[bytes]
+    problems: Sequence[str]
+
+
+class Plan(NamedTuple):
+    """What is converted into what.
+
+    Attributes:
+        items: in the order of their records.
+        parts: of the split, of each item.
+        prefixes: of the shards of each part.
+        classes: the label map.
+        is_new: whether it is still to be written.
+        problems: what is wrong beside single items.
+    """
+
+    items: Sequence[Item]
+    parts: Sequence[int]
+    prefixes: Sequence[str]
+    classes: LabelMap
+    is_new: bool
     problems: Sequence[str]
 
 
@@ -81,6 +117,32 @@ def convert(
     Raises:
         errors.DataError: something is wrong; the message lists it by file.
     """
+    plan = make_plan(source, label_map_path, output_prefix, options)
+    problems = list(plan.problems)
+    with contextlib.ExitStack() as stack:
+        writers = [
+            stack.enter_context(records.ShardWriter(prefix, options.num_shards))
+            for prefix in plan.prefixes
+        ]
+        outcomes = stack.enter_context(
+            contextlib.closing(_outcomes(source, plan.items, plan.classes, options))
+        )
+        for outcome, item, part in zip(outcomes, plan.items, plan.parts):
+            problems += problems_of(outcome, item)
+            if outcome.record is not None:
+                writers[part].write(outcome.record)
+        counts = {prefix: one.num_written for prefix, one in zip(plan.prefixes, writers)}
+        check_outcome(problems, counts, options)
+    finish(plan, label_map_path, problems)
+    return counts
+
+
+def make_plan(source: Source, label_map_path: str, output_prefix: str, options: Options) -> Plan:
+    """What `convert` is going to do; see there.
+
+    Raises:
+        errors.DataError: there is nothing to convert, or the label map is not valid.
+    """
     items = _selected(source.items(), options.stems)
     if not items:
         raise errors.DataError('there is no image to convert; see --images and --list.')
@@ -88,31 +150,28 @@ def convert(
     classes = (
         LabelMap.read(label_map_path) if known else LabelMap.from_names(source.class_names(items))
     )
+    if options.tiling is not None:
+        items = _cut(items, options)
     random.Random(options.seed).shuffle(items)
     prefixes = _prefixes(output_prefix, [name for name, _ in options.split])
     parts = split_by(
         [source.stratum(item) for item in items], [share for _, share in options.split] or [1.0]
     )
-    problems = list(source.problems())
-    with contextlib.ExitStack() as stack:
-        writers = [
-            stack.enter_context(records.ShardWriter(prefix, options.num_shards))
-            for prefix in prefixes
-        ]
-        outcomes = stack.enter_context(
-            contextlib.closing(_outcomes(source, items, classes, options))
-        )
-        for outcome, item, part in zip(outcomes, items, parts):
-            problems += [f'{item.path}: {problem}' for problem in outcome.problems]
-            if outcome.record is not None:
-                writers[part].write(outcome.record)
-        _check_written(writers, prefixes, problems, options)
-    if not known:
-        classes.write(label_map_path)
-        log.info('wrote %s: %d classes', label_map_path, len(classes.names))
+    return Plan(items, parts, prefixes, classes, not known, list(source.problems()))
+
+
+def problems_of(outcome: Outcome, item: Item) -> List[str]:
+    """What is wrong with an item, with its file."""
+    return [f'{item.path}: {problem}' for problem in outcome.problems]
+
+
+def finish(plan: Plan, label_map_path: str, problems: Sequence[str]) -> None:
+    """Writes the label map, and says what was left out."""
+    if plan.is_new:
+        plan.classes.write(label_map_path)
+        log.info('wrote %s: %d classes', label_map_path, len(plan.classes.names))
     if problems:
         log.warning('left out: %s', _listed(problems))
-    return {prefix: writer.num_written for prefix, writer in zip(prefixes, writers)}
 
 
 def split_by(strata: Sequence[str], shares: Sequence[float]) -> List[int]:
@@ -138,6 +197,29 @@ def split_by(strata: Sequence[str], shares: Sequence[float]) -> List[int]:
     return parts
 
 
+def _cut(items: Sequence[Item], options: Options) -> List[Item]:
+    """An item for each tile of each image; an image that cannot be read stays, to be told of."""
+    cut: List[Item] = []
+    for item in tqdm.tqdm(items, unit='image', desc='sizes', disable=None):
+        try:
+            with tf.io.gfile.GFile(item.path, 'rb') as file:
+                header = image_files.prepare(file.read(), options.apply_exif).header
+        except (errors.DataError, tf.errors.OpError):
+            cut.append(item)
+            continue
+        windows = options.tiling.windows(header.height, header.width)
+        if len(windows) == 1:
+            cut.append(item)
+            continue
+        cut += [
+            dataclasses.replace(
+                item, window=window, source_id=tiles.name_of(item.source_id, window)
+            )
+            for window in windows
+        ]
+    return cut
+
+
 def _selected(items: List[Item], stems: Optional[Sequence[str]]) -> List[Item]:
     if stems is None:
         return items
@@ -157,19 +239,23 @@ def _prefixes(prefix: str, names: Sequence[str]) -> List[str]:
     return [f'{prefix}{between}{name}' for name in names] or [prefix]
 
 
-def _check_written(
-    writers: Sequence[records.ShardWriter],
-    prefixes: Sequence[str],
-    problems: Sequence[str],
-    options: Options,
-) -> None:
-    """Raises before the files get their names, which leaves everything as it was."""
+def check_outcome(problems: Sequence[str], counts: Mapping[str, int], options: Options) -> None:
+    """Refuses what is not to be kept, before files get their names: all stays as it was.
+
+    Args:
+        problems: all of them.
+        counts: of the records that are to be written, by the prefix of their shards.
+        options: what problems lead to.
+
+    Raises:
+        errors.DataError: there are problems, and they are not to be skipped; or nothing is left.
+    """
     if problems and not options.skip_problems:
         raise errors.DataError(
             f'{_listed(problems)}\nNothing was written; --on_error=skip leaves these out.'
         )
-    for writer, prefix in zip(writers, prefixes):
-        if not writer.num_written:
+    for prefix, count in counts.items():
+        if not count:
             listed = f'{_listed(problems)}\n' if problems else ''
             of_part = f' for {prefix}: --split gives it no image' if options.split else ''
             raise errors.DataError(f'{listed}Nothing is left to write{of_part}.')
@@ -179,7 +265,7 @@ def _outcomes(
     source: Source, items: Sequence[Item], classes: LabelMap, options: Options
 ) -> Iterator[Outcome]:
     """What becomes of each item, in the items' order."""
-    arguments = (source, classes, options.apply_exif)
+    arguments = (source, classes, options)
     pool: concurrent.futures.Executor
     if options.num_workers > 1:
         # A process that has run TensorFlow cannot be forked.
@@ -190,7 +276,7 @@ def _outcomes(
         work = _convert_in_process
     else:
         pool = concurrent.futures.ThreadPoolExecutor()
-        work = _Worker(*arguments).convert
+        work = Converter(*arguments).convert
     pending: collections.deque = collections.deque()
     with pool, tqdm.tqdm(total=len(items), unit='image', disable=None) as bar:
         try:
@@ -209,16 +295,24 @@ def _outcomes(
             ) from None
 
 
-class _Worker:
-    """Makes records of items; safe to use from several threads."""
+class Converter:
+    """Makes records of items; safe to use from several threads.
 
-    def __init__(self, source: Source, classes: LabelMap, apply_exif: bool):
+    Args:
+        source: whose items they are.
+        classes: the label map.
+        options: how.
+    """
+
+    def __init__(self, source: Source, classes: LabelMap, options: Options):
         self._source = source
         self._classes = classes
-        self._apply_exif = apply_exif
+        self._apply_exif = options.apply_exif
+        self._min_area_inside = options.min_area_inside
         self._codec = codecs.ImageCodec()
 
     def convert(self, item: Item) -> Outcome:
+        """The record of an item, or why there is none."""
         problems: List[str] = []
         try:
             return Outcome(self._serialized(item, problems.append), problems)
@@ -232,13 +326,15 @@ class _Worker:
         except tf.errors.OpError:
             raise errors.DataError('there is no such file.') from None
         image = image_files.prepare(content, self._apply_exif)
-        self._codec.decode(image.encoded)
+        pixels = self._codec.decode(image.encoded)
         name = os.path.basename(item.path)
         features = records.image_features(image.encoded, image.header, name, item.source_id)
         try:
             features.update(self._source.features(item, image.header, self._classes, report))
         except sources.SizeError as error:
             raise errors.DataError(f'{error}{self._hint(image)}') from error
+        if item.window is not None:
+            features = tiles.cut(features, pixels, item.window, self._min_area_inside)
         return records.serialize(features)
 
     def _hint(self, image: image_files.ImageFile) -> str:
@@ -250,12 +346,12 @@ class _Worker:
         return f'{stored}; with --exif=apply it is turned.'
 
 
-_worker: Optional[_Worker] = None  # of a process of the pool, which has no other place for it
+_worker: Optional[Converter] = None  # of a process of the pool, which has no other place for it
 
 
-def _start_process(source: Source, classes: LabelMap, apply_exif: bool) -> None:
+def _start_process(*arguments: Any) -> None:
     global _worker
-    _worker = _Worker(source, classes, apply_exif)
+    _worker = Converter(*arguments)
 
 
 def _convert_in_process(item: Item) -> Outcome:

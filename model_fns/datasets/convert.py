@@ -14,10 +14,13 @@ from typing import Dict, List, Optional, Sequence, Tuple, Union
 import tensorflow as tf
 
 from estimator_lib import errors, logs
+from estimator_lib.drawing.tiling import Tiling
 from model_fns.datasets import (  # noqa: F401  (they register themselves)
     coco,
     conversion,
+    dota,
     folders,
+    hrsc,
     id_pngs,
     instances,
     masks,
@@ -26,6 +29,11 @@ from model_fns.datasets import (  # noqa: F401  (they register themselves)
     voc,
     yolo,
 )
+from model_fns.datasets.beam import runs
+
+# Formats of rotated boxes, and those that may have some.
+_ROTATED = ('dota', 'hrsc')
+_EITHER = ('voc', 'coco')
 
 
 class _Parser(argparse.ArgumentParser):
@@ -55,7 +63,7 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
         choices=list(sources.SOURCES),
         help='folders: one folder a class; voc: Pascal VOC XML; coco: instances JSON; yolo: a text '
         'file of boxes or polygons an image; masks: PNGs of class ids; instances: PNGs of instance '
-        'ids',
+        'ids; dota: text files of quadrilaterals; hrsc: HRSC2016 XML',
     )
     parser.add_argument('--images', required=True, help='folder of the images')
     parser.add_argument(
@@ -64,6 +72,12 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
         "masks, instances: folder of PNGs with the images' stems",
     )
     parser.add_argument('--list', help='file with the stems of the images to take, one a line')
+    parser.add_argument(
+        '--boxes',
+        choices=('upright', 'rotated'),
+        help='voc, coco: what records get (default upright); rotated: robndbox elements, or the '
+        'smallest rotated boxes around polygons. dota, hrsc: always rotated',
+    )
     parser.add_argument('--no_masks', action='store_true', help="coco: leave objects' masks out")
     parser.add_argument(
         '--names',
@@ -86,6 +100,21 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         '--class_name', default='object', help="instances: the objects' class (default object)"
+    )
+    parser.add_argument(
+        '--tile',
+        type=int,
+        metavar='PIXELS',
+        help='rotated boxes: cut images that are larger into squares of this side',
+    )
+    parser.add_argument(
+        '--overlap', type=int, default=200, help='pixels that two tiles share (default 200)'
+    )
+    parser.add_argument(
+        '--min_area_inside',
+        type=float,
+        default=0.7,
+        help='objects are in a tile that holds at least this part of their area (default 0.7)',
     )
     parser.add_argument(
         '--exif',
@@ -120,6 +149,16 @@ def _add_outputs(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=1,
         help='processes; each needs some seconds to start (default 1: threads of this one)',
+    )
+    parser.add_argument(
+        '--runner',
+        help='convert as an Apache Beam pipeline, on this runner: DirectRunner, FlinkRunner, '
+        'DataflowRunner, SparkRunner .. (default: in this process, without Beam)',
+    )
+    parser.add_argument(
+        '--runner_options',
+        metavar="'--region=.. --direct_num_workers=2'",
+        help='flags of the runner, in quotes',
     )
     parser.add_argument(
         '--on_error',
@@ -177,6 +216,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     logs.configure()
     try:
         flags = create_parser().parse_args(arguments)
+        if flags.runner_options and not flags.runner:
+            raise errors.UserError('--runner_options: they are of a runner; expected --runner too.')
         for name in ('num_shards', 'num_workers'):
             if getattr(flags, name) < 1:
                 raise errors.UserError(f'--{name} is {getattr(flags, name)}; expected at least 1.')
@@ -193,16 +234,54 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
             flags.on_error == 'skip',
             flags.exif == 'apply',
             flags.split or (),
+            _tiling(flags),
+            flags.min_area_inside,
             flags.seed,
             flags.num_workers,
         )
         source = sources.SOURCES.get(flags.format)(flags)
-        counts = conversion.convert(source, flags.label_map, flags.output_prefix, options)
+        paths = flags.label_map, flags.output_prefix
+        if flags.runner:
+            runner = runs.runner_of(flags.runner, flags.runner_options)
+            from model_fns.datasets.beam import conversion as beam_conversion
+
+            counts = beam_conversion.convert(source, *paths, options, runner)
+        else:
+            counts = conversion.convert(source, *paths, options)
     except errors.UserError as error:
         print(f'error: {error}', file=sys.stderr)
         sys.exit(2)
     for prefix, count in counts.items():
         print(f'{count} records in {records.shard_pattern(prefix)}')
+
+
+def _tiling(flags: argparse.Namespace) -> Optional[Tiling]:
+    """How images are cut, where the flags ask for it.
+
+    Raises:
+        errors.UserError: the flags contradict each other.
+    """
+    rotated = flags.format in _ROTATED or flags.boxes == 'rotated'
+    if flags.boxes == 'upright' and flags.format in _ROTATED:
+        raise errors.UserError(f'--boxes=upright: --from={flags.format} has rotated boxes.')
+    if flags.boxes == 'rotated' and flags.format not in (*_ROTATED, *_EITHER):
+        raise errors.UserError(
+            f'--boxes=rotated: --from={flags.format} has none; expected one of '
+            f'{", ".join((*_EITHER, *_ROTATED))}.'
+        )
+    if flags.tile is None:
+        return None
+    if not rotated:
+        raise errors.UserError(
+            '--tile is for rotated boxes; expected --from=dota, --from=hrsc or --boxes=rotated.'
+        )
+    if not 0 <= flags.overlap < flags.tile or not 0 < flags.min_area_inside <= 1:
+        raise errors.UserError(
+            f'--tile={flags.tile} --overlap={flags.overlap} '
+            f'--min_area_inside={flags.min_area_inside:g}; expected 0 <= overlap < tile, and a '
+            'part above 0 and up to 1.'
+        )
+    return Tiling(flags.tile, flags.overlap)
 
 
 def _read_list(path: Optional[str]) -> Optional[List[str]]:

@@ -56,7 +56,7 @@ def draw(shape: Shape, header: images.ImageHeader) -> bytes:
     # Imported here: only masks need it.
     from faster_coco_eval.core import mask as coco_masks
 
-    _check(shape, header)
+    check(shape, header)
     try:
         if isinstance(shape, list):
             encoded = coco_masks.merge(coco_masks.frPyObjects(shape, header.height, header.width))
@@ -70,7 +70,7 @@ def draw(shape: Shape, header: images.ImageHeader) -> bytes:
         raise errors.DataError(f'the segmentation is no mask: {error}') from error
 
 
-def _check(shape: Any, header: images.ImageHeader) -> None:
+def check(shape: Any, header: images.ImageHeader) -> None:
     """Checks what the drawing does not: it would not end, or read outside.
 
     Raises:

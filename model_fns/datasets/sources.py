@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.drawing.tiling import Window
 from estimator_lib.registry import Registry
 from model_fns import images
 from model_fns.datasets import image_files, records
@@ -35,12 +36,14 @@ class Item:
         path: of the image file.
         source_id: names it in the record.
         annotation: what the source knows of it.
+        window: the tile of the image that it is; None: all of it.
     """
 
     stem: str
     path: str
     source_id: str
     annotation: object = None
+    window: Optional[Window] = None
 
 
 class Source(abc.ABC):

@@ -30,7 +30,7 @@ class Record(NamedTuple):
 
     Attributes:
         size: height and width of the image.
-        boxes: float32 [n, K], normalized.
+        boxes: float32 [n, number of record keys], normalized.
         ids: class ids [n].
     """
 
@@ -70,7 +70,7 @@ def box_report(model: Detector, readers: Mapping[str, Sequence[Record]]) -> Data
         return DataReport()
     sizes = _input_sizes(model.resizer, sorted({one.size for one in records}))
     lines = []
-    scaled = [_scaled(model, one.boxes, sizes[one.size][0]) for one in records]
+    scaled = [_scaled(model, one, sizes[one.size][0]) for one in records]
     lines.append(f'boxes: {_spread(_roots(model, np.concatenate(scaled)))}')
     # Anchors depend on the size of the input; the commonest one stands for all.
     by_size = collections.Counter(sizes[one.size][1] for one in records)
@@ -105,10 +105,11 @@ def _input_sizes(resizer: ImageResizer, sizes: Sequence[Size]) -> Dict[Size, Tup
         }
 
 
-def _scaled(model: Detector, boxes: np.ndarray, content: Size) -> np.ndarray:
-    """Boxes in pixels of the network's input."""
+def _scaled(model: Detector, record: Record, content: Size) -> np.ndarray:
+    """The boxes [n, K] of a record in pixels of the network's input."""
     with tf.Graph().as_default(), tf1.Session() as session:
-        return session.run(model.family.scale(tf.constant(boxes), *map(float, content)))
+        boxes = model.family.from_record(tf.constant(record.boxes), *map(float, record.size))
+        return session.run(model.family.scale(boxes, *map(float, content)))
 
 
 def _roots(model: Detector, boxes: np.ndarray) -> np.ndarray:

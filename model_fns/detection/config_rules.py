@@ -16,9 +16,10 @@ from model_fns.detection import (
 from model_fns.detection.architectures.faster_rcnn import extractors
 from model_fns.detection.config_rules_checks import check_ssd, doubts
 from model_fns.detection.config_rules_fields import FIELD_SUPPORT
+from model_fns.detection.config_rules_rotated import check_rotated
 from model_fns.detection.config_rules_values import VALUES
 from model_fns.detection.networks.feature_extractors import extractor
-from protos import model_pb2
+from protos import model_pb2, ssd_pb2
 
 
 def _names(config: PipelineConfig) -> Iterator[Problem]:
@@ -31,14 +32,15 @@ def _names(config: PipelineConfig) -> Iterator[Problem]:
     if of_two_stages.type:
         where = 'model.faster_rcnn.feature_extractor'
         yield from problems_of(extractors.find, of_two_stages, where)
-    yield from problems_of(metrics.check_config, config.eval_config)
+    rotated = config.model.ssd.box_type == ssd_pb2.ROTATED
+    yield from problems_of(metrics.check_config, config.eval_config, rotated)
 
 
 _COMMON = config_rules.EVERY_TASK + ConfigRules(
     same_in_readers={
         **dict.fromkeys(('use_display_name', 'load_instance_masks', 'mask_type'), ''),
         'load_context_features': '',
-        'num_keypoints': '',
+        **dict.fromkeys(('num_keypoints', 'use_keypoint_label_map'), ''),
         'max_number_of_boxes': 'train_config.max_number_of_boxes',
     },
     checkpoint_types={'classification': detector.CHECKPOINT_TYPES},
@@ -46,7 +48,11 @@ _COMMON = config_rules.EVERY_TASK + ConfigRules(
     doubts=(config_rules_instances.doubts, doubts),
 )
 _SINGLE_SHOT = (
-    FIELD_SUPPORT + VALUES + ConfigRules(problems=(check_ssd,)) + config_rules.QUANTIZED + _COMMON
+    FIELD_SUPPORT
+    + VALUES
+    + ConfigRules(problems=(check_ssd, check_rotated))
+    + config_rules.QUANTIZED
+    + _COMMON
 )
 _TWO_STAGE = (
     config_rules_two_stage.FIELDS

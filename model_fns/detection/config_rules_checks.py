@@ -27,6 +27,7 @@ _CODE_SIZES: Mapping[str, int] = {
     'faster_rcnn_box_coder': 4,
     'mean_stddev_box_coder': 4,
     'square_box_coder': 3,
+    'rotated_box_coder': 5,
 }
 # What a part is held against that is made without its config; what it lacks it says itself.
 _OF_PARTS = FIELD_SUPPORT + dataclasses.replace(VALUES, required={}, choices=())
@@ -61,7 +62,7 @@ def check_part(message: message_lib.Message, where: str, further: Iterable[Probl
 def doubts(config: PipelineConfig) -> Iterator[str]:
     """What is allowed of a detector, and probably not meant."""
     path = _in_pixels(config.model.ssd.anchor_generator)
-    if path:
+    if path and config.model.ssd.box_type == ssd_pb2.UPRIGHT:
         yield f'{path}: anchors are in pixels, and boxes are normalized: none will match.'
     reader = config.train_input_reader
     if reader.load_context_features and not config.model.faster_rcnn.HasField('context_config'):

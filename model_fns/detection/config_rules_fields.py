@@ -20,6 +20,7 @@ _MODEL_PARTS = (
     'PadToMultipleResizer FeaturePyramidNetworks '
     'AnchorGenerator GridAnchorGenerator SsdAnchorGenerator MultiscaleAnchorGenerator '
     'FlexibleGridAnchorGenerator AnchorGrid FasterRcnnBoxCoder MeanStddevBoxCoder SquareBoxCoder '
+    'RotatedBoxCoder GaussianLocalizationLoss IouSimilarity '
     'Matcher RegionSimilarityCalculator ThresholdedIouSimilarity '
     'Regularizer L1Regularizer L2Regularizer Initializer TruncatedNormalInitializer '
     'VarianceScalingInitializer RandomNormalInitializer BatchNorm '
@@ -41,7 +42,8 @@ _AUGMENTATIONS = (
     'SSDRandomCropFixedAspectRatioOperation SSDRandomCropPadFixedAspectRatio '
     'SSDRandomCropPadFixedAspectRatioOperation RandomSelfConcatImage AutoAugmentImage '
     'DropLabelProbabilistically RemapLabels RandomJpegQuality RandomDownscaleToTargetPixels '
-    'RandomPatchGaussian RandomSquareCropByScale RandomScaleCropAndPadToSquare AdjustGamma'
+    'RandomPatchGaussian RandomSquareCropByScale RandomScaleCropAndPadToSquare AdjustGamma '
+    'RandomRotation'
 )
 
 _SUPPORTED = {
@@ -51,7 +53,7 @@ _SUPPORTED = {
     ),
     'InputReader': names(
         'load_context_features load_instance_masks mask_type max_number_of_boxes num_keypoints '
-        'use_display_name'
+        'use_display_name use_keypoint_label_map'
     ),
     'EvalConfig': names(
         'metrics_set include_metrics_per_category all_metrics_per_category super_categories '
@@ -67,14 +69,16 @@ _SUPPORTED = {
         'num_classes image_resizer feature_extractor box_coder matcher similarity_calculator '
         'encode_background_as_zeros negative_class_weight box_predictor anchor_generator '
         'post_processing normalize_loss_by_num_matches normalize_loc_loss_by_codesize loss '
-        'freeze_batchnorm inplace_batchnorm_update add_background_class'
+        'freeze_batchnorm inplace_batchnorm_update add_background_class box_type'
     ),
     'SsdFeatureExtractor': names(
         'type depth_multiplier min_depth conv_hyperparams '
         'override_base_feature_extractor_hyperparams pad_to_multiple use_explicit_padding '
         'use_depthwise fpn num_layers'
     ),
-    'BoxCoder': names('faster_rcnn_box_coder mean_stddev_box_coder square_box_coder'),
+    'BoxCoder': names(
+        'faster_rcnn_box_coder mean_stddev_box_coder square_box_coder rotated_box_coder'
+    ),
     'ArgMaxMatcher': names(
         'matched_threshold unmatched_threshold ignore_thresholds negatives_lower_than_unmatched '
         'force_match_for_each_row'
@@ -114,7 +118,7 @@ _SUPPORTED = {
         'rgb_to_gray random_absolute_pad_image random_self_concat_image autoaugment_image '
         'drop_label_probabilistically remap_labels random_jpeg_quality '
         'random_downscale_to_target_pixels random_patch_gaussian random_square_crop_by_scale '
-        'random_scale_crop_and_pad_to_square adjust_gamma'
+        'random_scale_crop_and_pad_to_square adjust_gamma random_rotation'
     ),
 }
 

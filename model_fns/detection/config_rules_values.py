@@ -105,7 +105,7 @@ _RANGES = {
     ),
     **ranges(
         AT_LEAST_1,
-        'RandomDownscaleToTargetPixels.min_target_pixels',
+        'RandomDownscaleToTargetPixels.min_target_pixels GaussianLocalizationLoss.tau',
     ),
     **ranges(
         AT_LEAST_0,
@@ -130,11 +130,19 @@ _RANGES = {
         'AnchorGrid.base_sizes AnchorGrid.aspect_ratios FasterRcnnBoxCoder.y_scale '
         'FasterRcnnBoxCoder.x_scale FasterRcnnBoxCoder.height_scale '
         'FasterRcnnBoxCoder.width_scale SquareBoxCoder.y_scale SquareBoxCoder.x_scale '
-        'SquareBoxCoder.length_scale MeanStddevBoxCoder.stddev '
+        'SquareBoxCoder.length_scale MeanStddevBoxCoder.stddev RotatedBoxCoder.y_scale '
+        'RotatedBoxCoder.x_scale RotatedBoxCoder.height_scale RotatedBoxCoder.width_scale '
+        'RotatedBoxCoder.angle_scale IouSimilarity.max_angle_difference '
         'WeightedSmoothL1LocalizationLoss.delta WeightedSoftmaxClassificationLoss.logit_scale '
         'WeightedSoftmaxClassificationAgainstLogitsLoss.logit_scale PostProcessing.logit_scale '
         'TemperatureScalingCalibration.scaler RandomCropToAspectRatio.aspect_ratio '
         'SSDRandomCropFixedAspectRatio.aspect_ratio SSDRandomCropPadFixedAspectRatio.aspect_ratio',
+    ),
+    **ranges(
+        # Radians: more than a turn is degrees.
+        Range(-6.2832, 6.2832),
+        'SsdAnchorGenerator.angles MultiscaleAnchorGenerator.angles GridAnchorGenerator.angles '
+        'FlexibleGridAnchorGenerator.angles RandomRotation.min_angle RandomRotation.max_angle',
     ),
     **ranges(
         DECAY,
@@ -161,7 +169,8 @@ _RANGES = {
         'RandomBlackPatches.size_to_image_ratio RandomSelfConcatImage.concat_vertical_probability '
         'RandomSelfConcatImage.concat_horizontal_probability '
         'DropLabelProbabilistically.drop_probability RandomJpegQuality.random_coef '
-        'RandomDownscaleToTargetPixels.random_coef RandomPatchGaussian.random_coef',
+        'RandomDownscaleToTargetPixels.random_coef RandomPatchGaussian.random_coef '
+        'RandomRotation.min_area_inside RandomRotation.probability',
     ),
     **ranges(
         POSITIVE_FRACTION,
@@ -286,6 +295,7 @@ _ORDERED = {
         ('min_gaussian_stddev', 'max_gaussian_stddev'),
     ),
     'RandomSquareCropByScale': (('scale_min', 'scale_max'),),
+    'RandomRotation': (('min_angle', 'max_angle'),),
     'RandomScaleCropAndPadToSquare': (('scale_min', 'scale_max'),),
 }
 

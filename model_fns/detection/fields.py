@@ -62,7 +62,7 @@ PER_BOX = (
 PREPROCESSED = 'preprocessed_inputs'  # float32 [batch, height, width, 3]
 BOX_ENCODINGS = 'box_encodings'  # float32 [batch, A, K]
 CLASS_LOGITS = 'class_predictions_with_background'  # float32 [batch, A, C or C + 1]
-ANCHORS = 'anchors'  # float32 [A, 4]
+ANCHORS = 'anchors'  # float32 [A, 4]; of rotated boxes [A, 5], in pixels of the input
 
 # Those of two stages. P is the number of proposals, q 1 or C; boxes are in pixels of the input.
 RPN_BOX_ENCODINGS = 'rpn_box_encodings'  # float32 [batch, A, 4]
@@ -80,13 +80,14 @@ MASK_ROWS = 'mask_rows'  # int32 [R]: places among the batch * P boxes
 MASK_LOGITS = 'mask_predictions'  # float32 [R, q, mask height, mask width]
 
 # Detections. N is `max_total_detections`.
-DETECTION_BOXES = 'detection_boxes'  # float32 [batch, N, 4]
+DETECTION_BOXES = 'detection_boxes'  # float32 [batch, N, 4]; rotated [batch, N, 5]
+DETECTION_CORNERS = 'detection_corners'  # float32 [batch, N, 8]: y and x of rotated boxes' corners
 DETECTION_SCORES = 'detection_scores'  # float32 [batch, N]
 DETECTION_CLASSES = 'detection_classes'  # float32 [batch, N]; ids from 1 once the task gives them
 NUM_DETECTIONS = 'num_detections'  # float32 [batch]
 # For pictures alone: float32 [batch, P, 4], normalized to the image; zeros behind the last.
 SHOWN_PROPOSALS = 'shown_proposals'
-RAW_DETECTION_BOXES = 'raw_detection_boxes'  # float32 [batch, A, 4]
+RAW_DETECTION_BOXES = 'raw_detection_boxes'  # float32 [batch, A, 4]; rotated [batch, A, 5]
 RAW_DETECTION_SCORES = 'raw_detection_scores'  # float32 [batch, A, C + 1]
 DETECTION_MULTICLASS_SCORES = 'detection_multiclass_scores'  # float32 [batch, N, C + 1]
 DETECTION_ANCHOR_INDICES = 'detection_anchor_indices'  # int32 [batch, N]

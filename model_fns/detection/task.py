@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.config.rules import ConfigRules
+from estimator_lib.drawing.tiling import Window
 from estimator_lib.task import (
     AS_CONFIGURED,
     Arrays,
@@ -25,9 +26,9 @@ from estimator_lib.task import (
 from model_fns import class_report, label_map_files, quantization
 from model_fns import label_map as label_maps
 from model_fns.detection import box_report, config_rules, detector, fields, metrics
-from model_fns.detection.boxes import targets
+from model_fns.detection.boxes import quadrilaterals, targets
 from model_fns.detection.data import augmentation, inputs
-from model_fns.detection.detections import descriptions, masks, pictures
+from model_fns.detection.detections import descriptions, masks, merging, pictures
 from model_fns.detection.metrics import best_f1
 from protos import pipeline_pb2
 
@@ -92,7 +93,13 @@ class DetectionTask(Task):
             model,
             inputs.build_reader(config, model.num_classes, label_map, model.family),
             augmentation.build_augmentation(config.train_config.data_augmentation_options),
-            metrics.build_metrics(config.eval_config, model.num_classes, label_map, model.outputs),
+            metrics.build_metrics(
+                config.eval_config,
+                model.num_classes,
+                label_map,
+                model.outputs,
+                model.family is quadrilaterals,
+            ),
             pictures.build_drawer(config.eval_config, label_map),
             config.train_config.load_all_detection_checkpoint_vars,
             label_map,
@@ -152,10 +159,12 @@ class DetectionTask(Task):
         return self._model.loss_names
 
     def postprocess(self, predictions: Tensors, features: Features) -> Tensors:
-        """Detections as CONTRACT lists them; class ids are those of the label map."""
+        """Detections by the names of `fields`; class ids are those of the label map."""
         detections = self._model.postprocess(predictions, self._true_shapes(features))
         classes = label_maps.to_id(detections[fields.DETECTION_CLASSES])
         found = {**detections, fields.DETECTION_CLASSES: classes}
+        if self._model.family is quadrilaterals:
+            found = _with_corners(found, features[fields.ORIGINAL_SHAPE])
         if fields.SERVED_SHAPE in features:
             found[fields.REFRAMED_MASKS] = masks.binary_batch(
                 detections[fields.DETECTION_MASKS],
@@ -211,6 +220,21 @@ class DetectionTask(Task):
         shape = features[fields.IMAGE].shape
         return descriptions.coco_results(descriptions.find(outputs, shape, 0.0, shown))
 
+    def submission_lines(
+        self, stem: str, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
+    ) -> Optional[Mapping[str, Sequence[str]]]:
+        """See `Task`: rotated boxes as DOTA takes them."""
+        if self._model.family is not quadrilaterals:
+            return None
+        found = descriptions.find(outputs, features[fields.IMAGE].shape, 0.0, shown)
+        return descriptions.dota_lines(stem, found, self._reader.class_names())
+
+    def merge_tiles(
+        self, tiles: Sequence[Tuple[Window, Arrays]], size: Tuple[int, int]
+    ) -> Optional[Arrays]:
+        """See `merging`; masks and keypoints of tiles are not put together."""
+        return None if self._model.outputs else merging.merge(tiles, size)
+
     def serving_features(self, images: tf.Tensor) -> Features:
         """Each image at the network's input size."""
         signature = {
@@ -226,6 +250,11 @@ class DetectionTask(Task):
             return {fields.IMAGE: one.image, fields.TRUE_IMAGE_SHAPE: one.true_shape}
 
         features = tf.map_fn(resized, images, fn_output_signature=signature)
+        if self._model.family is quadrilaterals:
+            # Sides and angles are of the image as it came, whatever resizing made of it.
+            batch, height, width, _ = tf.unstack(tf.shape(images))
+            shapes = tf.tile(tf.stack([[height, width]]), [batch, 1])
+            features[fields.ORIGINAL_SHAPE] = shapes
         features[fields.IMAGE].set_shape([None, None, None, images.shape[-1]])
         if fields.REFRAMED_MASKS in self._model.outputs:
             batch, height, width, _ = tf.unstack(tf.shape(images))
@@ -312,3 +341,18 @@ class DetectionTask(Task):
             keypoints=keypoints,
             keypoint_visibilities=labels.get(fields.KEYPOINT_VISIBILITIES),
         )
+
+
+def _with_corners(detections: Tensors, shapes: tf.Tensor) -> Tensors:
+    """Detections of rotated boxes as the numbers of a record, and their corners.
+
+    Args:
+        detections: with boxes [B, N, 8], normalized.
+        shapes: int32 [B, 2]: height and width of the images as they came.
+    """
+    height, width = tf.split(tf.cast(shapes, tf.float32), 2, axis=1)
+    boxes = {
+        name: quadrilaterals.to_record(detections[name], height, width)
+        for name in (fields.DETECTION_BOXES, fields.RAW_DETECTION_BOXES)
+    }
+    return {**detections, **boxes, fields.DETECTION_CORNERS: detections[fields.DETECTION_BOXES]}

@@ -42,10 +42,11 @@ def test_no_name_lists_all_with_what_they_are():
         builtin_configs.resolve('builtin:')
     said = str(caught.value).splitlines()
     assert 'expected the name of a config' in said[0]
-    assert said[1] == (
+    one = (
         '  builtin:bccd_ssd  Blood cells (red, white, platelets), found by a narrow MobileNet with '
         'a feature pyramid, trained from scratch.'
     )
+    assert one in said
     assert len(said) == 1 + len(CONFIGS)
 
 

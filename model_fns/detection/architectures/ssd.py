@@ -16,10 +16,14 @@ from model_fns.detection.boxes import (
     axis_aligned,
     box_coders,
     matchers,
+    quadrilaterals,
+    rotated,
+    rotated_anchors,
+    rotated_coder,
     similarities,
     targets,
 )
-from model_fns.detection.boxes.family import BoxFamily
+from model_fns.detection.boxes.family import Boxes, BoxFamily
 from model_fns.detection.data import image_resizers
 from model_fns.detection.detections import post_processing
 from model_fns.detection.losses import losses, mining
@@ -186,7 +190,7 @@ class SsdModel(detector.Detector):
         classification, localization = rules.reduction.reduce(
             mining.AnchorLosses(of_classes, of_boxes),
             assigned,
-            lambda: self._decoded(predictions),
+            lambda: self._mined(predictions),
         )
         normalizer = tf.constant(1.0)
         if rules.by_matches:
@@ -214,6 +218,10 @@ class SsdModel(detector.Detector):
             predictions[fields.BOX_ENCODINGS], predictions[fields.ANCHORS]
         )[..., : self.family.SIZE]
 
+    def _mined(self, predictions: Dict[str, tf.Tensor]) -> tf.Tensor:
+        """The upright boxes [B, A, 4] by which mining tells anchors of the same place."""
+        return self._decoded(predictions)
+
     def postprocess(
         self, predictions: Dict[str, tf.Tensor], true_shapes: Optional[tf.Tensor]
     ) -> Dict[str, tf.Tensor]:
@@ -235,6 +243,59 @@ class SsdModel(detector.Detector):
         return detector.without_scope(variables, extractor.SCOPE, checkpoint_type)
 
 
+class RotatedSsdModel(SsdModel):
+    """The same of rotated boxes.
+
+    Its groundtruth and its detections are `quadrilaterals`, normalized; in between anchors and
+    boxes are `rotated`, in pixels of the input. `ANCHORS` are [A, 5].
+    """
+
+    def anchor_fit(self, images: tf.Tensor, boxes: tf.Tensor) -> Optional[detector.AnchorFit]:
+        """See `Detector`."""
+        sides = _sides(images)
+        fit = super().anchor_fit(images, quadrilaterals.to_boxes(boxes, *sides))
+        if fit is None:
+            return None
+        return fit._replace(anchors=quadrilaterals.from_boxes(fit.anchors, *sides))
+
+    def targets(
+        self, predictions: Dict[str, tf.Tensor], groundtruth: targets.Groundtruth
+    ) -> targets.Targets:
+        """What each anchor should have predicted."""
+        sides = _sides(predictions[fields.PREPROCESSED])
+        boxes = quadrilaterals.to_boxes(groundtruth.boxes, *sides)
+        return super().targets(predictions, dataclasses.replace(groundtruth, boxes=boxes))
+
+    def postprocess(
+        self, predictions: Dict[str, tf.Tensor], true_shapes: Optional[tf.Tensor]
+    ) -> Dict[str, tf.Tensor]:
+        """Detections; see `Detector`. Boxes are not cut at the image's borders."""
+        found = self._post_processor.apply(
+            self._decoded(predictions)[:, :, tf.newaxis, :], predictions[fields.CLASS_LOGITS]
+        )
+        if true_shapes is None:
+            height, width = _sides(predictions[fields.PREPROCESSED])
+        else:
+            height, width, _ = tf.split(tf.cast(true_shapes, tf.float32), 3, axis=1)
+        for name in (fields.DETECTION_BOXES, fields.RAW_DETECTION_BOXES):
+            found[name] = quadrilaterals.from_boxes(found[name], height, width)
+        return found
+
+    def _decoded(self, predictions: Dict[str, tf.Tensor]) -> tf.Tensor:
+        """Predicted boxes [B, A, 5], in pixels."""
+        return self._box_coder.decode(
+            predictions[fields.BOX_ENCODINGS], predictions[fields.ANCHORS]
+        )
+
+    def _mined(self, predictions: Dict[str, tf.Tensor]) -> tf.Tensor:
+        return rotated.hull(self._decoded(predictions))
+
+
+def _sides(images: tf.Tensor) -> Sequence[tf.Tensor]:
+    """Height and width of an input, float32."""
+    return tf.unstack(tf.cast(tf.shape(images)[1:3], tf.float32))
+
+
 @detector.DETECTORS.register('ssd')
 def build_ssd(
     config: ssd_pb2.Ssd, where: str, quantization: Optional[layers.Quantization] = None
@@ -250,8 +311,12 @@ def build_ssd(
         errors.ConfigError: a part is missing or unknown, or a field is not honoured.
     """
     config_rules_fields.refuse(config, where)
-    family = axis_aligned
-    coder = box_coders.build_box_coder(config.box_coder, f'{where}.box_coder')
+    is_rotated = config.box_type == ssd_pb2.ROTATED
+    family: Boxes = rotated if is_rotated else axis_aligned
+    coder_module, anchor_module = (
+        (rotated_coder, rotated_anchors) if is_rotated else (box_coders, anchors)
+    )
+    coder = coder_module.build_box_coder(config.box_coder, f'{where}.box_coder')
     background_column = config.add_background_class
 
     def extractor_for(is_training: bool) -> extractor.FeatureExtractor:
@@ -277,12 +342,12 @@ def build_ssd(
             quantization=quantization,
         )
 
-    return SsdModel(
+    return (RotatedSsdModel if is_rotated else SsdModel)(
         num_classes=config.num_classes,
         resizer=image_resizers.build_image_resizer(config.image_resizer, f'{where}.image_resizer'),
         extractor_for=extractor_for,
         predictor_for=predictor_for,
-        anchor_generator=anchors.build_anchor_generator(
+        anchor_generator=anchor_module.build_anchor_generator(
             config.anchor_generator, f'{where}.anchor_generator'
         ),
         assigner=_assigner(config, where, coder, family),
@@ -293,17 +358,18 @@ def build_ssd(
             config.num_classes,
             family,
             background_column,
+            **({'change_frame': False} if is_rotated else {}),
         ),
         loss_rules=_loss_rules(config, where, family),
         background_column=background_column,
         background_is_zeros=config.encode_background_as_zeros,
-        family=family,
+        family=quadrilaterals if is_rotated else axis_aligned,
         where=where,
     )
 
 
 def _assigner(
-    config: ssd_pb2.Ssd, where: str, coder: box_coders.BoxCoder, family: BoxFamily
+    config: ssd_pb2.Ssd, where: str, coder: box_coders.BoxCoder, family: Boxes
 ) -> targets.TargetAssigner:
     return targets.TargetAssigner(
         similarities.build_similarity(
@@ -316,7 +382,7 @@ def _assigner(
     )
 
 
-def _loss_rules(config: ssd_pb2.Ssd, where: str, family: BoxFamily) -> LossRules:
+def _loss_rules(config: ssd_pb2.Ssd, where: str, family: Boxes) -> LossRules:
     loss, where = config.loss, f'{where}.loss'
     return LossRules(
         localization=losses.build_localization_loss(

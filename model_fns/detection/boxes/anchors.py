@@ -30,7 +30,8 @@ class Anchors:
     """The anchors of one input size: arrays where it is static, else tensors.
 
     Attributes:
-        boxes: float32 [A, 4], ymin, xmin, ymax, xmax; they may reach over the image's border.
+        boxes: float32 [A, 4], ymin, xmin, ymax, xmax; they may reach over the image's border. Of
+            rotated ones [A, 5], see `rotated_anchors`.
         feature_map_index: int32 [A], the feature map that each belongs to.
     """
 
@@ -39,7 +40,13 @@ class Anchors:
 
 
 class AnchorGenerator(abc.ABC):
-    """Anchors for feature maps of given sizes."""
+    """Anchors for feature maps of given sizes.
+
+    Attributes:
+        in_pixels: whether boxes are in pixels of the input; else they are normalized.
+    """
+
+    in_pixels: bool = False
 
     @abc.abstractmethod
     def anchors_per_location(self) -> List[int]:
@@ -156,7 +163,7 @@ class MultiscaleAnchorGenerator(AnchorGenerator):
         shapes = [(scale, ratio) for ratio in aspect_ratios for scale in octave]
         self._scales, self._ratios = np.array(shapes, np.float64).T
         self._anchor_scale = anchor_scale
-        self._normalize = normalize
+        self.in_pixels = not normalize
 
     def anchors_per_location(self) -> List[int]:
         """See `AnchorGenerator`."""
@@ -174,7 +181,7 @@ class MultiscaleAnchorGenerator(AnchorGenerator):
         boxes = _tile(
             grid, _sizes(self._scales, self._ratios, (base, base)), (stride,) * 2, offsets
         )
-        return _normalized(boxes, image_size) if self._normalize else boxes
+        return boxes if self.in_pixels else _normalized(boxes, image_size)
 
 
 class GridAnchorGenerator(AnchorGenerator):
@@ -187,6 +194,8 @@ class GridAnchorGenerator(AnchorGenerator):
         stride: (vertical, horizontal) distance between cells in pixels.
         offset: the first cell's centre in pixels.
     """
+
+    in_pixels = True
 
     def __init__(
         self,
@@ -237,7 +246,7 @@ class FlexibleGridAnchorGenerator(AnchorGenerator):
 
     def __init__(self, levels: Sequence[GridLevel], normalize: bool = True):
         self._levels = list(levels)
-        self._normalize = normalize
+        self.in_pixels = not normalize
 
     def anchors_per_location(self) -> List[int]:
         """See `AnchorGenerator`."""
@@ -248,7 +257,7 @@ class FlexibleGridAnchorGenerator(AnchorGenerator):
         level = self._levels[index]
         scales, ratios = np.array(level.sizes, np.float64).T
         boxes = _tile(grid, _sizes(scales, ratios, (1.0, 1.0)), level.stride, level.offset)
-        return _normalized(boxes, image_size) if self._normalize else boxes
+        return boxes if self.in_pixels else _normalized(boxes, image_size)
 
 
 def size_of(images: tf.Tensor) -> Size:

@@ -184,7 +184,7 @@ def build_box_coder(config: box_coding_pb2.BoxCoder, where: str) -> BoxCoder:
         coder = config.square_box_coder
         return SquareBoxCoder((coder.y_scale, coder.x_scale, coder.length_scale))
     raise errors.ConfigError(
-        f'{where}: empty; expected faster_rcnn_box_coder, keypoint_box_coder, '
+        f'{where}: {kind or "empty"}; expected faster_rcnn_box_coder, keypoint_box_coder, '
         'mean_stddev_box_coder or square_box_coder.'
     )
 

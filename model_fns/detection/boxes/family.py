@@ -68,6 +68,9 @@ class BoxFamily(Boxes, Protocol):
     def from_record(self, numbers: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
         """Boxes [n, SIZE] of the numbers of a record, and the size of its image in pixels."""
 
+    def to_record(self, boxes: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
+        """What a record would have of boxes [..., SIZE]; sides broadcast against [...]."""
+
     def is_sound(self, numbers: tf.Tensor, overhang: float) -> tf.Tensor:
         """Bool [...]: numbers of a record that are no mistake; NaN is taken for none."""
 

@@ -151,7 +151,10 @@ def area_inside(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
     zero = tf.zeros_like(half[..., :1])
     shape = tf.concat([low + half, half[..., :1], zero, zero, half[..., 1:]], axis=-1)
     shapes = _parallelograms(boxes)
-    return parallelograms.elementwise_intersection(shapes, tf.broadcast_to(shape, tf.shape(shapes)))
+    window_shapes = tf.broadcast_to(shape, tf.shape(shapes))
+    common = parallelograms.elementwise_intersection(shapes, window_shapes)
+    # What is all inside has all of its area, whatever rounding has left of it.
+    return tf.where(is_inside(boxes, window), area(boxes), common)
 
 
 def clip_to_window(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:

@@ -1,4 +1,4 @@
-"""Rotated boxes, a `family.BoxFamily`: tensors [..., 5] of cy, cx, h, w, angle.
+"""Rotated boxes, `family.Boxes`: tensors [..., 5] of cy, cx, h, w, angle.
 
 `model_fns.rotated_rectangles` says what the numbers mean. A model works with them in pixels of its
 input, where lengths along y and x are the same: nothing here is about normalized boxes, which are

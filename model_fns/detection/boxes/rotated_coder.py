@@ -8,9 +8,11 @@ from typing import Tuple
 
 import tensorflow as tf
 
+from estimator_lib import errors
 from model_fns.detection.boxes import rotated
 from model_fns.detection.boxes.axis_aligned import EPSILON
 from model_fns.detection.boxes.box_coders import BoxCoder
+from protos import box_coding_pb2
 
 # Decoded sides are at most 1000/16 times those of the anchor, and at least 16/1000: the bounds that
 # two-stage detectors have had since Detectron.
@@ -29,6 +31,13 @@ class AngleWrap(enum.Enum):
     NONE = 'none'
     PI = 'pi'
     HALF_PI = 'half pi'
+
+
+_WRAPS = {
+    box_coding_pb2.RotatedBoxCoder.NONE: AngleWrap.NONE,
+    box_coding_pb2.RotatedBoxCoder.PI: AngleWrap.PI,
+    box_coding_pb2.RotatedBoxCoder.HALF_PI: AngleWrap.HALF_PI,
+}
 
 
 class RotatedBoxCoder(BoxCoder):
@@ -96,3 +105,29 @@ class RotatedBoxCoder(BoxCoder):
             angle + turn * _QUARTER,
         ]
         return tf.stack(boxes, axis=-1)
+
+
+def build_box_coder(config: box_coding_pb2.BoxCoder, where: str) -> RotatedBoxCoder:
+    """The coder of rotated boxes that a config describes.
+
+    Args:
+        config: which.
+        where: its path, for error messages.
+
+    Raises:
+        errors.ConfigError: it is none, or one of upright boxes.
+    """
+    kind = config.WhichOneof('box_coder_oneof')
+    if kind != 'rotated_box_coder':
+        raise errors.ConfigError(
+            f'{where}: {kind or "empty"}; expected rotated_box_coder, with box_type: ROTATED.'
+        )
+    coder = config.rotated_box_coder
+    scales = (
+        coder.y_scale,
+        coder.x_scale,
+        coder.height_scale,
+        coder.width_scale,
+        coder.angle_scale,
+    )
+    return RotatedBoxCoder(scales, _WRAPS[coder.angle_wrap])

@@ -7,7 +7,8 @@ from typing import Callable, Optional
 import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns.detection.boxes.family import BoxFamily
+from model_fns.detection.boxes import rotated
+from model_fns.detection.boxes.family import Boxes
 from protos import target_assignment_pb2
 
 # Of boxes of K numbers: (groundtruth [B, M, K], anchors [A, K] or [B, A, K], scores [B, M] or None)
@@ -15,12 +16,12 @@ from protos import target_assignment_pb2
 Similarity = Callable[[tf.Tensor, tf.Tensor, Optional[tf.Tensor]], tf.Tensor]
 
 
-def iou(family: BoxFamily) -> Similarity:
+def iou(family: Boxes) -> Similarity:
     """Intersection over union."""
     return lambda groundtruth, anchors, scores=None: family.pairwise_iou(groundtruth, anchors)
 
 
-def ioa(family: BoxFamily) -> Similarity:
+def ioa(family: Boxes) -> Similarity:
     """Intersection over the anchor's area."""
     return lambda groundtruth, anchors, scores=None: family.pairwise_ioa(groundtruth, anchors)
 
@@ -35,7 +36,7 @@ def negative_squared_distance(
     return -tf.reduce_sum(tf.math.squared_difference(first, second), axis=-1)
 
 
-def thresholded_iou(family: BoxFamily, threshold: float) -> Similarity:
+def thresholded_iou(family: Boxes, threshold: float) -> Similarity:
     """The groundtruth box's score where the IoU is above a threshold, else 0.
 
     Args:
@@ -54,8 +55,26 @@ def thresholded_iou(family: BoxFamily, threshold: float) -> Similarity:
     return compare
 
 
+def within_angle(similarity: Similarity, most: float) -> Similarity:
+    """A similarity of rotated boxes; 0 where their long sides make an angle that is larger.
+
+    Args:
+        similarity: of boxes in their long edge form.
+        most: in radians; from pi / 2 on all are alike.
+    """
+
+    def compare(
+        groundtruth: tf.Tensor, anchors: tf.Tensor, scores: Optional[tf.Tensor] = None
+    ) -> tf.Tensor:
+        first, second = groundtruth[..., :, tf.newaxis, 4], anchors[..., tf.newaxis, :, 4]
+        near = tf.abs(rotated.wrap(first - second)) <= most
+        return tf.where(near, similarity(groundtruth, anchors, scores), tf.zeros([]))
+
+    return compare
+
+
 def build_similarity(
-    config: target_assignment_pb2.RegionSimilarityCalculator, where: str, family: BoxFamily
+    config: target_assignment_pb2.RegionSimilarityCalculator, where: str, family: Boxes
 ) -> Similarity:
     """The similarity that a config describes.
 
@@ -69,6 +88,8 @@ def build_similarity(
     """
     kind = config.WhichOneof('region_similarity')
     if kind == 'iou_similarity':
+        if config.iou_similarity.HasField('max_angle_difference'):
+            return within_angle(iou(family), config.iou_similarity.max_angle_difference)
         return iou(family)
     if kind == 'ioa_similarity':
         return ioa(family)

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from model_fns.detection.boxes import axis_aligned, box_coders, matchers, similarities
-from model_fns.detection.boxes.family import BoxFamily
+from model_fns.detection.boxes.family import Boxes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,7 +99,7 @@ class TargetAssigner:
         matcher: matchers.Matcher,
         box_coder: box_coders.BoxCoder,
         negative_class_weight: float = 1.0,
-        family: BoxFamily = axis_aligned,
+        family: Boxes = axis_aligned,
     ):
         self._similarity = similarity
         self._matcher = matcher

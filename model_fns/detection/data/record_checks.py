@@ -6,7 +6,7 @@ from typing import Any, Mapping, Optional, Sequence
 
 import tensorflow as tf
 
-from model_fns.detection.boxes import axis_aligned
+from model_fns.detection.boxes import axis_aligned, quadrilaterals
 from model_fns.detection.boxes.family import BoxFamily
 from model_fns.detection.data import context_features, instance_checks
 from model_fns.label_map import FIRST_ID, LabelMap
@@ -30,6 +30,9 @@ _KINDS = {
     **instance_checks.KINDS,
 }
 
+# What `box_type` of a model calls them.
+_BOX_TYPES = {axis_aligned: 'UPRIGHT', quadrilaterals: 'ROTATED'}
+
 _ROUNDING = 1e-4  # what a box may reach over the image because numbers were rounded
 
 
@@ -39,6 +42,7 @@ def problem_with(
     max_boxes: int,
     label_map: Optional[LabelMap] = None,
     num_keypoints: int = 0,
+    named_keypoints: bool = False,
     mask_type: Optional[int] = None,
     family: BoxFamily = axis_aligned,
     context: Optional[context_features.ContextFeatures] = None,
@@ -54,6 +58,7 @@ def problem_with(
         max_boxes: more are cut off.
         label_map: the names of the classes, for records that have names.
         num_keypoints: that a box has, where it has any.
+        named_keypoints: whether records name them.
         mask_type: a value of `InstanceMaskType`; None: masks are not read.
         family: of the boxes.
         context: how features of other images are read, where they are.
@@ -74,18 +79,38 @@ def problem_with(
     if not any(values.get('image/encoded', ())):
         return 'no image/encoded'
     numbers = {key: values.get(key, []) for key in family.RECORD_KEYS}
+    of_others = _boxes_of_others(values, family)
+    if of_others:
+        return of_others
     count = len(numbers[family.RECORD_KEYS[0]])
     return (
         _uneven_boxes(numbers)
         or _uneven_classes(values, count, label_map)
         or _uneven_lists(values, count)
-        or instance_checks.problem_with_keypoints(values, count, num_keypoints)
+        or instance_checks.problem_with_keypoints(values, count, num_keypoints, named_keypoints)
         or instance_checks.problem_with_masks(values, count, mask_type)
         or _unusable_box(numbers, family)
         or _unknown_class(values, num_classes, label_map)
         or (context.problem_with(values) if context is not None else None)
         or _too_many(count, max_boxes)
     )
+
+
+def _boxes_of_others(values: Mapping[str, Sequence[Any]], family: BoxFamily) -> Optional[str]:
+    """What is said of a record with boxes of another family alone."""
+    if any(values.get(key) for key in family.RECORD_KEYS):
+        return None
+    for other, box_type in _BOX_TYPES.items():
+        if other is not family and any(values.get(key) for key in other.RECORD_KEYS):
+            return (
+                f'{_folder(other)}/* and no {_folder(family)}/*: {box_type.lower()} boxes; '
+                f'expected {_BOX_TYPES[family].lower()} ones, or model.ssd.box_type: {box_type}'
+            )
+    return None
+
+
+def _folder(family: BoxFamily) -> str:
+    return family.RECORD_KEYS[0].rpartition('/')[0]
 
 
 def _values(feature: Any) -> Sequence[Any]:

@@ -12,6 +12,7 @@ from model_fns.detection import fields
 from model_fns.detection.detections.masks import binary_masks
 
 _SIDES = ('ymin', 'xmin', 'ymax', 'xmax')
+_OF_ROTATED = ('cy', 'cx', 'h', 'w')
 
 
 class Found(NamedTuple):
@@ -21,9 +22,10 @@ class Found(NamedTuple):
         size: height and width of the image in pixels.
         ids: int [n], of the label map.
         scores: float [n].
-        boxes: float64 [n, 4] in pixels of the image.
+        boxes: float64 [n, 4] in pixels of the image; rotated ones [n, 5].
         masks: bool [n, height, width]; None without.
         keypoints: [n, k, 2], y and x in pixels; None without.
+        corners: float64 [n, 4, 2] of rotated boxes, y and x in pixels; None of upright ones.
     """
 
     size: Tuple[int, int]
@@ -32,6 +34,7 @@ class Found(NamedTuple):
     boxes: np.ndarray
     masks: Optional[np.ndarray] = None
     keypoints: Optional[np.ndarray] = None
+    corners: Optional[np.ndarray] = None
 
 
 def find(outputs: Arrays, shape: Sequence[int], least_score: float, shown: Shown) -> Found:
@@ -50,7 +53,12 @@ def find(outputs: Arrays, shape: Sequence[int], least_score: float, shown: Shown
     best = np.argsort(-scores, kind='stable')
     best = best[scores[best] >= least_score][: shown.top_k]
     boxes = np.asarray(outputs[fields.DETECTION_BOXES], np.float64)[best]
-    masks, keypoints = None, None
+    masks, keypoints, corners = None, None, None
+    scale = np.array([*size, *size], np.float64)
+    if fields.DETECTION_CORNERS in outputs:
+        scale = np.append(scale, 1.0)
+        of_boxes = np.asarray(outputs[fields.DETECTION_CORNERS], np.float64)[best]
+        corners = of_boxes.reshape([-1, 4, 2]) * size
     if fields.DETECTION_MASKS in outputs:
         of_boxes = np.asarray(outputs[fields.DETECTION_MASKS])[best]
         masks = binary_masks(of_boxes, boxes, size)
@@ -60,14 +68,17 @@ def find(outputs: Arrays, shape: Sequence[int], least_score: float, shown: Shown
         size,
         np.asarray(outputs[fields.DETECTION_CLASSES])[best].astype(int),
         scores[best],
-        boxes * [*size, *size],
+        boxes * scale,
         masks,
         keypoints,
+        corners,
     )
 
 
 def rows(found: Found, class_names: Mapping[int, str]) -> List[Dict[str, Any]]:
     """A flat mapping a detection; a class without a name is called by its id.
+
+    Of a rotated box it has the numbers, and x and y of the corners.
 
     Args:
         found: the detections.
@@ -78,10 +89,24 @@ def rows(found: Found, class_names: Mapping[int, str]) -> List[Dict[str, Any]]:
             'class': class_names.get(int(class_id), str(class_id)),
             'id': int(class_id),
             'score': round(float(score), 6),
-            **{side: round(float(value), 2) for side, value in zip(_SIDES, box)},
+            **_numbers(found, index),
         }
-        for class_id, score, box in zip(found.ids, found.scores, found.boxes)
+        for index, (class_id, score) in enumerate(zip(found.ids, found.scores))
     ]
+
+
+def _numbers(found: Found, index: int) -> Dict[str, float]:
+    """The numbers of a box by name."""
+    box = found.boxes[index]
+    if found.corners is None:
+        return {side: round(float(value), 2) for side, value in zip(_SIDES, box)}
+    numbers = {name: round(float(value), 2) for name, value in zip(_OF_ROTATED, box)}
+    corners = {
+        f'{axis}{place}': round(float(corner[column]), 2)
+        for place, corner in enumerate(found.corners[index], 1)
+        for axis, column in (('x', 1), ('y', 0))
+    }
+    return {**numbers, 'angle': round(float(box[4]), 6), **corners}
 
 
 def values(found: Found, rows_of_found: Sequence[Mapping[str, Any]]) -> Dict[str, Any]:
@@ -104,15 +129,21 @@ def coco_results(found: Found) -> List[Dict[str, Any]]:
     """The detections as COCO's results list them: `bbox` is [x, y, width, height] in pixels.
 
     With masks there is a `segmentation`, run lengths as COCO compresses them; with keypoints
-    `keypoints`, [x, y, 1] each, or zeros.
+    `keypoints`, [x, y, 1] each, or zeros. A rotated box is a `segmentation` of one polygon, and its
+    `bbox` the upright one around it.
     """
+    boxes = found.boxes
+    if found.corners is not None:
+        boxes = np.concatenate([found.corners.min(axis=1), found.corners.max(axis=1)], axis=1)
     results = []
-    for index, (top, left, bottom, right) in enumerate(found.boxes):
+    for index, (top, left, bottom, right) in enumerate(boxes):
         result: Dict[str, Any] = {
             'category_id': int(found.ids[index]),
             'bbox': [round(float(x), 3) for x in (left, top, right - left, bottom - top)],
             'score': round(float(found.scores[index]), 6),
         }
+        if found.corners is not None:
+            result['segmentation'] = [found.corners[index][:, ::-1].round(3).ravel().tolist()]
         if found.masks is not None:
             result['segmentation'] = run_lengths.encode(found.masks[index])
         if found.keypoints is not None:
@@ -122,3 +153,24 @@ def coco_results(found: Found) -> List[Dict[str, Any]]:
             result['keypoints'] = np.where(there, triples, 0.0).ravel().tolist()
         results.append(result)
     return results
+
+
+def dota_lines(stem: str, found: Found, class_names: Mapping[int, str]) -> Dict[str, List[str]]:
+    """Rotated boxes as DOTA's server takes them: `image score x1 y1 x2 y2 x3 y3 x4 y4`.
+
+    Args:
+        stem: what the image is called.
+        found: with corners.
+        class_names: by id.
+
+    Returns:
+        Lines by the name of the file of their class, of which each class has one.
+    """
+    lines: Dict[str, List[str]] = {
+        f'Task1_{name.replace("/", "-")}.txt': [] for name in class_names.values()
+    }
+    for class_id, score, corners in zip(found.ids, found.scores, found.corners):
+        name = class_names.get(int(class_id), str(class_id)).replace('/', '-')
+        numbers = ' '.join(f'{value:.2f}' for value in corners[:, ::-1].ravel())
+        lines.setdefault(f'Task1_{name}.txt', []).append(f'{stem} {score:.6f} {numbers}')
+    return lines

@@ -34,7 +34,8 @@ class _Objects:
     """What is drawn of one image.
 
     Attributes:
-        boxes: [n, 4] as shares of the image; what matters most is last, and covers the rest.
+        boxes: [n, 4] as shares of the image, or [n, 8] of the corners of rotated ones; what
+            matters most is last, and covers the rest.
         texts: of each, '' for none.
         colors: of each.
         masks: bool [n, height, width] of the picture; None without.
@@ -144,7 +145,10 @@ class Drawer:
         best = np.argsort(-scores, kind='stable')[: self.max_boxes]
         shown = best[scores[best] >= self.least_score][::-1]
         classes = np.asarray(outputs[fields.DETECTION_CLASSES])[shown].astype(int)
-        boxes = np.asarray(outputs[fields.DETECTION_BOXES])[shown]
+        name = fields.DETECTION_BOXES
+        if fields.DETECTION_CORNERS in outputs:
+            name = fields.DETECTION_CORNERS
+        boxes = np.asarray(outputs[name])[shown]
         masks, keypoints = None, None
         if fields.DETECTION_MASKS in outputs:
             of_boxes = np.asarray(outputs[fields.DETECTION_MASKS])[shown]
@@ -184,18 +188,20 @@ class Drawer:
         """Masks below boxes below keypoints below texts."""
         scale = max(1, round(max(picture.shape) / _PIXELS_PER_SCALE))
         pixels = np.array(picture.shape[:2])
-        boxes = objects.boxes * np.concatenate([pixels, pixels])
+        boxes = objects.boxes * np.tile(pixels, objects.boxes.shape[1] // 2)
         for mask, color in zip(objects.masks if objects.masks is not None else (), objects.colors):
             visualization.tint(picture, mask, color)
         with visualization.canvas(picture) as image:
             for box, color in zip(boxes, objects.colors):
-                visualization.draw_box(image, box, color, scale)
+                _draw_box(image, box, color, scale)
             if objects.keypoints is not None:
                 for points, color in zip(objects.keypoints * pixels, objects.colors):
                     self._draw_keypoints(image, points, color, scale)
             for box, text, color in zip(boxes, objects.texts, objects.colors):
                 if text:
-                    visualization.draw_tag(image, text, round(box[0]), round(box[1]), color, scale)
+                    # At the topmost corner of a rotated one.
+                    top, left = min(zip(box[::2], box[1::2])) if len(box) == 8 else box[:2]
+                    visualization.draw_tag(image, text, round(top), round(left), color, scale)
 
     def _draw_keypoints(
         self, image: Image.Image, points: np.ndarray, color: Color, scale: int
@@ -260,6 +266,21 @@ def _proposals(outputs: Arrays) -> _Objects:
     boxes = np.asarray(outputs[fields.SHOWN_PROPOSALS])
     boxes = boxes[(boxes[:, 2:] > boxes[:, :2]).all(axis=1)][:_MOST_PROPOSALS][::-1]
     return _Objects(boxes, [''] * len(boxes), [_PROPOSAL_COLOR] * len(boxes))
+
+
+def _draw_box(image: Image.Image, box: np.ndarray, color: Color, scale: int) -> None:
+    """An upright box [4], or the corners [8] of a rotated one, in pixels.
+
+    Of a rotated one the side that it looks to, at the positive end of its width, has a dot: a box
+    that is turned the wrong way round shows.
+    """
+    if len(box) == 4:
+        visualization.draw_box(image, box, color, scale)
+        return
+    corners = box.reshape([4, 2])
+    for start, end in zip(corners, np.roll(corners, -1, axis=0)):
+        visualization.draw_line(image, start, end, color, scale)
+    visualization.draw_dot(image, (corners[1] + corners[2]) / 2, color, 4 * scale)
 
 
 def _colors(classes: np.ndarray) -> List[Color]:

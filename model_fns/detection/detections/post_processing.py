@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from model_fns.detection import config_rules_checks, fields
-from model_fns.detection.boxes.family import BoxFamily
+from model_fns.detection.boxes.family import Boxes
 from model_fns.detection.detections import calibration, suppression
 from protos import post_processing_pb2
 
@@ -131,7 +131,7 @@ def build_post_processing(
     config: post_processing_pb2.PostProcessing,
     where: str,
     num_classes: int,
-    family: BoxFamily,
+    family: Boxes,
     background_column: bool = True,
     **changes: object,
 ) -> PostProcessor:
@@ -171,7 +171,7 @@ def build_post_processing(
 
 
 def build_rules(
-    config: post_processing_pb2.BatchNonMaxSuppression, where: str, family: BoxFamily
+    config: post_processing_pb2.BatchNonMaxSuppression, where: str, family: Boxes
 ) -> suppression.Rules:
     """The rules of suppression that a config describes.
 

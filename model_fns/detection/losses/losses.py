@@ -13,7 +13,8 @@ from typing import Callable, Optional
 import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns.detection.boxes.family import BoxFamily
+from model_fns.detection.boxes import gaussians, rotated
+from model_fns.detection.boxes.family import Boxes
 from protos import losses_pb2
 
 # (predictions, targets, weights) -> losses.
@@ -61,7 +62,7 @@ class OverlapLoss:
     """1 - the overlap of decoded boxes: predictions and targets are decoded for it.
 
     Attributes:
-        overlap: of the boxes at the same place: IoU or GIoU.
+        overlap: of the boxes at the same place: IoU, GIoU, or how close they are as Gaussians.
     """
 
     overlap: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
@@ -155,8 +156,17 @@ def bootstrapped_sigmoid(alpha: float, hard: bool = False) -> ClassificationLoss
     return loss
 
 
+# Losses of codes, and of decoded boxes: by what their family says of them, or as Gaussians.
+_OF_CODES = {'weighted_l2': l2, 'l1_localization_loss': l1}
+_OF_OVERLAPS = {'weighted_iou': 'elementwise_iou', 'weighted_giou': 'elementwise_giou'}
+_OF_GAUSSIANS = {
+    'gaussian_wasserstein': gaussians.normalized_wasserstein,
+    'gaussian_kullback_leibler': gaussians.kullback_leibler,
+}
+
+
 def build_localization_loss(
-    config: losses_pb2.LocalizationLoss, where: str, family: BoxFamily
+    config: losses_pb2.LocalizationLoss, where: str, family: Boxes
 ) -> LocalizationLoss:
     """The localisation loss that a config describes.
 
@@ -173,17 +183,21 @@ def build_localization_loss(
     kind = config.WhichOneof('localization_loss')
     if kind == 'weighted_smooth_l1':
         return smooth_l1(config.weighted_smooth_l1.delta)
-    simple = {
-        'weighted_l2': l2,
-        'weighted_iou': OverlapLoss(family.elementwise_iou),
-        'l1_localization_loss': l1,
-        'weighted_giou': OverlapLoss(family.elementwise_giou),
-    }
-    if kind in simple:
-        return simple[kind]
-    raise errors.ConfigError(
-        f'{where}: empty; expected weighted_smooth_l1 or one of {", ".join(sorted(simple))}.'
-    )
+    if kind in _OF_CODES:
+        return _OF_CODES[kind]
+    if kind in _OF_OVERLAPS and hasattr(family, _OF_OVERLAPS[kind]):
+        return OverlapLoss(getattr(family, _OF_OVERLAPS[kind]))
+    if kind in _OF_GAUSSIANS and family.SIZE == rotated.SIZE:
+        gaussian = getattr(config, kind)
+        root = gaussian.function == losses_pb2.GaussianLocalizationLoss.SQRT
+        return OverlapLoss(gaussians.closeness(_OF_GAUSSIANS[kind], gaussian.tau, root))
+    if kind is not None:
+        raise errors.ConfigError(
+            f'{where}.{kind}: not for these boxes; expected gaussian losses for rotated ones '
+            'alone, weighted_iou and weighted_giou for upright ones alone.'
+        )
+    known = ', '.join(sorted(field.name for field in config.DESCRIPTOR.fields))
+    raise errors.ConfigError(f'{where}: empty; expected one of {known}.')
 
 
 def build_classification_loss(

@@ -15,6 +15,7 @@ from model_fns.detection.metrics.coco import CocoEvaluator
 from model_fns.detection.metrics.evaluator import Evaluator
 from model_fns.detection.metrics.open_images import OpenImagesEvaluator
 from model_fns.detection.metrics.pascal import PascalEvaluator
+from model_fns.detection.metrics.rotated import RotatedEvaluator
 from model_fns.label_map import FIRST_ID, LabelMap
 from protos import eval_pb2
 
@@ -28,6 +29,7 @@ __all__ = [
 ]
 
 DEFAULT_METRICS_SET = 'coco_detection_metrics'
+ROTATED_METRICS_SET = 'rotated_detection_metrics'
 _COCO_MASKS = 'coco_mask_metrics'
 _COCO_KEYPOINTS = 'coco_keypoint_metrics'
 _CHALLENGES = ('oid_challenge_detection_metrics', 'oid_challenge_segmentation_metrics')
@@ -39,6 +41,8 @@ _ALIASES = {
     'open_images_V2_detection_metrics': 'oid_V2_detection_metrics',
     'oid_challenge_object_detection_metrics': _CHALLENGES[0],
 }
+# A published detector of rotated boxes is evaluated under this name.
+_ROTATED_ALIASES = {'pascal_voc_metrics': ROTATED_METRICS_SET}
 _REFUSED = {
     'coco_panoptic_metrics': 'detectors do not tell what is between objects',
     'lvis_mask_metrics': 'which classes an image was not looked through for is not read',
@@ -180,11 +184,17 @@ def _challenge_of(
     )
 
 
+@METRICS_SETS.register(ROTATED_METRICS_SET)
+def _rotated(config: eval_pb2.EvalConfig, classes: Classes) -> Evaluator:
+    return RotatedEvaluator(classes.names)
+
+
 def build_metrics(
     config: eval_pb2.EvalConfig,
     num_classes: int,
     label_map: Optional[LabelMap],
     outputs: FrozenSet[str] = frozenset(),
+    rotated: bool = False,
 ) -> Metrics:
     """The metrics that an evaluation config asks for, and the score threshold of the best F1.
 
@@ -193,35 +203,54 @@ def build_metrics(
         num_classes: without background.
         label_map: names of the classes, and of their keypoints.
         outputs: the names of `fields` that detections have beyond boxes.
+        rotated: whether boxes are.
 
     Raises:
         errors.ConfigError: a metrics set is unknown or not available, an option contradicts
             itself, or a set needs what the model does not predict.
     """
-    check_config(config)
+    check_config(config, rotated)
     classes = Classes(_class_names(num_classes, label_map), label_map)
     evaluators = []
-    for name in sets_of(config):
+    for name in sets_of(config, rotated):
         evaluator = METRICS_SETS.get(name, _WHERE)(config, classes)
         for output, called in (_OUTPUTS[need] for need in sorted(evaluator.needs)):
             if output not in outputs:
                 raise errors.ConfigError(
-                    f'{_WHERE}: {name} is about {called}, and the model predicts none.'
+                    f'{_asked_by(config, name)}: {name} is about {called}, and the model predicts '
+                    'none.'
                 )
         evaluators.append(evaluator)
     return Metrics([*evaluators, BestF1Evaluator(classes.names)])
 
 
-def check_config(config: eval_pb2.EvalConfig) -> None:
+def _asked_by(config: eval_pb2.EvalConfig, name: str) -> str:
+    """The field that asks for a metrics set."""
+    if name == _COCO_KEYPOINTS and config.parameterized_metric:
+        return 'eval_config.parameterized_metric'
+    is_named = name in config.metrics_set or not config.eval_instance_masks
+    return _WHERE if is_named or name != _COCO_MASKS else 'eval_config.eval_instance_masks'
+
+
+def check_config(config: eval_pb2.EvalConfig, rotated: bool = False) -> None:
     """What can be told of an evaluation config without the names of the classes.
+
+    Args:
+        config: of the evaluation.
+        rotated: whether boxes are.
 
     Raises:
         errors.ConfigError: a metrics set is unknown or not available, or an option contradicts
             itself.
     """
-    names = sets_of(config)
+    names = sets_of(config, rotated)
     for name in names:
         METRICS_SETS.get(name, _WHERE)
+        if rotated and name != ROTATED_METRICS_SET:
+            raise errors.ConfigError(
+                f'{_WHERE}: {name!r} is of upright boxes; expected {ROTATED_METRICS_SET!r}, with '
+                'box_type: ROTATED.'
+            )
     if config.skip_predictions_for_unlabeled_class and not set(names) & set(_COCO):
         raise errors.ConfigError(
             'eval_config.skip_predictions_for_unlabeled_class: only '
@@ -249,8 +278,12 @@ def needs_of(config: eval_pb2.EvalConfig) -> Tuple[Optional[str], Optional[str]]
     )
 
 
-def sets_of(config: eval_pb2.EvalConfig) -> List[str]:
+def sets_of(config: eval_pb2.EvalConfig, rotated: bool = False) -> List[str]:
     """The metrics sets of a config by their present names, each once.
+
+    Args:
+        config: of the evaluation.
+        rotated: whether boxes are.
 
     Raises:
         errors.ConfigError: one is not available.
@@ -258,8 +291,9 @@ def sets_of(config: eval_pb2.EvalConfig) -> List[str]:
     for name in config.metrics_set:
         if name in _REFUSED:
             raise errors.ConfigError(f'{_WHERE}: {name!r} is not available: {_REFUSED[name]}.')
-    named = [_ALIASES.get(name, name) for name in config.metrics_set]
-    named = named or [DEFAULT_METRICS_SET]
+    aliases = {**_ALIASES, **_ROTATED_ALIASES} if rotated else _ALIASES
+    named = [aliases.get(name, name) for name in config.metrics_set]
+    named = named or [ROTATED_METRICS_SET if rotated else DEFAULT_METRICS_SET]
     if config.eval_instance_masks:
         named.append(_COCO_MASKS)
     if config.parameterized_metric:

@@ -10,8 +10,10 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib.task import Features, Labels, Metric, Tensors
+from model_fns import rotated_overlaps
 from model_fns.detection import fields
-from model_fns.detection.metrics import image_masks, overlaps
+from model_fns.detection.boxes import overlaps
+from model_fns.detection.metrics import image_masks
 from model_fns.detection.metrics.evaluator import Detections, Evaluator, Groundtruth
 from model_fns.label_map import to_id
 
@@ -162,7 +164,7 @@ class _Collected:
             content = one[fields.TRUE_IMAGE_SHAPE]
             masks = image_masks.of_groundtruth(rows[fields.MASKS], content, size)
         return Groundtruth(
-            boxes=overlaps.in_pixels(rows[fields.BOXES], size),
+            boxes=_in_pixels(rows[fields.BOXES], size),
             classes=to_id(rows[fields.CLASSES]),
             is_crowd=rows[fields.IS_CROWD],
             difficult=rows[fields.DIFFICULT],
@@ -181,12 +183,19 @@ class _Collected:
         if fields.DETECTION_MASKS in one:
             masks = image_masks.of_boxes(one[fields.DETECTION_MASKS][:count], boxes, size)
         return Detections(
-            boxes=overlaps.in_pixels(boxes, size),
+            boxes=_in_pixels(boxes, size),
             scores=one[fields.DETECTION_SCORES][:count],
             classes=one[fields.DETECTION_CLASSES][:count].astype(np.int64),
             masks=masks,
             keypoints=None if keypoints is None else keypoints[:count] * size,
         )
+
+
+def _in_pixels(boxes: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Upright boxes [n, 4], or the outlines [n, 4, 2] of rotated ones."""
+    if boxes.shape[1] == 4:
+        return overlaps.in_pixels(boxes, size)
+    return rotated_overlaps.outlines(boxes, size)
 
 
 def _fetched(

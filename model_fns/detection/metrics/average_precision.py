@@ -8,7 +8,8 @@ from typing import Dict, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
-from model_fns.detection.metrics import overlaps, shapes
+from model_fns.detection.boxes import overlaps
+from model_fns.detection.metrics import shapes
 from model_fns.detection.metrics.evaluator import Detections, Evaluator, Groundtruth
 
 IOU_THRESHOLD = 0.5
@@ -207,3 +208,16 @@ def average_precision(precision: np.ndarray, recall: np.ndarray) -> float:
     """
     level = np.maximum.accumulate(precision[::-1])[::-1]
     return float(np.sum(np.diff(recall, prepend=0.0) * level))
+
+
+def eleven_point_precision(precision: np.ndarray, recall: np.ndarray) -> float:
+    """The mean of the best precision at recalls of 0, 0.1, ... 1 and beyond (Pascal VOC 2007).
+
+    See `average_precision` for the arguments.
+    """
+    best = [
+        precision[recall >= least].max(initial=0.0)
+        # A recall of 3/10 is not to miss 0.3 by its last bit.
+        for least in np.arange(11) / 10 - 1e-9
+    ]
+    return float(np.mean(best))

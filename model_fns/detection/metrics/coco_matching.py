@@ -12,7 +12,8 @@ from typing import Sequence, Union
 
 import numpy as np
 
-from model_fns.detection.metrics import overlaps, shapes
+from model_fns.detection.boxes import overlaps
+from model_fns.detection.metrics import shapes
 from model_fns.detection.metrics.evaluator import Detections, Groundtruth
 
 IOU_THRESHOLDS = np.linspace(0.5, 0.95, 10)

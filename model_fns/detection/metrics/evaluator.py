@@ -18,7 +18,8 @@ class Groundtruth:
     """What an image shows. Arrays may be views of a batch: an evaluator copies what it keeps.
 
     Attributes:
-        boxes: float32 [n, 4], ymin, xmin, ymax, xmax in pixels of the original image.
+        boxes: float32 [n, 4], ymin, xmin, ymax, xmax in pixels of the original image; of rotated
+            boxes float64 [n, 4, 2], the y and x of their corners.
         classes: int64 [n], ids from 1.
         is_crowd: bool [n]: several objects as one; detections of it count for nothing.
         difficult: bool [n]: finding or missing it counts for nothing (Pascal VOC).
@@ -53,7 +54,7 @@ class Detections:
     """What a model found in an image. Arrays may be views of a batch.
 
     Attributes:
-        boxes: float32 [n, 4], in pixels of the original image.
+        boxes: float32 [n, 4] or float64 [n, 4, 2], in pixels of the original image.
         scores: float32 [n].
         classes: int64 [n], ids from 1.
         masks: of each; None where no evaluator needs them.

@@ -8,7 +8,7 @@ from typing import FrozenSet
 import numpy as np
 
 from model_fns.detection import fields
-from model_fns.detection.metrics import overlaps
+from model_fns.detection.boxes import overlaps
 from model_fns.detection.metrics.evaluator import Detections, Groundtruth
 
 

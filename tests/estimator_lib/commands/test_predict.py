@@ -12,6 +12,7 @@ from PIL import Image
 from estimator_lib import errors
 from estimator_lib.commands import predict
 from estimator_lib.commands.prediction_files import PREDICTIONS_FILE
+from estimator_lib.drawing.tiling import Tiling
 from estimator_lib.export import exported_model, exporting
 from estimator_lib.task import Description, Shown
 from protos import pipeline_pb2
@@ -210,3 +211,65 @@ def test_a_task_without_coco_results_says_so(predictor, tmp_path):
         predict.predict_images(
             predictor, Drawing(), [image('a', pixels(0))], str(tmp_path), options
         )
+
+
+class Merging(Drawing):
+    """Adds the means of tiles up, and writes one line an image."""
+
+    def merge_tiles(self, tiles, size):
+        windows = [tuple(window) for window, _ in tiles]
+        total = sum(float(outputs['mean']) for _, outputs in tiles)
+        return {'classes': total, 'windows': windows, 'size': size}
+
+    def describe(self, features, outputs, shown=None):
+        return Description({'total': outputs['classes'], 'windows': outputs['windows']})
+
+    def submission_lines(self, stem, features, outputs, shown=None):
+        return {'all.txt': [f'{stem} {outputs["classes"]:g}']}
+
+
+def test_large_images_are_run_in_tiles(tmp_path):
+    array = np.zeros([60, 90, 3], np.uint8)
+    array[:, 50:] = 30
+    recording = Recording()
+    options = predict.Options(tiling=Tiling(50, 10))
+    images = [image('a', array), image('b', array[:40, :40])]
+    assert predict.predict_images(recording, Merging(), images, str(tmp_path), options) == []
+    predictions = json.loads((tmp_path / PREDICTIONS_FILE).read_text())
+    assert predictions['a']['windows'] == [
+        [0, 0, 50, 50],
+        [0, 40, 50, 50],
+        [10, 0, 50, 50],
+        [10, 40, 50, 50],
+    ]
+    # Of each right tile 40 of 50 columns have 30.
+    assert predictions['a']['total'] == pytest.approx(2 * 24)
+    assert predictions['b']['windows'] == [[0, 0, 40, 40]]
+    assert recording.shapes == [(4, 50, 50, 3), (1, 40, 40, 3)]
+
+
+def test_tiles_that_a_task_cannot_put_together(tmp_path):
+    options = predict.Options(tiling=Tiling(50, 10))
+    images = [image('a', np.zeros([60, 90, 3], np.uint8))]
+    with pytest.raises(errors.UserError, match='cannot be put together'):
+        predict.predict_images(Recording(), Drawing(), images, str(tmp_path), options)
+    with pytest.raises(errors.UserError, match='--pipeline_config_path is needed'):
+        predict.predict_images(Recording(), None, images, str(tmp_path), options)
+
+
+def test_a_submission_has_the_lines_of_all_images(tmp_path):
+    options = predict.Options(output_format='submission', tiling=Tiling(50, 10))
+    images = [image(f'x/{name}.png', np.full([40, 40, 3], 7, np.uint8)) for name in 'ba']
+    predict.predict_images(Recording(), Merging(), images, str(tmp_path), options)
+    assert (tmp_path / 'all.txt').read_text() == 'a 7\nb 7\n'
+
+
+def test_tasks_without_a_submission(tmp_path):
+    class Silent(Drawing):
+        def describe(self, features, outputs, shown=None):
+            return Description(outputs)
+
+    images = [image('a', np.zeros([4, 4, 3], np.uint8))]
+    options = predict.Options(output_format='submission')
+    with pytest.raises(errors.UserError, match='has none with this model'):
+        predict.predict_images(Recording(), Silent(), images, str(tmp_path), options)

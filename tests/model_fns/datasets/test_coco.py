@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 
+from model_fns.datasets.rotated import boxes as rotated
 from model_fns.label_map import LabelMap
 from tests.model_fns.datasets.converted import boxes, masks, records_of, run, values, write_image
 
@@ -213,3 +214,24 @@ def test_a_size_that_is_text(tmp_path, capsys):
 def test_files_are_checked(tmp_path, capsys, content, expected):
     assert convert(tmp_path, content) == 2
     assert expected in capsys.readouterr().err
+
+
+def test_rotated_boxes_are_the_smallest_around_polygons(tmp_path):
+    # A square on its corner in two parts; the crowd has no polygons, and keeps its upright box.
+    parts = [[10, 5, 15, 10, 10, 10], [10, 10, 10, 15, 5, 10]]
+    content = changed('annotations', 0, segmentation=parts)
+    assert convert(tmp_path, content, '--boxes=rotated', '--no_masks') == 0
+    (feature,) = records_of(tmp_path / 'out' / 'train').values()
+    numbers = np.array([values(feature, key) for key in rotated.KEYS]).T * [20, 30, 20, 30, 1]
+    root = np.sqrt(50)
+    np.testing.assert_allclose(numbers[0, :4], [10, 10, root, root], atol=1e-3)
+    np.testing.assert_allclose(abs(numbers[0, 4]), np.pi / 4, atol=1e-5)
+    np.testing.assert_allclose(numbers[1], [10, 15, 20, 30, 0], atol=1e-3)
+
+
+def test_formats_without_rotated_boxes(tmp_path, capsys):
+    status = run(
+        '--from=yolo', '--images=a', '--label_map=b', '--output_prefix=c/d', '--boxes=rotated'
+    )
+    assert status == 2
+    assert '--from=yolo has none' in capsys.readouterr().err

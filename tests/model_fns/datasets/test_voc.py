@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from model_fns.datasets.rotated import boxes as rotated
 from model_fns.label_map import LabelMap
 from tests.model_fns.datasets.converted import boxes, records_of, run, values, write_image
 
@@ -102,3 +103,32 @@ def test_bad_files_do_not_hide_the_class_names(tmp_path, capsys):
     (tmp_path / 'Annotations' / 'b.xml').write_text('no xml')
     assert convert(tmp_path, VOC.format(objects=OBJECT), '--on_error=skip') == 0
     assert LabelMap.read(str(tmp_path / 'map.pbtxt')).names == {1: 'cell'}
+
+
+@pytest.mark.parametrize(
+    'element',
+    [
+        '<robndbox><cx>15</cx><cy>10</cy><w>12</w><h>4</h><angle>0.5</angle></robndbox>',
+        '<robndbox><x_left_top>10.693543</x_left_top><y_left_top>5.368279</y_left_top>'
+        '<x_right_top>21.224534</x_right_top><y_right_top>11.121386</y_right_top>'
+        '<x_right_bottom>19.306457</x_right_bottom><y_right_bottom>14.631721</y_right_bottom>'
+        '<x_left_bottom>8.775466</x_left_bottom><y_left_bottom>8.878614</y_left_bottom>'
+        '</robndbox>',
+    ],
+)
+def test_rotated_boxes(tmp_path, element):
+    turned = f'<object><name>cell</name>{element}</object>'
+    # The second has an upright box alone.
+    assert convert(tmp_path, VOC.format(objects=turned + OBJECT), '--boxes=rotated') == 0
+    (feature,) = records_of(tmp_path / 'out' / 'train').values()
+    numbers = np.array([values(feature, key) for key in rotated.KEYS]).T * [20, 30, 20, 30, 1]
+    np.testing.assert_allclose(numbers[0], [10, 15, 4, 12, 0.5], atol=1e-3)
+    np.testing.assert_allclose(numbers[1], [10, 16.5, 10, 27, 0], atol=1e-3)
+    assert values(feature, 'image/object/bbox/ymin') == []
+
+
+def test_rotated_boxes_without_asking_for_them(tmp_path, capsys):
+    element = '<robndbox><cx>15</cx><cy>10</cy><w>12</w><h>4</h><angle>0.5</angle></robndbox>'
+    content = VOC.format(objects=f'<object><name>cell</name>{element}</object>')
+    assert convert(tmp_path, content) == 2
+    assert 'see --boxes=rotated' in capsys.readouterr().err

@@ -119,6 +119,7 @@ def test_masks_that_no_stage_predicts():
             'mask_width',
         )
     ]
+    expected.append(named('output_reframed_masks has no effect without number_of_stages: 3.'))
     assert warnings == expected
 
 

@@ -26,6 +26,7 @@ from model_fns.detection.data.augmentation import (
     patches,
     randomness,
     resizing,
+    rotation,
     squares,
 )
 from model_fns.detection.data.augmentation.steps import BUILDERS
@@ -46,6 +47,7 @@ __all__ = [
     'padding',
     'patches',
     'resizing',
+    'rotation',
     'squares',
 ]
 

@@ -125,11 +125,12 @@ def _transformed(example: Example, matrix: tf.Tensor, shift: tf.Tensor) -> Examp
     shift += 0.5 - tf.linalg.matvec(matrix, [0.5, 0.5])
     boxes = family.transform(family.scale(boxes, size[0], size[1]), matrix, shift)
     boxes = family.scale(boxes, 1.0 / size[0], 1.0 / size[1])
+    visible = family.area_inside(boxes, tf.constant(_WHOLE)) > 0.0
     result[fields.BOXES] = boxes = family.clip_to_window(boxes, tf.constant(_WHOLE))
     if fields.KEYPOINTS in example:
         moved = tf.linalg.matvec(matrix, example[fields.KEYPOINTS] * size) + shift
         result.update(frames.with_points(example, moved / size, frames.inside(moved / size)))
-    return examples.keep_boxes(result, family.has_area(boxes))
+    return examples.keep_boxes(result, tf.logical_and(visible, family.has_area(boxes)))
 
 
 class _Pixels:

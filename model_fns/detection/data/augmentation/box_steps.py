@@ -8,6 +8,7 @@ from typing import NamedTuple, Tuple
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib import errors
 from estimator_lib.task import Example
 from model_fns.detection import fields
 from model_fns.detection.boxes import axis_aligned as box_ops
@@ -65,6 +66,8 @@ def random_jitter_boxes(
         jitter: which changes.
     """
     boxes = example[fields.BOXES]
+    if family_of(boxes) is not box_ops:
+        raise errors.ConfigError('it moves the sides of upright boxes; rotated ones have none.')
     ycenter, xcenter, height, width = box_ops.to_center_size(boxes)
     center = tf.stack([ycenter, xcenter], -1)
     half = tf.maximum(tf.abs(tf.stack([height, width], -1)), _MIN_SIDE) / 2

@@ -84,6 +84,16 @@ def random_rotation90(
         errors.ConfigError: the permutation is not one of the keypoints.
     """
     turns = _happens(seed, probability)
+    return _permuted(quarter_turn(example, turns), permutation, 'keypoint_rot_permutation', turns)
+
+
+def quarter_turn(example: Example, turns: tf.Tensor) -> Example:
+    """Image and groundtruth turned by a quarter, counterclockwise; keypoints keep their numbers.
+
+    Args:
+        example: any.
+        turns: int32 scalar: 1, or 0 for not at all.
+    """
     result = dict(example)
     # An image that is transposed and then reversed top to bottom is a turned one.
     image = _transposed(example[fields.IMAGE], [0, 1, 2], [1, 0, 2], turns)
@@ -94,7 +104,7 @@ def random_rotation90(
     boxes = example[fields.BOXES]
     result[fields.BOXES] = _chosen(family_of(boxes).rotate90(boxes), boxes, turns)
     result.update(_moved_points(example, _TURNED_POINTS, turns))
-    return _permuted(result, permutation, 'keypoint_rot_permutation', turns)
+    return result
 
 
 @steps.BUILDERS.register('random_horizontal_flip')

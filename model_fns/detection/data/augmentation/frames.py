@@ -80,7 +80,7 @@ def crop(
     boxes = example[fields.BOXES]
     family = family_of(boxes)
     cut = family.clip_to_window(boxes, window.share)
-    shown, area = family.area(cut), family.area(boxes)
+    shown, area = family.area_inside(boxes, window.share), family.area(boxes)
     kept = tf.logical_and(shown > 0.0, shown >= min_overlap * area)
     if is_whole is not None:
         kept = tf.logical_or(kept, is_whole)

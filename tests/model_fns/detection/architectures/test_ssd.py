@@ -10,7 +10,7 @@ from google.protobuf import text_format
 from estimator_lib import errors
 from model_fns.detection import fields
 from model_fns.detection.architectures import ssd
-from model_fns.detection.boxes import targets
+from model_fns.detection.boxes import quadrilaterals, targets
 from protos import ssd_pb2
 from tests.model_fns.detection import recorded_detectors
 
@@ -300,3 +300,87 @@ def test_anchors_for_other_feature_maps_are_refused():
         images = tf1.placeholder(tf.float32, [1, 96, 96, 3])
         with pytest.raises(errors.ConfigError, match=r'anchor_generator: anchors for 2 feature'):
             model.predict(images, None, None, is_training=False)
+
+
+def rotated_model(more=''):
+    text = SMALL % (2, HYPERPARAMS, HYPERPARAMS) + 'box_type: ROTATED'
+    text = text.replace('faster_rcnn_box_coder', 'rotated_box_coder').replace(
+        'aspect_ratios: 1.0 aspect_ratios: 2.0',
+        'aspect_ratios: 1.0 aspect_ratios: 2.0 angles: [0.0, 0.5, 1.0]',
+    )
+    config = text_format.Parse(text, ssd_pb2.Ssd())
+    return ssd.build_ssd(text_format.Merge(more, config), WHERE)
+
+
+def test_rotated_anchors_find_themselves():
+    """Groundtruth that is an anchor is its target, with a code of zeros, and is decoded again."""
+    model = rotated_model()
+    with tf.Graph().as_default(), tf1.Session() as session:
+        images = tf.zeros([1, 96, 96, 3])
+        predictions = model.predict(images, None, None, is_training=False)
+        anchors = predictions[fields.ANCHORS]
+        rows = [100, 400]
+        boxes = quadrilaterals.from_boxes(tf.gather(anchors, rows), 96.0, 96.0)[tf.newaxis]
+        groundtruth = targets.Groundtruth(
+            boxes, tf.one_hot([[0, 1]], 2), tf.ones([1, 2]), tf.fill([1, 2], True)
+        )
+        predictions = {**predictions, fields.PREPROCESSED: images}
+        assigned = model.targets(predictions, groundtruth)
+        logits = tf.one_hot([rows], anchors.shape[0], on_value=8.0, off_value=-8.0)
+        found = model.postprocess(
+            {
+                **predictions,
+                fields.BOX_ENCODINGS: tf.zeros([1, anchors.shape[0], 5]),
+                # Background is the first column.
+                fields.CLASS_LOGITS: tf.pad(
+                    tf.transpose(logits, [0, 2, 1]), [[0, 0], [0, 0], [1, 0]]
+                ),
+            },
+            tf.constant([[96, 48, 3]]),
+        )
+        session.run(tf1.global_variables_initializer())
+        matches, codes, corners, expected, count = session.run(
+            [
+                assigned.matches,
+                assigned.box_targets,
+                found[fields.DETECTION_BOXES],
+                boxes,
+                found[fields.NUM_DETECTIONS],
+            ]
+        )
+    assert matches[0, rows].tolist() == [0, 1]
+    np.testing.assert_allclose(codes[0, rows], np.zeros([2, 5]), atol=1e-3)
+    # Half of the input's width is padding: boxes are normalized to the rest.
+    assert count >= 2
+    expected = expected[0].reshape([2, 4, 2]) * [1, 2]
+    distances = np.abs(corners[0, :, np.newaxis].reshape([-1, 1, 4, 2]) - expected).max(axis=(2, 3))
+    assert distances.min(axis=0).max() < 1e-3
+
+
+@pytest.mark.parametrize(
+    'more',
+    [
+        'loss { hard_example_miner { num_hard_examples: 20 iou_threshold: 0.99 } }',
+        'loss { localization_loss { gaussian_wasserstein {} } }',
+        'loss { localization_loss { gaussian_kullback_leibler { tau: 2 } } }',
+    ],
+)
+def test_rotated_losses_have_slopes(more):
+    model = rotated_model(more)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        images = tf.zeros([1, 96, 96, 3])
+        predictions = {
+            **model.predict(images, None, None, is_training=True),
+            fields.PREPROCESSED: images,
+        }
+        boxes = quadrilaterals.from_boxes(tf.constant([[[40.0, 50, 20, 50, 0.7]]]), 96.0, 96.0)
+        groundtruth = targets.Groundtruth(
+            boxes, tf.one_hot([[1]], 2), tf.ones([1, 1]), tf.fill([1, 1], True)
+        )
+        losses = model.losses(predictions, None, groundtruth)
+        codes = predictions[fields.BOX_ENCODINGS]
+        slopes = tf.gradients(losses[ssd.LOCALIZATION_LOSS], codes)[0]
+        session.run(tf1.global_variables_initializer())
+        values, found = session.run([losses, slopes])
+    assert all(np.isfinite(value) and value > 0 for value in values.values())
+    assert np.all(np.isfinite(found)) and np.any(found != 0)

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns.detection.boxes import axis_aligned, similarities
+from model_fns.detection.boxes import axis_aligned, rotated, similarities
 from protos import target_assignment_pb2
 
 tf1 = tf.compat.v1
@@ -68,3 +68,16 @@ def test_an_empty_config():
             'here.similarity',
             axis_aligned,
         )
+
+
+def test_rotated_boxes_within_an_angle():
+    config = target_assignment_pb2.RegionSimilarityCalculator()
+    config.iou_similarity.max_angle_difference = 0.5
+    similarity = similarities.build_similarity(config, 'here', rotated)
+    boxes = tf.constant([[[10.0, 10, 4, 8, 1.5]]])
+    # Turned by 0.4, by 0.6, and to the other side of a right angle: 0.2 away.
+    anchors = tf.constant([[10.0, 10, 4, 8, 1.1], [10, 10, 4, 8, 0.9], [10, 10, 4, 8, -1.4416]])
+    found = similarity(boxes, anchors, None)[0, 0].numpy()
+    expected = rotated.pairwise_iou(boxes, anchors)[0, 0].numpy()
+    np.testing.assert_allclose(found, [expected[0], 0, expected[2]])
+    assert np.all(expected > 0.5)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from model_fns.detection.boxes import quadrilaterals
 from model_fns.detection.data import record_checks
 from model_fns.label_map import LabelMap
 from protos.input_reader_pb2 import PNG_MASKS
@@ -16,7 +17,7 @@ def problem(
     *, num_classes=2, max_boxes=10, label_map=None, num_keypoints=0, mask_type=None, **parts
 ):
     return record_checks.problem_with(
-        record(**parts), num_classes, max_boxes, label_map, num_keypoints, mask_type
+        record(**parts), num_classes, max_boxes, label_map, num_keypoints, mask_type=mask_type
     )
 
 
@@ -152,3 +153,36 @@ def test_what_is_no_example():
 )
 def test_values_of_another_kind(parts, message):
     assert problem(**parts, label_map=LABEL_MAP) == message
+
+
+ROTATED = {'rbbox/cy': [0.5], 'rbbox/cx': [0.5], 'rbbox/h': [0.1], 'rbbox/w': [0.4]}
+
+
+def rotated_problem(angle=0.3, **lists):
+    numbers = {**ROTATED, 'rbbox/ang': [angle], **lists}
+    serialized = record(boxes=[], labels=[1], **numbers)
+    return record_checks.problem_with(serialized, 2, 10, family=quadrilaterals)
+
+
+def test_rotated_boxes():
+    assert rotated_problem() is None
+    assert rotated_problem(angle=45.0) == (
+        'box 1 of 1 (cy 0.5, cx 0.5, h 0.1, w 0.4, ang 45) has an angle beyond 2 pi: degrees, it '
+        'seems; expected radians'
+    )
+    assert 'has no area' in rotated_problem(**{'rbbox/w': [0.0]})
+    assert 'as many of each' in rotated_problem(**{'rbbox/w': [0.1, 0.2]})
+
+
+def test_boxes_of_the_other_kind():
+    upright = record(boxes=[BOX], labels=[1])
+    assert record_checks.problem_with(upright, 2, 10, family=quadrilaterals) == (
+        'image/object/bbox/* and no image/object/rbbox/*: upright boxes; expected rotated ones, or '
+        'model.ssd.box_type: UPRIGHT'
+    )
+    turned = record(boxes=[], labels=[1], **ROTATED, **{'rbbox/ang': [0.3]})
+    assert record_checks.problem_with(turned, 2, 10) == (
+        'image/object/rbbox/* and no image/object/bbox/*: rotated boxes; expected upright ones, or '
+        'model.ssd.box_type: ROTATED'
+    )
+    assert record_checks.problem_with(record(boxes=[], labels=[]), 2, 10) is None

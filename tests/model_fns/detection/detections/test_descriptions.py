@@ -82,3 +82,38 @@ def test_masks_of_boxes_are_masks_of_the_image():
     expected[50:62, 50:100] = 1
     np.testing.assert_array_equal(half[:62], expected[:62])
     assert not half[63:].any()
+
+
+def rotated_outputs():
+    """One box of 20 x 40 pixels, turned by a quarter."""
+    numbers = [[0.5, 0.5, 0.2, 0.2, np.pi / 2]]
+    corners = [[0.3, 0.55, 0.7, 0.55, 0.7, 0.45, 0.3, 0.45]]
+    return {
+        fields.NUM_DETECTIONS: np.float32(1),
+        fields.DETECTION_SCORES: np.array([0.75], np.float32),
+        fields.DETECTION_CLASSES: np.array([2], np.float32),
+        fields.DETECTION_BOXES: np.array(numbers, np.float32),
+        fields.DETECTION_CORNERS: np.array(corners, np.float32),
+    }
+
+
+def test_rotated_boxes():
+    found = descriptions.find(rotated_outputs(), SHAPE, 0.0, AS_CONFIGURED)
+    (row,) = descriptions.rows(found, NAMES)
+    assert [row[name] for name in ('cy', 'cx', 'h', 'w')] == [50, 100, 20, 40]
+    assert row['angle'] == pytest.approx(np.pi / 2, abs=1e-5)
+    corners = [[110, 30], [110, 70], [90, 70], [90, 30]]
+    assert [[row[f'x{place}'], row[f'y{place}']] for place in range(1, 5)] == corners
+    (result,) = descriptions.coco_results(found)
+    assert result['bbox'] == pytest.approx([90, 30, 20, 40], abs=1e-3)
+    np.testing.assert_allclose(result['segmentation'], [np.ravel(corners)], atol=1e-3)
+
+
+def test_lines_for_dota():
+    found = descriptions.find(rotated_outputs(), SHAPE, 0.0, AS_CONFIGURED)
+    assert descriptions.dota_lines('P0001', found, {1: 'ship', 2: 'soccer/ball'}) == {
+        'Task1_ship.txt': [],
+        'Task1_soccer-ball.txt': [
+            'P0001 0.750000 110.00 30.00 110.00 70.00 90.00 70.00 90.00 30.00'
+        ],
+    }

@@ -276,3 +276,30 @@ def test_proposals_are_between_detections_and_groundtruth():
     # Alone, without groundtruth, detections are as they were.
     alone = drawer().draw(raw_features(), found)
     np.testing.assert_array_equal(alone, drawer().draw(raw_features(), outputs()))
+
+
+def test_rotated_boxes_are_polygons_with_a_dot_where_they_look_to():
+    # A square on its corner; its leading side is the one at the lower right.
+    corners = [[0.2, 0.5, 0.5, 0.8, 0.8, 0.5, 0.5, 0.2]]
+    found = outputs(boxes=[[0.5, 0.5, 0.4, 0.4, 0.8]], **{fields.DETECTION_CORNERS: corners})
+    found[fields.DETECTION_CORNERS] = np.array(corners, np.float32)
+    picture = drawer(skip_labels=True, skip_scores=True).draw(raw_features(), found)
+    color = colors.of_class(1)
+    top, left, bottom, right = where(picture, color)
+    assert abs(top - 120) < 5 and abs(left - 120) < 5
+    assert abs(bottom - 480) < 5 and abs(right - 480) < 5
+    # The middles of its sides are drawn, and of an upright box the corners would be.
+    drawn = (picture == color).all(axis=-1)
+    for row, column in ((210, 390), (210, 210), (390, 210)):
+        assert drawn[row - 3 : row + 4, column - 3 : column + 4].any()
+    assert not drawn[:200, :200].any()
+    around = drawn[380:401, 380:401].sum(), drawn[200:221, 380:401].sum()
+    assert around[0] > 1.5 * around[1]
+
+
+def test_rotated_groundtruth():
+    truth = labels()
+    truth[fields.BOXES] = np.array([[0.2, 0.5, 0.5, 0.8, 0.8, 0.5, 0.5, 0.2]] * 4, np.float32)
+    picture = drawer().draw(raw_features(), {}, truth)
+    _, left, bottom, right = where(picture, colors.of_class(1))
+    assert abs(left - 120) < 5 and abs(right - 480) < 5 and abs(bottom - 480) < 5

@@ -4,7 +4,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
-from model_fns.detection.boxes import axis_aligned
+from model_fns.detection.boxes import axis_aligned, rotated
 from model_fns.detection.losses import losses
 from protos import losses_pb2
 
@@ -216,3 +216,30 @@ def test_what_is_no_classification_loss_of_anchors_is_refused(text, message):
 def test_an_empty_localization_loss_is_refused():
     with pytest.raises(errors.ConfigError, match='^here.localization_loss: empty'):
         build_localization('')
+
+
+class TestGaussian:
+    def build(self, text, family=rotated):
+        config = text_format.Parse(text, losses_pb2.LocalizationLoss())
+        return losses.build_localization_loss(config, 'here', family)
+
+    def test_wasserstein_by_hand(self):
+        # Circles of the standard deviation 1, 3 apart: 3 / (2 * 1).
+        boxes, others = [[[0.0, 0, 2, 2, 0.4]]], [[[0.0, 3, 2, 2, 0]]]
+        found = run(self.build('gaussian_wasserstein {}'), boxes, others, [[0.5]])
+        np.testing.assert_allclose(found, [[0.5 * (1 - 1 / (1 + log(2.5)))]], rtol=1e-4)
+
+    def test_kullback_leibler_by_hand(self):
+        # 9 / 2 with equal covariances.
+        boxes, others = [[[0.0, 0, 2, 2, 0.4]]], [[[0.0, 3, 2, 2, 0]]]
+        loss = self.build('gaussian_kullback_leibler { tau: 2 function: SQRT }')
+        expected = 1 - 1 / (2 + np.sqrt(4.5))
+        np.testing.assert_allclose(run(loss, boxes, others, [[1.0]]), [[expected]], rtol=1e-4)
+
+    @pytest.mark.parametrize(
+        'text, family',
+        [('gaussian_wasserstein {}', axis_aligned), ('weighted_giou {}', rotated)],
+    )
+    def test_losses_of_other_boxes(self, text, family):
+        with pytest.raises(errors.ConfigError, match='not for these boxes'):
+            self.build(text, family)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from model_fns.detection.metrics import overlaps
+from model_fns.detection.boxes import overlaps
 from model_fns.detection.metrics.best_f1 import BestF1Evaluator
 from tests.model_fns.detection.metrics.scenes import detections, groundtruth, random_image, square
 

@@ -5,7 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from model_fns.detection.metrics import overlaps, pascal, shapes
+from model_fns.detection.boxes import overlaps
+from model_fns.detection.metrics import pascal, shapes
 from model_fns.detection.metrics.pascal import PascalEvaluator
 from model_fns.detection.metrics.run_length_masks import RunLengthMasks
 from tests.model_fns.detection.metrics.scenes import detections, groundtruth, random_image, square

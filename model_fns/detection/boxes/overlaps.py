@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from model_fns import rotated_overlaps
+
 
 def areas(boxes: np.ndarray) -> np.ndarray:
     """Areas [n] of boxes [n, 4]."""
@@ -11,7 +13,9 @@ def areas(boxes: np.ndarray) -> np.ndarray:
 
 
 def has_area(boxes: np.ndarray) -> np.ndarray:
-    """Bool [n]: whether both sides of boxes [n, 4] are above 0."""
+    """Bool [n]: whether both sides of boxes [n, 4], or the areas of outlines, are above 0."""
+    if boxes.ndim == 3:
+        return rotated_overlaps.areas(boxes) > 0
     return np.all(boxes[:, 2:] > boxes[:, :2], axis=1)
 
 
@@ -28,7 +32,12 @@ def intersections(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def iou(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Intersection over union [n, m]; 0 where there is no intersection."""
+    """Intersection over union [n, m]; 0 where there is no intersection.
+
+    Of upright boxes [n, 4] and [m, 4], or of the outlines [n, 4, 2] and [m, 4, 2] of rotated ones.
+    """
+    if first.ndim == 3:
+        return rotated_overlaps.iou(first, second)
     common = intersections(first, second)
     return _over(common, areas(first)[:, np.newaxis] + areas(second) - common)
 

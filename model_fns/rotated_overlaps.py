@@ -32,6 +32,11 @@ def outlines(boxes: np.ndarray, size: np.ndarray) -> np.ndarray:
     return boxes.reshape([-1, 4, 2]) * np.asarray(size, np.float64)
 
 
+def corners(boxes: np.ndarray) -> np.ndarray:
+    """Outlines [n, 4, 2] of boxes in pixels: themselves, or of upright boxes [n, 4]."""
+    return boxes if boxes.ndim == 3 else outlines(boxes, (1, 1))
+
+
 def areas(polygons: np.ndarray) -> np.ndarray:
     """Areas [n] of convex polygons [n, k, 2], by the shoelace formula."""
     relative = polygons - polygons[:, :1]

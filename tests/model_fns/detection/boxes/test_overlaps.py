@@ -1,6 +1,6 @@
 import numpy as np
 
-from model_fns.detection.metrics import overlaps
+from model_fns.detection.boxes import overlaps
 
 FIRST = np.array([[0.0, 0.0, 2.0, 2.0], [0.0, 0.0, 1.0, 4.0]])
 SECOND = np.array([[1.0, 1.0, 3.0, 3.0], [0.0, 0.0, 2.0, 2.0], [5.0, 5.0, 5.0, 5.0]])
@@ -26,3 +26,16 @@ def test_no_boxes():
     none = np.zeros([0, 4])
     assert overlaps.iou(none, SECOND).shape == (0, 3)
     assert overlaps.ioa(FIRST, none).shape == (2, 0)
+
+
+def test_outlines_of_rotated_boxes():
+    # A square of 4 x 4 on its corner, and the upright one of the same size about the same centre.
+    reach = np.sqrt(8)
+    turned = [[5 - reach, 5], [5, 5 + reach], [5 + reach, 5], [5, 5 - reach]]
+    upright = [[3.0, 3], [3, 7], [7, 7], [7, 3]]
+    outlines = np.array([turned, upright, [[1.0, 1], [1, 3], [1, 3], [1, 1]]])
+    # What both have is a regular octagon: 16 less four corners with legs of 4 - sqrt(8).
+    common = 16 - 4 * (4 - reach) ** 2 / 2
+    expected = common / (32 - common)
+    np.testing.assert_allclose(overlaps.iou(outlines[:1], outlines[1:]), [[expected, 0]], rtol=1e-6)
+    np.testing.assert_array_equal(overlaps.has_area(outlines), [True, True, False])

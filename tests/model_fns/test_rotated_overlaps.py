@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from model_fns import rotated_rectangles
-from model_fns.detection.metrics import polygons
+from model_fns import rotated_overlaps, rotated_rectangles
 from tests.model_fns.detection import rotated_cases
 
 
@@ -11,14 +10,14 @@ def test_recorded_pairs():
     first, second = (
         rotated_rectangles.corners(np.array([pair[name] for pair in pairs])) for name in 'ab'
     )
-    found = np.diag(polygons.iou(first, second))
+    found = np.diag(rotated_overlaps.iou(first, second))
     np.testing.assert_allclose(found, [pair['iou'] for pair in pairs], atol=1e-9)
 
 
 def test_by_slow_slices():
     first, second = rotated_cases.boxes(8, 3, 40), rotated_cases.boxes(8, 4, 40)
     expected = [[rotated_cases.slow_area(one, other) for other in second] for one in first]
-    found = polygons.intersections(
+    found = rotated_overlaps.intersections(
         rotated_rectangles.corners(first), rotated_rectangles.corners(second)
     )
     np.testing.assert_allclose(found, expected, atol=0.1)
@@ -27,14 +26,14 @@ def test_by_slow_slices():
 def test_mirrored_outlines():
     outline = rotated_rectangles.corners(rotated_cases.boxes(3, 3, 40))
     np.testing.assert_allclose(
-        np.diag(polygons.iou(outline[:, ::-1], outline)), np.ones(3), atol=1e-12
+        np.diag(rotated_overlaps.iou(outline[:, ::-1], outline)), np.ones(3), atol=1e-12
     )
 
 
 @pytest.mark.parametrize('counts', [(0, 2), (2, 0)])
 def test_of_none(counts):
     first, second = (np.zeros([count, 4, 2]) for count in counts)
-    assert polygons.iou(first, second).shape == counts
+    assert rotated_overlaps.iou(first, second).shape == counts
 
 
 def test_outlines_of_all_kinds_of_boxes():
@@ -45,5 +44,5 @@ def test_outlines_of_all_kinds_of_boxes():
         [0.4, 0.4, 0.4, 0.4, 0.0],
         [0.2, 0.2, 0.2, 0.6, 0.6, 0.6, 0.6, 0.2],
     ):
-        np.testing.assert_allclose(polygons.outlines(np.array([box]), size), [square])
-    assert polygons.areas(np.array([square], float)) == [32]
+        np.testing.assert_allclose(rotated_overlaps.outlines(np.array([box]), size), [square])
+    assert rotated_overlaps.areas(np.array([square], float)) == [32]

@@ -1,0 +1,63 @@
+"""`--from=hrsc`: ships as HRSC2016 has them, one XML file an image, with an angle each."""
+
+from __future__ import annotations
+
+import argparse
+from typing import List, Sequence, Tuple
+from xml.etree import ElementTree
+
+import numpy as np
+
+from estimator_lib import errors
+from model_fns import images
+from model_fns.datasets import records, sources, voc
+from model_fns.datasets.rotated import boxes as rotated_boxes
+from model_fns.datasets.sources import Item, Source
+from model_fns.label_map import LabelMap
+
+_OBJECT = 'HRSC_Object'
+_NUMBERS = ('mbox_cy', 'mbox_cx', 'mbox_h', 'mbox_w', 'mbox_ang')
+SHIP = 'ship'
+
+
+class Hrsc(voc.PascalVoc):
+    """Images in one folder, `<stem>.xml` for each in another; all objects are ships."""
+
+    def class_names(self, items: Sequence[Item]) -> List[str]:
+        """See `Source`."""
+        return [SHIP]
+
+    def features(
+        self, item: Item, header: images.ImageHeader, classes: LabelMap, report: sources.Report
+    ) -> records.Features:
+        """See `Source`."""
+        root = voc.parse(str(item.annotation))
+        sides = (voc.number(root, f'Img_Size{side}', 0) for side in ('Height', 'Width'))
+        sources.check_size(header, *map(int, sides))
+        objects: List[Tuple[List[float], bool]] = []
+        for place, entry in enumerate(root.iter(_OBJECT), 1):
+            try:
+                objects.append(_object(entry, header))
+            except errors.DataError as problem:
+                report(f'{item.annotation}: object {place}: {problem}')
+        class_id = sources.class_id(classes, SHIP)
+        boxes = [box for box, _ in objects]
+        difficult = [one for _, one in objects]
+        count = len(objects)
+        return {
+            **rotated_boxes.box_features(boxes, [class_id] * count, [SHIP] * count, header),
+            'image/object/difficult': np.array(difficult, np.int64),
+        }
+
+
+def _object(entry: ElementTree.Element, header: images.ImageHeader) -> Tuple[List[float], bool]:
+    """The box in pixels, and whether it is difficult."""
+    box = [voc.number(entry, name) for name in _NUMBERS]
+    rotated_boxes.check_box(box, header)
+    return box, voc.number(entry, 'difficult', 0) != 0
+
+
+@sources.SOURCES.register('hrsc')
+def _from_arguments(arguments: argparse.Namespace) -> Source:
+    annotations = sources.annotations_of(arguments, 'DIR, the folder of the XML files')
+    return Hrsc(arguments.images, annotations)

@@ -1,0 +1,1 @@
+"""Rotated boxes in records, and records of the tiles of large images."""

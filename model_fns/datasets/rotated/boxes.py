@@ -1,0 +1,93 @@
+"""Rotated boxes in records, and what the formats that have some need in common."""
+
+from __future__ import annotations
+
+import math
+from typing import Sequence
+
+import numpy as np
+
+from estimator_lib import errors
+from model_fns import images, rotated_rectangles
+from model_fns.datasets import records
+
+_NAMES = ('cy', 'cx', 'h', 'w', 'ang')
+KEYS = tuple(f'image/object/rbbox/{name}' for name in _NAMES)
+
+
+def box_features(
+    boxes: Sequence[np.ndarray],
+    ids: Sequence[int],
+    names: Sequence[str],
+    header: images.ImageHeader,
+) -> records.Features:
+    """Rotated boxes and classes as records have them.
+
+    Args:
+        boxes: [n, 5] in pixels, see `rotated_rectangles`.
+        ids: class ids.
+        names: class names.
+        header: the image's size.
+    """
+    forms = rotated_rectangles.le90(np.reshape(np.asarray(boxes, np.float64), [-1, 5]))
+    numbers = rotated_rectangles.to_record(forms, header.height, header.width)
+    return {
+        **{key: numbers[:, column].astype(np.float32) for column, key in enumerate(KEYS)},
+        'image/object/class/label': np.array(ids, np.int64),
+        'image/object/class/text': list(names),
+    }
+
+
+def of_points(points: Sequence[float]) -> np.ndarray:
+    """The smallest box [5] around a polygon.
+
+    Args:
+        points: x, y of each, in pixels: at least three points.
+
+    Raises:
+        errors.DataError: a number is none, or a quadrilateral crosses itself.
+    """
+    if not all(map(math.isfinite, points)):
+        raise errors.DataError('the polygon has a coordinate that is no number.')
+    corners = np.reshape(np.asarray(points, np.float64), [-1, 2])[:, ::-1]
+    if len(corners) == 4 and rotated_rectangles.crosses_itself(corners):
+        raise errors.DataError(
+            f'the quadrilateral {_shown(points)} crosses itself; expected its corners in the order '
+            'around it.'
+        )
+    return rotated_rectangles.smallest_around(corners)
+
+
+def check_box(box: Sequence[float], header: images.ImageHeader, least_side: float = 0.0) -> None:
+    """Checks a rotated box.
+
+    Args:
+        box: cy, cx, h, w in pixels, and the angle.
+        header: the image's size.
+        least_side: shorter sides are refused; 0 itself always is.
+
+    Raises:
+        errors.DataError: it is not of numbers, has no area, is in degrees, or its centre is outside
+            of the image.
+    """
+    cy, cx, height, width, angle = box
+    shown = f'the box {_shown(box)} (cy, cx, h, w, angle)'
+    if not all(map(math.isfinite, box)):
+        raise errors.DataError(f'{shown} has a number that is none.')
+    shorter = min(height, width)
+    if shorter <= 0 or shorter < least_side:
+        least = f'at least {least_side:g} pixels' if least_side else 'more than 0'
+        raise errors.DataError(f'{shown} has a side of {shorter:g}; expected {least}.')
+    if abs(angle) > 2 * math.pi:
+        raise errors.DataError(
+            f'{shown} has an angle beyond 2 pi: degrees, it seems; expected radians.'
+        )
+    if not (0 <= cy <= header.height and 0 <= cx <= header.width):
+        raise errors.DataError(
+            f'{shown} has its centre outside of the image, which has {header.height} x '
+            f'{header.width} pixels.'
+        )
+
+
+def _shown(numbers: Sequence[float]) -> str:
+    return f'[{", ".join(f"{number:g}" for number in numbers)}]'

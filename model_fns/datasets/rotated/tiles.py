@@ -1,0 +1,63 @@
+"""Large images in tiles: where they are, and what a record of a tile has of the whole one's."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from estimator_lib.drawing.tiling import Window
+from model_fns import images, rotated_overlaps, rotated_rectangles
+from model_fns.datasets import codecs, records
+from model_fns.datasets.rotated import boxes as rotated_boxes
+
+_PER_BOX = ('image/object/difficult', 'image/object/truncated', 'image/object/is_crowd')
+
+
+def name_of(source_id: str, window: Window) -> str:
+    """What a tile is called: `P0001__1__824___0.png`, after DOTA's tools: scale, x and y."""
+    stem, ending = os.path.splitext(source_id)
+    top, left, _, _ = window
+    return f'{stem}__1__{left}___{top}{ending}'
+
+
+def cut(
+    features: records.Features, pixels: np.ndarray, window: Window, least: float
+) -> records.Features:
+    """The record of a tile.
+
+    Args:
+        features: of the whole image, with rotated boxes.
+        pixels: uint8 [height, width, channels] of it.
+        window: of the tile.
+        least: objects stay of which the tile holds at least this part of their area; they are not
+            cut.
+    """
+    top, left, height, width = window
+    part = pixels[top : top + height, left : left + width]
+    encoded = codecs.encode_png(np.ascontiguousarray(part))
+    header = images.image_header(encoded)
+    name = name_of(str(features['image/filename']), window)
+    numbers = np.stack([features[key] for key in rotated_boxes.KEYS], axis=1)
+    boxes = rotated_rectangles.from_record(numbers, *pixels.shape[:2])
+    boxes[:, :2] -= [top, left]
+    kept = _kept(boxes, height, width, least)
+    names = [features['image/object/class/text'][index] for index in kept]
+    of_boxes = {
+        **rotated_boxes.box_features(
+            boxes[kept], features['image/object/class/label'][kept], names, header
+        ),
+        **{key: features[key][kept] for key in _PER_BOX if key in features},
+    }
+    source_id = str(features['image/source_id'])
+    return {**records.image_features(encoded, header, name, source_id), **of_boxes}
+
+
+def _kept(boxes: np.ndarray, height: int, width: int, least: float) -> np.ndarray:
+    """Indices of the boxes with enough of their area, and their centre, in a tile."""
+    tile = np.array([[[0, 0], [0, width], [height, width], [height, 0]]], np.float64)
+    outlines = rotated_rectangles.corners(boxes)
+    inside = rotated_overlaps.intersections(outlines, tile)[:, 0] if len(boxes) else np.zeros(0)
+    enough = inside >= (least - 1e-9) * rotated_overlaps.areas(outlines)
+    centers = (boxes[:, :2] >= 0) & (boxes[:, :2] <= [height, width])
+    return np.flatnonzero(enough & centers.all(axis=1))

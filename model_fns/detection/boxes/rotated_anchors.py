@@ -1,0 +1,80 @@
+"""Rotated anchors: those of any other generator, each at some angles."""
+
+from __future__ import annotations
+
+import math
+from typing import List, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from model_fns.detection.boxes import anchors
+from protos import anchors_pb2
+
+
+class RotatedAnchorGenerator(anchors.AnchorGenerator):
+    """Anchors [A, 5] in pixels of the input, in their long edge form (see `rotated_rectangles`).
+
+    An anchor that is higher than wide is one turned by a quarter, with its sides exchanged: codes
+    of boxes depend on which side is called which, and groundtruth has that form too.
+
+    Args:
+        upright: gives their centres and sizes.
+        angles: in radians, clockwise; the last to vary.
+    """
+
+    in_pixels = True
+
+    def __init__(self, upright: anchors.AnchorGenerator, angles: Sequence[float] = (0.0,)):
+        self._upright = upright
+        self._angles = np.array(angles, np.float64)
+
+    def anchors_per_location(self) -> List[int]:
+        """See `AnchorGenerator`."""
+        return [count * len(self._angles) for count in self._upright.anchors_per_location()]
+
+    def level(self, index: int, grid: anchors.Size, image_size: anchors.Size) -> anchors.Array:
+        """See `AnchorGenerator`; float64 [height * width * anchors_per_location, 5]."""
+        boxes = self._upright.level(index, grid, image_size)
+        if not self._upright.in_pixels:
+            boxes = boxes * _tiled(image_size)
+        is_tensor = tf.is_tensor(boxes)
+        where, concat = (tf.where, tf.concat) if is_tensor else (np.where, np.concatenate)
+        centers, sizes = (boxes[:, :2] + boxes[:, 2:]) / 2, boxes[:, 2:] - boxes[:, :2]
+        swap = (sizes[:, 1] < sizes[:, 0])[:, np.newaxis]
+        sizes = where(swap, sizes[:, ::-1], sizes)
+        angles = where(swap, _wrapped(self._angles + math.pi / 2), _wrapped(self._angles))
+        of_each = concat([centers, sizes], 1)
+        if is_tensor:
+            tiled = tf.repeat(of_each, len(self._angles), axis=0)
+            return tf.concat([tiled, tf.reshape(angles, [-1, 1])], axis=1)
+        tiled = np.repeat(of_each, len(self._angles), axis=0)
+        return np.concatenate([tiled, angles.reshape([-1, 1])], axis=1)
+
+
+def _tiled(image_size: anchors.Size) -> anchors.Array:
+    """float64 [4]: height, width, height, width."""
+    if any(map(tf.is_tensor, image_size)):
+        return tf.tile(tf.cast(tf.stack(image_size), tf.float64), [2])
+    return np.tile(np.array(image_size, np.float64), 2)
+
+
+def build_anchor_generator(
+    config: anchors_pb2.AnchorGenerator, where: str
+) -> RotatedAnchorGenerator:
+    """The generator that a config describes, with its angles.
+
+    Args:
+        config: which.
+        where: its path, for error messages.
+
+    Raises:
+        errors.ConfigError: it describes none, or one that contradicts itself.
+    """
+    upright = anchors.build_anchor_generator(config, where)
+    angles = getattr(config, config.WhichOneof('anchor_generator_oneof')).angles
+    return RotatedAnchorGenerator(upright, list(angles) or [0.0])
+
+
+def _wrapped(angles: np.ndarray) -> np.ndarray:
+    return np.mod(angles + math.pi / 2, math.pi) - math.pi / 2

@@ -1,0 +1,145 @@
+"""Images turned about their centre, by any angle or by quarters, with their groundtruth."""
+
+from __future__ import annotations
+
+import functools
+from typing import Tuple
+
+import tensorflow as tf
+
+from estimator_lib.task import Example
+from model_fns.detection import fields
+from model_fns.detection.boxes.family import family_of
+from model_fns.detection.data import examples
+from model_fns.detection.data.augmentation import flips, frames, randomness, steps
+from protos import augmentation_pb2
+
+_GRAY = 128.0  # what comes in from outside
+_WHOLE = (0.0, 0.0, 1.0, 1.0)
+
+
+def random_rotation(
+    example: Example,
+    seed: tf.Tensor,
+    angles: Tuple[float, float],
+    min_area_inside: float = 0.7,
+    probability: float = 1.0,
+) -> Example:
+    """Turns image and groundtruth by a random angle; the size stays.
+
+    Objects are dropped whose centre is outside then, or too much of whose area. Rotated boxes turn;
+    of upright ones the upright box around what became of them is left, cut at the image's edges.
+    Keypoints outside are not labelled.
+
+    Args:
+        example: any.
+        seed: int64 [2].
+        angles: the least and the largest, in radians, clockwise.
+        min_area_inside: the least part of an object's area.
+        probability: of turning.
+    """
+    happens, place = randomness.uniforms(seed, 2)
+    angle = randomness.between(place, *angles)
+    return tf.cond(
+        happens < probability,
+        functools.partial(rotated, example, angle, min_area_inside),
+        functools.partial(dict, example),
+    )
+
+
+def random_quarter_turns(example: Example, seed: tf.Tensor, probability: float = 1.0) -> Example:
+    """Turns image and groundtruth by none to three quarters, each as likely.
+
+    Args:
+        example: any.
+        seed: int64 [2].
+        probability: of turning.
+    """
+    happens, place = randomness.uniforms(seed, 2)
+    count = randomness.integer(place, 0, 3)
+    for turn in range(3):
+        turns = tf.logical_and(happens < probability, count > turn)
+        example = flips.quarter_turn(example, tf.cast(turns, tf.int32))
+    return example
+
+
+def rotated(example: Example, angle: tf.Tensor, min_area_inside: float) -> Example:
+    """An example turned about the centre of its image; see `random_rotation`.
+
+    Args:
+        example: any.
+        angle: float32 scalar, radians, clockwise.
+        min_area_inside: the least part of an object's area.
+    """
+    image, size = example[fields.IMAGE], tf.cast(frames.image_size(example), tf.float32)
+    cosine, sine = tf.cos(angle), tf.sin(angle)
+    # Of places (y, x): clockwise as it is seen, with y downwards.
+    matrix = tf.stack([tf.stack([cosine, sine]), tf.stack([-sine, cosine])])
+    center = size / 2.0
+    shift = center - tf.linalg.matvec(matrix, center)
+    pixels = _warped(frames.to_float(image), matrix, 'BILINEAR')
+    if image.dtype == tf.uint8:
+        pixels = tf.saturate_cast(tf.round(pixels), tf.uint8)
+    boxes, family = example[fields.BOXES], family_of(example[fields.BOXES])
+    boxes = family.transform(family.scale(boxes, size[0], size[1]), matrix, shift)
+    boxes = family.scale(boxes, 1.0 / size[0], 1.0 / size[1])
+    kept = _is_visible(boxes, min_area_inside)
+    boxes = family.clip_to_window(boxes, tf.constant(_WHOLE))
+    result = {**example, fields.IMAGE: pixels, fields.BOXES: boxes}
+    if fields.MASKS in example:
+        masks = tf.transpose(tf.cast(example[fields.MASKS], tf.float32), [1, 2, 0])
+        turned = tf.transpose(_warped(masks, matrix, 'NEAREST', 0.0), [2, 0, 1])
+        result[fields.MASKS] = tf.cast(turned, example[fields.MASKS].dtype)
+    if fields.KEYPOINTS in example:
+        points = tf.linalg.matvec(matrix, example[fields.KEYPOINTS] * size) + shift
+        result.update(frames.with_points(example, points / size, frames.inside(points / size)))
+    return examples.keep_boxes(result, kept)
+
+
+def _is_visible(boxes: tf.Tensor, min_area_inside: float) -> tf.Tensor:
+    """Bool [n]: boxes whose centre is in the image, with enough of their area."""
+    family = family_of(boxes)
+    hulls = family.hull(boxes)
+    centers = (hulls[:, :2] + hulls[:, 2:]) / 2.0
+    inside = tf.reduce_all(tf.logical_and(centers >= 0.0, centers <= 1.0), axis=1)
+    visible = family.area_inside(boxes, tf.constant(_WHOLE))
+    # A hair less than all of it is all of it.
+    enough = visible >= (min_area_inside - 1e-5) * family.area(boxes)
+    return tf.logical_and(inside, tf.logical_and(enough, visible > 0.0))
+
+
+def _warped(
+    image: tf.Tensor, matrix: tf.Tensor, interpolation: str, fill: float = _GRAY
+) -> tf.Tensor:
+    """An image [height, width, channels] whose places went to `matrix` of them about its centre."""
+    size = tf.shape(image)[:2]
+    # The kernel is told x before y, of the centres of pixels, where each of the result comes from.
+    center = (tf.cast(size, tf.float32) - 1.0) / 2.0
+    back = tf.transpose(matrix)
+    origin = center - tf.linalg.matvec(back, center)
+    rows = tf.reverse(tf.concat([back, origin[:, tf.newaxis]], axis=1), [0])
+    rows = tf.gather(rows, [1, 0, 2], axis=1)
+    warped = tf.raw_ops.ImageProjectiveTransformV3(
+        images=image[tf.newaxis],
+        transforms=tf.concat([tf.reshape(rows, [1, 6]), tf.zeros([1, 2])], axis=1),
+        output_shape=size,
+        fill_value=fill,
+        interpolation=interpolation,
+        fill_mode='CONSTANT',
+    )[0]
+    return tf.ensure_shape(warped, image.shape)
+
+
+@steps.BUILDERS.register('random_rotation')
+def _build(config: augmentation_pb2.RandomRotation, where: str) -> steps.Step:
+    steps.check_shares(config, where, 'probability', 'min_area_inside')
+    if config.by_quarter_turns:
+        return functools.partial(random_quarter_turns, probability=config.probability)
+    is_range = config.min_angle <= config.max_angle
+    steps.check(is_range, where, config, 'max_angle', f'at least min_angle, {config.min_angle:g}')
+    return functools.partial(
+        random_rotation,
+        angles=(config.min_angle, config.max_angle),
+        min_area_inside=config.min_area_inside,
+        probability=config.probability,
+    )

@@ -1,0 +1,133 @@
+"""Detections of the tiles of an image as those of the image.
+
+A detection counts in the tile that its centre is well inside of: up to the middle of what two
+neighbours share, and half as far again. An object that a tile cuts is cut at its border, and its
+part's centre is nearer to that than this. What two tiles both have, suppression makes one.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, List, Sequence, Tuple
+
+import numpy as np
+
+from estimator_lib.drawing.tiling import Window
+from estimator_lib.task import Arrays
+from model_fns import rotated_overlaps, rotated_rectangles
+from model_fns.detection import fields
+
+# Of boxes of one class: those that overlap a better one more are dropped. What is usual for merging
+# aerial pictures, where turned boxes hardly overlap, and upright ones of neighbours do.
+_ROTATED_THRESHOLD = 0.1
+_UPRIGHT_THRESHOLD = 0.5
+# How far beyond the middle of what two tiles share a detection still counts, as a part of that.
+_MARGIN = 0.25
+
+
+def merge(tiles: Sequence[Tuple[Window, Arrays]], size: Tuple[int, int]) -> Arrays:
+    """The detections of an image, the one with the highest score first.
+
+    Args:
+        tiles: parts of the image, and the detections of each, normalized to it.
+        size: height and width of the image.
+
+    Returns:
+        Boxes, scores, classes, their number, and corners of rotated boxes, normalized to the image.
+    """
+    cores = _cores([window for window, _ in tiles])
+    parts: Dict[str, List[np.ndarray]] = {}
+    for (window, outputs), core in zip(tiles, cores):
+        found = _in_image(window, outputs)
+        for name, values in _taken(found, _is_inside(found, core)).items():
+            parts.setdefault(name, []).append(values)
+    found = {name: np.concatenate(values) for name, values in parts.items()}
+    order = np.argsort(-found[fields.DETECTION_SCORES], kind='stable')
+    found = _taken(found, order)
+    found = _taken(found, _unsuppressed(found))
+    boxes = found[fields.DETECTION_BOXES]
+    found[fields.DETECTION_BOXES] = boxes / _sides(boxes, size)
+    if fields.DETECTION_CORNERS in found:
+        corners = found[fields.DETECTION_CORNERS]
+        found[fields.DETECTION_CORNERS] = corners / np.tile(size, 4)
+    count = np.float32(len(boxes))
+    return {**found, fields.NUM_DETECTIONS: count}
+
+
+def _cores(windows: Sequence[Window]) -> List[Tuple[float, float, float, float]]:
+    """Of each tile ymin, xmin, ymax, xmax of where its detections count."""
+    rows = _bounds([(one.top, one.height) for one in windows])
+    columns = _bounds([(one.left, one.width) for one in windows])
+    cores = []
+    for window in windows:
+        (top, bottom), (left, right) = rows[window.top], columns[window.left]
+        cores.append((top, left, bottom, right))
+    return cores
+
+
+def _bounds(spans: Sequence[Tuple[int, int]]) -> Dict[int, Tuple[float, float]]:
+    """By the start of a span: where its own part begins and ends."""
+    ordered = sorted(set(spans))
+    bounds = {}
+    for place, (start, length) in enumerate(ordered):
+        low, high = -np.inf, np.inf
+        if place > 0:
+            before = sum(ordered[place - 1])
+            low = (start + before) / 2 - _MARGIN * (before - start)
+        if place + 1 < len(ordered):
+            after = ordered[place + 1][0]
+            high = (start + length + after) / 2 + _MARGIN * (start + length - after)
+        bounds[start] = low, high
+    return bounds
+
+
+def _in_image(window: Window, outputs: Arrays) -> Dict[str, np.ndarray]:
+    """The detections of a tile, in pixels of the image."""
+    count = int(outputs[fields.NUM_DETECTIONS])
+    names = (fields.DETECTION_SCORES, fields.DETECTION_CLASSES)
+    found = {name: np.asarray(outputs[name])[:count] for name in names}
+    boxes = np.asarray(outputs[fields.DETECTION_BOXES], np.float64)[:count]
+    origin, shape = [window.top, window.left], (window.height, window.width)
+    boxes = boxes * _sides(boxes, shape)
+    if fields.DETECTION_CORNERS not in outputs:
+        return {**found, fields.DETECTION_BOXES: boxes + np.tile(origin, 2)}
+    boxes[:, :2] += origin
+    corners = np.asarray(outputs[fields.DETECTION_CORNERS], np.float64)[:count]
+    corners = corners * np.tile(shape, 4) + np.tile(origin, 4)
+    return {**found, fields.DETECTION_BOXES: boxes, fields.DETECTION_CORNERS: corners}
+
+
+def _sides(boxes: np.ndarray, size: Tuple[int, int]) -> np.ndarray:
+    """What numbers of boxes are fractions of: height, width, height, width; an angle of none."""
+    sides = np.tile(np.asarray(size, np.float64), 2)
+    return sides if boxes.shape[1] == 4 else np.append(sides, 1.0)
+
+
+def _is_inside(found: Dict[str, np.ndarray], core: Tuple[float, float, float, float]) -> np.ndarray:
+    """Bool [n]: detections whose centres are in a part of the image."""
+    boxes = found[fields.DETECTION_BOXES]
+    centers = boxes[:, :2]
+    if boxes.shape[1] == 4:
+        centers = (boxes[:, :2] + boxes[:, 2:]) / 2
+    low, high = np.array(core[:2]), np.array(core[2:])
+    return np.all((centers >= low) & (centers <= high), axis=1)
+
+
+def _unsuppressed(found: Dict[str, np.ndarray]) -> np.ndarray:
+    """Indices of what greedy suppression leaves, each class by itself; by falling score already."""
+    boxes, classes = found[fields.DETECTION_BOXES], found[fields.DETECTION_CLASSES]
+    is_rotated = boxes.shape[1] == rotated_rectangles.SIZE
+    shapes = rotated_rectangles.corners(boxes) if is_rotated else rotated_overlaps.corners(boxes)
+    threshold = _ROTATED_THRESHOLD if is_rotated else _UPRIGHT_THRESHOLD
+    kept: List[int] = []
+    for class_id in np.unique(classes):
+        left = np.flatnonzero(classes == class_id)
+        while len(left):
+            best, left = left[0], left[1:]
+            kept.append(best)
+            overlaps = rotated_overlaps.iou(shapes[best : best + 1], shapes[left])[0]
+            left = left[overlaps <= threshold]
+    return np.sort(np.array(kept, np.int64))
+
+
+def _taken(found: Dict[str, np.ndarray], rows: np.ndarray) -> Dict[str, np.ndarray]:
+    return {name: values[rows] for name, values in found.items()}

@@ -1,0 +1,85 @@
+import logging
+
+import pytest
+
+from estimator_lib import errors
+from estimator_lib.config import loading, renaming
+from protos import other_names, ssd_pb2
+
+BRANCH = """
+model {
+  rssd {  # rssd stays in comments
+    num_classes: 4
+    box_coder { faster_rcnn_rbox_coder { angle_scale: 5 } }
+    anchor_generator {
+      rssd_anchor_generator { angles: [0, 1.57] num_aspect_ration_of_middle_scale: 1 }
+    }
+    post_processing {
+      batch_non_max_suppression { box_type: RBBOX handle_as_single_class: true }
+    }
+  }
+}
+train_config {
+  data_augmentation_options { random_vertical_flip_rbox {} }
+  data_augmentation_options: { random_rotate_rbox { min_value: -1 max_value: 1 by_90: true } }
+}
+train_input_reader { image_dtype: "uint8" label_map_path: "rssd" }
+"""
+
+
+def test_a_config_of_the_branch(caplog):
+    with caplog.at_level(logging.WARNING, 'estimator_lib'):
+        config = loading.parse_pipeline_config(BRANCH, 'ships.config')
+    ssd = config.model.ssd
+    assert ssd.box_type == ssd_pb2.ROTATED and ssd.num_classes == 4
+    assert ssd.box_coder.rotated_box_coder.angle_scale == 5
+    anchors = ssd.anchor_generator.ssd_anchor_generator
+    assert len(anchors.angles) == 2 and anchors.interpolated_scale_aspect_ratio == 1
+    assert ssd.post_processing.batch_non_max_suppression.use_class_agnostic_nms
+    flip, turn = config.train_config.data_augmentation_options
+    assert flip.HasField('random_vertical_flip')
+    assert turn.random_rotation.by_quarter_turns and turn.random_rotation.max_angle == 1
+    assert config.train_input_reader.label_map_path == 'rssd'
+    assert 'ships.config:3:3: rssd is read as ssd with box_type: ROTATED.' in caplog.text
+    assert 'box_type is left out: box_type of the model says it.' in caplog.text
+    assert len(caplog.records) == 12
+
+
+@pytest.mark.parametrize(
+    'text, expected',
+    [
+        ('model { rfaster_rcnn { num_classes: 1 } }', 'x:1:9: rfaster_rcnn: two-stage detectors'),
+        ('train_input_reader { image_dtype: "uint16" }', 'image_dtype: images of 8 bits'),
+        (
+            'eval_input_reader { preprocess_input_options { cutoff_max_gts {} } }',
+            'max_number_of_boxes',
+        ),
+        (
+            'model { rssd { anchor_generator { rssd_anchor_generator {'
+            ' num_aspect_ration_of_middle_scale: 3 } } } }',
+            'expected 0 or 1 anchor',
+        ),
+    ],
+)
+def test_what_is_not_available_is_said(text, expected):
+    with pytest.raises(errors.ConfigError) as caught:
+        renaming.apply(text, 'x')
+    assert expected in str(caught.value)
+
+
+def test_other_texts_stay_as_they_are():
+    text = 'model { ssd { box_type: ROTATED } } # rssd {}\ntrain_config { from: "rssd { }" }'
+    assert renaming.apply(text, 'x') == (text, [])
+
+
+def test_an_error_behind_a_new_name_is_where_it_stands():
+    text = BRANCH.replace('num_classes: 4', 'num_clases: 4')
+    with pytest.raises(errors.ConfigError, match='ships.config:4:5: .*num_classes'):
+        loading.parse_pipeline_config(text, 'ships.config')
+
+
+def test_names_are_none_of_this_schema():
+    fields = set(ssd_pb2.Ssd.DESCRIPTOR.fields_by_name)
+    assert not {name for path in other_names.RENAMED for name in path.split('/')[1:]} & (
+        fields - {'box_type'}
+    )

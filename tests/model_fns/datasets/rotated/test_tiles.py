@@ -1,0 +1,37 @@
+"""Records of tiles; `test_dota` cuts whole images through the command."""
+
+import numpy as np
+import pytest
+
+from estimator_lib.drawing import tiling
+from model_fns.datasets import codecs, records
+from model_fns.datasets.rotated import boxes as rotated
+from model_fns.datasets.rotated import tiles
+from model_fns.images import image_header
+
+BOXES = [[20.0, 30, 10, 20, 0.0], [50, 50, 10, 20, 0.0], [20, 58, 10, 20, 0.0]]
+
+
+def test_names():
+    assert tiles.name_of('P0001.png', (200, 824, 10, 10)) == 'P0001__1__824___200.png'
+
+
+@pytest.mark.parametrize('least, kept', [(0.5, ['a', 'c']), (0.65, ['a'])])
+def test_objects_of_a_tile(least, kept):
+    image = np.arange(100 * 120 * 3, dtype=np.uint32).reshape(100, 120, 3).astype(np.uint8)
+    encoded = codecs.encode_png(image)
+    header = image_header(encoded)
+    features = {
+        **records.image_features(encoded, header, 'P1.png', 'P1__1__10___5.png'),
+        **rotated.box_features(BOXES, [1, 2, 3], ['a', 'b', 'c'], header),
+        'image/object/difficult': np.array([0, 1, 1]),
+    }
+    # Columns 10 to 60: 12 of 20 of the last box are inside, and its centre is.
+    found = tiles.cut(features, image, tiling.Window(5, 10, 40, 50), least)
+    assert found['image/object/class/text'] == kept
+    assert found['image/filename'] == 'P1__1__10___5.png'
+    assert (found['image/height'], found['image/width']) == (40, 50)
+    numbers = [found[key][0] for key in rotated.KEYS]
+    np.testing.assert_allclose(numbers, [15 / 40, 20 / 50, 10 / 40, 20 / 50, 0], atol=1e-6)
+    assert found['image/object/difficult'].tolist() == [0, 1][: len(kept)]
+    assert 'image/object/bbox/ymin' not in found

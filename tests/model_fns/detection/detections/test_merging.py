@@ -1,0 +1,133 @@
+import numpy as np
+import pytest
+
+from estimator_lib.drawing.tiling import Tiling, Window
+from model_fns import rotated_overlaps, rotated_rectangles
+from model_fns.detection import fields
+from model_fns.detection.detections import merging
+
+SIZE = (400, 500)
+
+
+def outputs_of(window, boxes, scores, classes, rotated=True):
+    """What a model says of a tile with these boxes, in pixels of the image."""
+    boxes = np.array(boxes, np.float64)
+    room = len(scores) + 2
+    found = {
+        fields.DETECTION_SCORES: np.pad(np.array(scores, np.float32), [0, 2]),
+        fields.DETECTION_CLASSES: np.pad(np.array(classes, np.float32), [0, 2]),
+        fields.NUM_DETECTIONS: np.float32(len(scores)),
+    }
+    local = boxes.copy()
+    if not rotated:
+        local = local.reshape([-1, 4]) - [window.top, window.left] * 2
+        local = local / [window.height, window.width, window.height, window.width]
+        return {**found, fields.DETECTION_BOXES: np.pad(local, [[0, room - len(local)], [0, 0]])}
+    local = local.reshape([-1, 5])
+    local[:, :2] -= [window.top, window.left]
+    corners = rotated_rectangles.corners(local) / [window.height, window.width]
+    numbers = rotated_rectangles.to_record(local, window.height, window.width)
+    return {
+        **found,
+        fields.DETECTION_BOXES: np.pad(numbers, [[0, 2], [0, 0]]),
+        fields.DETECTION_CORNERS: np.pad(corners.reshape([-1, 8]), [[0, 2], [0, 0]]),
+    }
+
+
+def in_image(merged):
+    return rotated_rectangles.from_record(merged[fields.DETECTION_BOXES], *SIZE)
+
+
+def seen_in(window, box):
+    """What a perfect detector finds of a box in a tile: the part that is inside, as one that is
+    shorter; none where little is."""
+    top, left, height, width = window
+    tile = np.array(
+        [[[top, left], [top, left + width], [top + height, left + width], [top + height, left]]]
+    )
+    outline = rotated_rectangles.corners(np.array([box]))
+    part = rotated_overlaps.intersections(outline, tile.astype(float))[0, 0] / (box[2] * box[3])
+    if part < 0.2:
+        return None
+    if part > 0.999:
+        return list(box)
+    # Sample the part that is inside, and take the smallest box around.
+    grid = np.linspace(-0.5, 0.5, 60)
+    down, along = np.meshgrid(grid * box[2], grid * box[3], indexing='ij')
+    y = box[0] + down * np.cos(box[4]) + along * np.sin(box[4])
+    x = box[1] + along * np.cos(box[4]) - down * np.sin(box[4])
+    inside = (y >= top) & (y <= top + height) & (x >= left) & (x <= left + width)
+    return list(rotated_rectangles.smallest_around(np.stack([y[inside], x[inside]], 1)))
+
+
+def test_objects_at_seams_are_found_once():
+    random = np.random.RandomState(3)
+    boxes = []
+    while len(boxes) < 25:
+        box = [
+            *random.uniform([30, 30], [370, 470]),
+            8,
+            random.uniform(20, 40),
+            *random.uniform(-1.5, 1.5, 1),
+        ]
+        outlines = rotated_rectangles.corners(np.array([*boxes, box]))
+        if rotated_overlaps.iou(outlines[-1:], outlines[:-1]).sum() == 0:
+            boxes.append(box)
+    windows = Tiling(150, 50).windows(*SIZE)
+    tiles, cut = [], 0
+    for window in windows:
+        seen = [seen_in(window, box) for box in boxes]
+        seen = [one for one in seen if one is not None]
+        cut += sum(one not in boxes for one in seen)
+        # Parts are found with more confidence than whole ones: that must not matter.
+        scores = [0.6 if one in boxes else 0.9 for one in seen]
+        tiles.append((window, outputs_of(window, seen, scores, [1] * len(seen))))
+    merged = merging.merge(tiles, SIZE)
+    assert cut > 10
+    found = rotated_rectangles.corners(in_image(merged))
+    iou = rotated_overlaps.iou(found, rotated_rectangles.corners(np.array(boxes)))
+    assert len(found) == 25
+    np.testing.assert_allclose(np.sort(iou.max(axis=0)), np.ones(25), atol=1e-6)
+    corners = merged[fields.DETECTION_CORNERS].reshape([-1, 4, 2]) * SIZE
+    np.testing.assert_allclose(corners, found, atol=1e-6)
+
+
+def test_doubles_become_one_and_classes_stay_apart():
+    left, right = Window(0, 0, 400, 300), Window(0, 200, 400, 300)
+    box, beside = [100.0, 250, 10, 60, 0.4], [100.0, 250.5, 10, 60, 0.42]
+    merged = merging.merge(
+        [
+            (left, outputs_of(left, [box, box], [0.7, 0.5], [1, 2])),
+            (right, outputs_of(right, [beside], [0.8], [1])),
+        ],
+        SIZE,
+    )
+    np.testing.assert_allclose(merged[fields.DETECTION_SCORES], [0.8, 0.5])
+    np.testing.assert_allclose(merged[fields.DETECTION_CLASSES], [1, 2])
+    np.testing.assert_allclose(in_image(merged), [beside, box], atol=1e-6)
+    assert merged[fields.NUM_DETECTIONS] == 2
+
+
+def test_upright_boxes():
+    left, right = Window(0, 0, 400, 300), Window(0, 200, 400, 300)
+    # The second is cut by the first tile.
+    whole, cut, own = [10.0, 20, 50, 60], [100.0, 270, 140, 300], [100.0, 270, 140, 320]
+    merged = merging.merge(
+        [
+            (left, outputs_of(left, [whole, cut], [0.7, 0.9], [1, 1], rotated=False)),
+            (right, outputs_of(right, [own], [0.8], [1], rotated=False)),
+        ],
+        SIZE,
+    )
+    expected = np.array([own, whole]) / [400, 500, 400, 500]
+    np.testing.assert_allclose(merged[fields.DETECTION_BOXES], expected)
+    assert fields.DETECTION_CORNERS not in merged
+
+
+@pytest.mark.parametrize('rotated', [True, False])
+def test_nothing_found(rotated):
+    window = Window(0, 0, *SIZE)
+    merged = merging.merge(
+        [(window, outputs_of(window, np.zeros([0, 5 if rotated else 4]), [], [], rotated))], SIZE
+    )
+    assert merged[fields.NUM_DETECTIONS] == 0 and len(merged[fields.DETECTION_BOXES]) == 0

@@ -1,0 +1,130 @@
+"""Rotated detection through the front door: trained, evaluated, exported, served."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from model_fns import rotated_overlaps, rotated_rectangles
+from model_fns.datasets import codecs, records
+from model_fns.images import image_header
+from tests import tiny_rotated
+from tests.test_run_train_eval import estimator_predictions, front_door, latest
+
+MAP = 'RotatedBoxes_Precision/mAP@0.5IOU'
+
+
+@pytest.fixture(scope='module')
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('rotated')
+    config = tiny_rotated.write_all(folder)
+    model_dir = folder / 'run'
+    flags = [f'--model_dir={model_dir}', f'--pipeline_config_path={config}']
+    assert front_door(*flags, '--set=eval_config.schedule.throttle_steps=100') == 0
+    return model_dir
+
+
+def images(count=2, seed=9):
+    random = np.random.RandomState(seed)
+    return np.stack([tiny_rotated.scene(random)[0] for _ in range(count)])
+
+
+def test_it_learns(trained):
+    metrics = json.loads((trained / 'metrics.json').read_text())['0']
+    assert metrics[MAP] > 0.2
+    assert metrics['RotatedBoxes_PerformanceByCategory/AP11@0.5IOU/green'] > 0
+
+
+@pytest.mark.parametrize(
+    'input_type', ['image_tensor', 'encoded_image_string_tensor', 'tf_example']
+)
+def test_exports_detect_what_the_estimator_does(trained, tmp_path, input_type):
+    flags = [f'--model_dir={trained}', f'--export_dir={tmp_path}', f'--input_type={input_type}']
+    assert front_door('--mode=export', *flags) == 0
+    sent = images()
+    expected = estimator_predictions(trained, sent)
+    if input_type != 'image_tensor':
+        sent = [codecs.encode_png(image) for image in sent]
+    if input_type == 'tf_example':
+        sent = [
+            records.serialize(records.image_features(png, image_header(png), 'a.png', '1'))
+            for png in sent
+        ]
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        loaded = tf.compat.v1.saved_model.load(session, ['serve'], str(latest(tmp_path)))
+        signature = loaded.signature_def['serving_default']
+        outputs = {name: info.name for name, info in signature.outputs.items()}
+        got = session.run(outputs, {signature.inputs['inputs'].name: sent})
+    assert got['detection_boxes'].shape == (2, 10, 5)
+    assert got['detection_corners'].shape == (2, 10, 8)
+    assert got['num_detections'].min() > 0
+    for name, values in got.items():
+        np.testing.assert_allclose(values, expected[name], rtol=1e-5, atol=1e-5, err_msg=name)
+    # The numbers, with the sides of the image as it came, are the smallest box around the corners,
+    # which other proportions of the input have made a parallelogram.
+    size = tiny_rotated.HEIGHT, tiny_rotated.WIDTH
+    for boxes, corners, count in zip(
+        got['detection_boxes'], got['detection_corners'], got['num_detections'].astype(int)
+    ):
+        found = rotated_rectangles.from_record(boxes[:count], *size)
+        points = corners[:count].reshape([-1, 4, 2]) * size
+        expected_boxes = np.array([rotated_rectangles.smallest_around(one) for one in points])
+        overlaps = rotated_overlaps.iou(
+            rotated_rectangles.corners(found), rotated_rectangles.corners(expected_boxes)
+        )
+        np.testing.assert_allclose(np.diag(overlaps), np.ones(count), atol=1e-3)
+        assert np.all(np.abs(boxes[:, 4]) <= math.pi / 2 + 1e-6)
+
+
+def test_predict_writes_corners_and_pictures(trained, tmp_path):
+    for index, image in enumerate(images()):
+        (tmp_path / f'{index}.png').write_bytes(codecs.encode_png(image))
+    flags = [
+        '--mode=predict',
+        f'--saved_model_dir={trained / "export" / "best"}',
+        f'--images={tmp_path}/*.png',
+        f'--output_dir={tmp_path / "out"}',
+        '--score_threshold=0.01',
+    ]
+    assert front_door(*flags) == 0
+    predictions = json.loads((tmp_path / 'out' / 'predictions.json').read_text())
+    of_first = next(iter(predictions.values()))['detections'][0]
+    box = [of_first[name] for name in ('cy', 'cx', 'h', 'w', 'angle')]
+    written = [of_first[f'{axis}{place}'] for place in range(1, 5) for axis in 'xy']
+    around = rotated_rectangles.from_quadrilaterals([written])
+    np.testing.assert_allclose(
+        rotated_overlaps.iou(
+            rotated_rectangles.corners(np.array([box])), rotated_rectangles.corners(around)
+        ),
+        [[1]],
+        atol=0.02,
+    )
+    assert len(list((tmp_path / 'out').glob('*.png'))) == 2
+    assert front_door(*flags, '--output_format=csv') == 0
+    header = next((tmp_path / 'out').glob('*.csv')).read_text().splitlines()[0]
+    assert header.endswith('cy,cx,h,w,angle,x1,y1,x2,y2,x3,y3,x4,y4')
+    assert front_door(*flags, '--output_format=coco') == 0
+
+
+def test_upright_records_are_refused(trained, tmp_path, capsys):
+    random = np.random.RandomState(1)
+    image, boxes, ids = tiny_rotated.scene(random)
+    record = tf.train.Example.FromString(tiny_rotated.record(image, boxes, ids))
+    feature = record.features.feature
+    for old, new in (('cy', 'ymin'), ('cx', 'xmin'), ('h', 'ymax'), ('w', 'xmax')):
+        feature[f'image/object/bbox/{new}'].CopyFrom(feature[f'image/object/rbbox/{old}'])
+    for name in ('cy', 'cx', 'h', 'w', 'ang'):
+        del feature[f'image/object/rbbox/{name}']
+    path = tmp_path / 'upright.tfrecord'
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        writer.write(record.SerializeToString())
+    status = front_door(
+        '--mode=check',
+        f'--pipeline_config_path={trained / "pipeline.config"}',
+        f'--set=train_input_reader.tf_record_input_reader.input_path.0={path}',
+    )
+    assert status == 2
+    said = ''.join(capsys.readouterr())
+    assert 'image/object/bbox/* and no image/object/rbbox/*: upright boxes' in said
