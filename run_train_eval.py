@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # Read when TensorFlow is imported, whose build reports missing GPU libraries as errors.
 _TENSORFLOW_LOG = 'TF_CPP_MIN_LOG_LEVEL'
+FORMATS = ('saved_model', 'frozen_graph')
 INPUT_TYPES = ('image_tensor', 'encoded_image_string_tensor', 'tf_example')
 
 
@@ -81,6 +82,13 @@ def define_flags() -> flags.FlagValues:
         1,
     )
     string('export_dir', 'export: where DIR/<timestamp>/ is written.')
+    flags.DEFINE_enum(
+        'format',
+        FORMATS[0],
+        FORMATS,
+        'export: what is written; a frozen graph is run beside the network before it stays.',
+        flag_values=values,
+    )
     flags.DEFINE_enum(
         'input_type',
         None,

@@ -346,6 +346,10 @@ class Task(abc.ABC):
     def export_outputs(self, outputs: Tensors) -> Tensors:
         """The outputs of the `serving_default` signature by name."""
 
+    def image_tensor_name(self) -> str:
+        """The name of the input in frozen graphs, as programs for the published ones feed it."""
+        return 'image_tensor'
+
     @abc.abstractmethod
     def restore_map(
         self, variables: Sequence[tf.Variable], checkpoint_type: str

@@ -12,7 +12,7 @@ from estimator_lib import distribution, errors, training
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.commands import check, predict
 from estimator_lib.drawing.tiling import Tiling
-from estimator_lib.export import exported_model, exporting, serving
+from estimator_lib.export import exported_model, exporting, frozen_graph, serving
 from estimator_lib.task import AS_CONFIGURED, Shown, Task
 from model_fns import build_task, builtin_configs, images, label_map_files, make_task, validate
 from model_fns.datasets import demo, image_sources
@@ -162,6 +162,10 @@ def _export(flags: Any) -> None:
     task = build_task(config, flags.mode)
     _need(flags, 'export_dir')
     checkpoint = checkpoint_files.resolve_checkpoint(flags.checkpoint_path or flags.model_dir)
+    if flags.format == 'frozen_graph':
+        _refuse_of_saved_models(flags)
+        print(frozen_graph.export_frozen_graph(task, config, checkpoint, flags.export_dir))
+        return
     if flags.input_type:
         serving_input = _SERVING_INPUTS[flags.input_type]
     else:
@@ -176,6 +180,18 @@ def _export(flags: Any) -> None:
         warmup_requests=flags.warmup_requests,
     )
     print(path)
+
+
+def _refuse_of_saved_models(flags: Any) -> None:
+    """Refuses flags that say something of signatures, which a frozen graph does not have."""
+    if flags.input_type not in (None, 'image_tensor'):
+        raise errors.UserError(
+            f'--input_type={flags.input_type}: a frozen graph takes image_tensor; expected that, '
+            'or --format=saved_model.'
+        )
+    for name in ('signature_name', 'warmup_requests'):
+        if flags[name].value:
+            raise errors.UserError(f'--{name} is of --format=saved_model; leave it out.')
 
 
 def _predict(flags: Any) -> None:

@@ -165,6 +165,39 @@ def test_exports_predict_what_the_estimator_does(trained, tmp_path, input_type):
     assert got['classes'].dtype == np.int64 and set(got['classes']) <= {1, 2, 3}
 
 
+def test_a_frozen_graph_predicts_what_the_estimator_does(trained, tmp_path):
+    model_dir, _ = trained
+    model = [f'--model_dir={model_dir}', f'--export_dir={tmp_path}', '--format=frozen_graph']
+    assert front_door('--mode=export', *model) == 0
+    about = json.loads((latest(tmp_path) / 'export.json').read_text())
+    assert min(about['agreement']['outputs'].values()) == 1.0
+    assert 'images of the evaluation' in about['agreement']['images']
+    images = np.stack([image for _, image in tiny_data.colored_images(4, seed=5)])
+    expected = estimator_predictions(model_dir, images)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        graph_def = tf.compat.v1.GraphDef()
+        graph_def.ParseFromString((latest(tmp_path) / 'frozen_inference_graph.pb').read_bytes())
+        tf.import_graph_def(graph_def, name='')
+        logits = session.run('logits:0', {'image_tensor:0': images})
+    np.testing.assert_allclose(logits, expected['logits'], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ('flag', 'said'),
+    [
+        ('--input_type=tf_example', '--input_type=tf_example: a frozen graph takes image_tensor'),
+        ('--signature_name=other', '--signature_name is of --format=saved_model'),
+        ('--warmup_requests=3', '--warmup_requests is of --format=saved_model'),
+    ],
+)
+def test_what_a_frozen_graph_does_not_have(trained, tmp_path, capsys, flag, said):
+    model_dir, _ = trained
+    flags = [f'--model_dir={model_dir}', f'--export_dir={tmp_path}', '--format=frozen_graph', flag]
+    assert front_door('--mode=export', *flags) == 2
+    assert said in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_predict_writes_numbers_and_pictures(trained, tmp_path):
     model_dir, _ = trained
     for index, (_, image) in enumerate(tiny_data.colored_images(2, seed=7)):

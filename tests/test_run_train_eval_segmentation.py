@@ -122,6 +122,20 @@ def test_exports_predict_what_the_estimator_does(trained, tmp_path, input_type):
             assert np.mean(got[name] != expected[name]) < 0.01, name
 
 
+def test_a_frozen_graph_has_the_names_of_deeplab(trained, tmp_path):
+    flags = [f'--model_dir={trained}', f'--export_dir={tmp_path}', '--format=frozen_graph']
+    assert front_door('--mode=export', *flags) == 0
+    random = np.random.RandomState(3)
+    sent = np.stack([tiny_segmentation.scene(random)[0][:40]])
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        graph_def = tf.compat.v1.GraphDef()
+        graph_def.ParseFromString((latest(tmp_path) / 'frozen_inference_graph.pb').read_bytes())
+        tf.import_graph_def(graph_def, name='')
+        classes = session.run('SemanticPredictions:0', {'ImageTensor:0': sent})
+    expected = estimator_predictions(trained, sent)['SemanticPredictions']
+    assert np.mean(classes != expected) < 0.01
+
+
 def exported(path, sent):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         loaded = tf.compat.v1.saved_model.load(session, ['serve'], str(path))

@@ -7,12 +7,13 @@ beside the graph, where constants serve requests faster (see `freezing`).
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import logging
 import os
 import time
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
 import tensorflow as tf
 from google.protobuf import text_format
@@ -125,7 +126,7 @@ def export_saved_model(
             kind = model.inputs[serving.INPUT_KEY].op.name
             warmup.write(os.path.join(unfinished, WARMUP_FILE), kind, warmup_requests)
 
-    path = _write_whole(export_dir, write)
+    path = write_whole(export_dir, write)
     log.info('exported %s to %s', prefix, path)
     return path
 
@@ -151,7 +152,7 @@ def inference_graph(
     """
     with tf.Graph().as_default():
         receiver = serving.serving_input_receiver_fn(task, serving_input)()
-        outputs = _build_outputs(task, receiver.features, graph_hook_fn)
+        outputs = build_outputs(task, receiver.features, graph_hook_fn)
         graph_def = _trained_graph(prefix, outputs, config.eval_config.use_moving_averages)
         return InferenceGraph(graph_def, receiver.receiver_tensors, outputs)
 
@@ -188,7 +189,7 @@ def copy_export(path: str, export_dir: str) -> str:
             for file in files:
                 tf.io.gfile.copy(os.path.join(folder, file), os.path.join(target, file))
 
-    return _write_whole(export_dir, copy)
+    return write_whole(export_dir, copy)
 
 
 def latest_export(folder: str) -> Optional[str]:
@@ -213,7 +214,7 @@ def _names_in(folder: str) -> List[str]:
     return [name.rstrip('/') for name in tf.io.gfile.listdir(folder)]
 
 
-def _build_outputs(task: Task, features: Features, graph_hook_fn: GraphHook) -> Tensors:
+def build_outputs(task: Task, features: Features, graph_hook_fn: GraphHook = None) -> Tensors:
     """The outputs of the signature, each named as its key in the graph."""
     predictions = task.predict(features, tf.estimator.ModeKeys.PREDICT)
     if graph_hook_fn is not None:
@@ -222,27 +223,55 @@ def _build_outputs(task: Task, features: Features, graph_hook_fn: GraphHook) -> 
     return {name: tf.identity(output, name) for name, output in outputs.items()}
 
 
-def _trained_graph(prefix: str, outputs: Tensors, use_moving_averages: bool) -> tf1.GraphDef:
-    """The current graph with a checkpoint's values as constants."""
+@contextlib.contextmanager
+def trained_session(prefix: str, use_moving_averages: bool) -> Iterator[tf1.Session]:
+    """A session of the current graph with a checkpoint's values.
+
+    Args:
+        prefix: of the checkpoint.
+        use_moving_averages: see `restoring.create_inference_saver`.
+
+    Raises:
+        errors.CheckpointError: the checkpoint is not of this model.
+    """
     # Optimising the graph for the few runs that it has here would take longer than they do.
     session_config = tf1.ConfigProto(allow_soft_placement=True)
     session_config.graph_options.rewrite_options.disable_meta_optimizer = True
     with tf1.Session(config=session_config) as session:
         restoring.create_inference_saver(use_moving_averages).restore(session, prefix)
+        yield session
+
+
+def _trained_graph(prefix: str, outputs: Tensors, use_moving_averages: bool) -> tf1.GraphDef:
+    """The current graph with a checkpoint's values as constants."""
+    with trained_session(prefix, use_moving_averages) as session:
         graph_def = freezing.freeze(session, list(outputs.values()))
     return freezing.fold_batch_norms(graph_def, list(outputs.values()))
 
 
-def _write_whole(export_dir: str, write: Callable[[str], None]) -> str:
-    """Lets a function write to a folder under another name, and then gives it its name."""
+def write_whole(export_dir: str, write: Callable[[str], None]) -> str:
+    """Lets a function write to a folder under another name, and then gives it its name.
+
+    Args:
+        export_dir: where the folder is to be.
+        write: is given the other name; what it raises leaves no folder.
+
+    Returns:
+        The path of `export_dir/<timestamp>`.
+
+    Raises:
+        errors.UserError: it cannot be written.
+    """
     path = _new_path(export_dir)
     unfinished = os.path.join(export_dir, f'temp-{os.path.basename(path)}')
     try:
         write(unfinished)
         tf.io.gfile.rename(unfinished, path)
-    except (tf.errors.OpError, OSError) as error:
+    except (tf.errors.OpError, OSError, errors.UserError) as error:
         if tf.io.gfile.isdir(unfinished):
             tf.io.gfile.rmtree(unfinished)
+        if isinstance(error, errors.UserError):
+            raise
         raise errors.UserError(f'the export to {export_dir} failed: {error}') from error
     return path
 

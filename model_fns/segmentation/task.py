@@ -350,6 +350,10 @@ class SegmentationTask(Task):
         """See `postprocess`."""
         return dict(outputs)
 
+    def image_tensor_name(self) -> str:
+        """See `Task`: DeepLab's."""
+        return 'ImageTensor'
+
     def restore_map(
         self, variables: Sequence[tf.Variable], checkpoint_type: str
     ) -> Mapping[str, tf.Variable]:

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.export import freezing, frozen_graph
+from protos import pipeline_pb2
+from tests.estimator_lib import tiny_task
+
+tf1 = tf.compat.v1
+
+IMAGES = np.random.RandomState(3).randint(0, 256, [2, 9, 12, 3]).astype(np.uint8)
+Config = pipeline_pb2.TrainEvalPipelineConfig
+
+
+class Named(tiny_task.TinyTask):
+    """A task whose frozen graphs have an input of another name, and which has a label map."""
+
+    def image_tensor_name(self):
+        return 'ImageTensor'
+
+    def asset_files(self):
+        return {'label_map.pbtxt': 'item {}'}
+
+
+class Recorded(Named):
+    """A task with records: their texts are the images."""
+
+    def decode(self, serialized):
+        image = tf.reshape(tf.io.decode_raw(serialized, tf.uint8), [4, 5, 3])
+        return {'image': image}
+
+
+@pytest.fixture(scope='module')
+def checkpoint(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('checkpoint')
+    return tiny_task.save(folder / 'model.ckpt', tiny_task.values())
+
+
+def test_a_program_that_feeds_and_fetches_by_name(checkpoint, tmp_path):
+    folder = frozen_graph.export_frozen_graph(Named(), Config(), checkpoint, str(tmp_path))
+    assert sorted(os.listdir(folder)) == [
+        'export.json',
+        'frozen_inference_graph.pb',
+        'label_map.pbtxt',
+        'pipeline.config',
+    ]
+    with tf.Graph().as_default(), tf1.Session() as session:
+        graph_def = tf1.GraphDef()
+        with open(os.path.join(folder, 'frozen_inference_graph.pb'), 'rb') as file:
+            graph_def.ParseFromString(file.read())
+        tf.import_graph_def(graph_def, name='')
+        assert not [node.op for node in graph_def.node if 'Var' in node.op]
+        logits = session.run('logits:0', {'ImageTensor:0': IMAGES})
+    expected = tiny_task.expected_logits(IMAGES, tiny_task.values())
+    np.testing.assert_allclose(logits, expected, rtol=1e-5, atol=1e-6)
+    about = json.loads(pathlib.Path(folder, 'export.json').read_text())
+    assert about['inputs'] == {'ImageTensor:0': 'uint8 [batch, height, width, 3]'}
+    assert about['outputs'] == {'logits:0': 'float32 [batch, 2]', 'classes:0': 'int64 [batch]'}
+    assert about['agreement'] == {
+        'images': '8 images of noise',
+        'outputs': {'logits': 1.0, 'classes': 1.0},
+    }
+    assert about['origin']['checkpoint'] == 'model.ckpt'
+
+
+def test_it_is_run_on_images_of_the_evaluation_where_they_are_here(checkpoint, tmp_path, caplog):
+    caplog.set_level('INFO', 'estimator_lib')
+    path = str(tmp_path / 'records')
+    with tf.io.TFRecordWriter(path) as writer:
+        for index in range(3):
+            writer.write(bytes(range(index, index + 60)))
+        writer.write(b'not an image')
+    config = Config()
+    config.eval_input_reader.add().tf_record_input_reader.input_path.append(path)
+    frozen_graph.export_frozen_graph(Recorded(), config, checkpoint, str(tmp_path / 'out'))
+    assert 'agreement with the network on 3 images of the evaluation: ' in caplog.text
+    assert 'logits 100.00%' in caplog.text
+
+
+def test_a_file_that_computes_something_else_does_not_stay(checkpoint, tmp_path, monkeypatch):
+    def broken(graph_def, outputs):
+        for node in graph_def.node:
+            if node.op == 'Relu':
+                node.op = 'Relu6'
+            if node.name.endswith('gamma') and node.op == 'Const':
+                value = 7 * tf.make_ndarray(node.attr['value'].tensor)
+                node.attr['value'].tensor.CopyFrom(tf.make_tensor_proto(value))
+        return graph_def
+
+    monkeypatch.setattr(freezing, 'fold_batch_norms', broken)
+    with pytest.raises(errors.UserError) as caught:
+        frozen_graph.export_frozen_graph(Named(), Config(), checkpoint, str(tmp_path))
+    assert 'computes something else than the model' in str(caught.value)
+    assert os.listdir(tmp_path) == []
+
+
+def test_agreement_by_hand():
+    expected = [{'a': np.array([1.0, 2.0]), 'b': np.array([1, 2])}]
+    found = [{'a': np.array([1.00001, 2.1]), 'b': np.array([1, 2])}]
+    assert frozen_graph.compare(expected, found) == {'a': 0.5, 'b': 1.0}
+    found = [{'a': np.array([1.0]), 'b': np.array([3, 2])}]
+    assert frozen_graph.compare(expected, found) == {'a': 0.0, 'b': 0.5}
