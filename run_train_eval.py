@@ -128,6 +128,12 @@ def _define_prediction_flags(values: flags.FlagValues) -> None:
     )
     choice('on_error', ('skip', 'fail'), 'what a bad image does: it is listed at the end, or ends.')
     choice('exif', ('apply', 'ignore'), 'whether images are turned as cameras say.')
+    string(
+        'runner',
+        'run as an Apache Beam pipeline, on this runner: DirectRunner, FlinkRunner, '
+        'DataflowRunner, SparkRunner ..',
+    )
+    string('runner_options', "flags of the runner, in quotes: '--direct_num_workers=2'.")
     flags.DEFINE_boolean(
         'raw', False, "predict: the model's outputs too, as they are.", flag_values=values
     )

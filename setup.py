@@ -44,6 +44,8 @@ setup(
     extras_require={
         # Warm-up requests in exports; its versions go with TensorFlow's.
         'serving': ['tensorflow-serving-api==2.15.*'],
+        # Conversion and prediction on Flink, Dataflow, Spark or several machines.
+        'beam': ['apache-beam>=2.55'],
         'test': [
             'pytest>=7',
             'pytest-xdist>=3',

@@ -14,6 +14,7 @@ CPU seconds are those of all threads: two minutes on two cores are 240.
 from __future__ import annotations
 
 import argparse
+import glob
 import json
 import os
 import resource
@@ -149,7 +150,8 @@ def measure(folder: str) -> Dict[str, float]:
         ],
         cache,
     )
-    with open(os.path.join(model_dir, 'metrics.json')) as file:
+    (path,) = glob.glob(os.path.join(model_dir, 'export/best/*/assets.extra/metrics.json'))
+    with open(path) as file:
         metrics = next(one for one in json.load(file).values() if isinstance(one, dict))
     pairs = list(zip(shown_objects(output_dir), truths(records)))
     right = sum(count_right(shown, truth) for shown, truth in pairs)

@@ -57,7 +57,6 @@ EVERY_TASK = ConfigRules(
             'num_additional_channels': _THREE_CHANNELS,
             'load_context_image_ids': 'nothing depends on which images features are from',
             'load_multiclass_scores': _ONE_LABEL,
-            'use_keypoint_label_map': 'keypoints are read by their number, not by their name',
             **because(KEYPOINTS, 'load_dense_pose load_track_id load_keypoint_depth_features'),
             'expand_labels_hierarchy': 'label hierarchies are not read',
         },
@@ -139,7 +138,11 @@ NO_BOXES = ConfigRules(
         },
         'InputReader': {
             'load_context_features': _NO_CONTEXT,
-            **because(_NO_BOXES, 'load_instance_masks mask_type max_number_of_boxes num_keypoints'),
+            **because(
+                _NO_BOXES,
+                'load_instance_masks mask_type max_number_of_boxes num_keypoints '
+                'use_keypoint_label_map',
+            ),
             'use_display_name': 'pictures show the display name of a class where it has one',
         },
         'EvalConfig': {

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
-from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple
 
 from estimator_lib import config as config_lib
 from estimator_lib import distribution, errors, training
@@ -15,6 +16,7 @@ from estimator_lib.export import exported_model, exporting, serving
 from estimator_lib.task import AS_CONFIGURED, Shown, Task
 from model_fns import build_task, builtin_configs, images, label_map_files, make_task, validate
 from model_fns.datasets import demo, image_sources
+from model_fns.datasets.beam import runs
 from protos import export_pb2, pipeline_pb2
 
 log = logging.getLogger('estimator_lib')
@@ -181,8 +183,13 @@ def _predict(flags: Any) -> None:
         _need(flags, name)
     if flags.raw and flags.output_format != 'json':
         raise errors.UserError(f'--raw: {flags.output_format} has no place for it; expected json.')
-    predictor, task, max_pixels = _model(flags)
-    found = image_sources.find_images(flags.images, flags.exif == 'apply', max_pixels)
+    if flags.runner_options and not flags.runner:
+        raise errors.UserError('--runner_options: they are of a runner; expected --runner too.')
+    runner = runs.runner_of(flags.runner, flags.runner_options) if flags.runner else None
+    predictor, task, source = _model(flags)
+    max_pixels = images.MAX_PIXELS if source.config is None else images.pixel_limit(source.config)
+    decoding = flags.exif == 'apply', max_pixels
+    found = image_sources.find_images(flags.images, *decoding)
     found.refuse_overwriting(flags.output_dir)
     worth_showing = AS_CONFIGURED if task is None else task.worth_showing(predictor.metrics)
     if flags.score_threshold is None and worth_showing.least_score is not None:
@@ -196,8 +203,20 @@ def _predict(flags: Any) -> None:
         skips=flags.on_error == 'skip',
         tiling=_tiling(flags),
     )
-    count = found.count()
-    skipped = predict.predict_images(predictor, task, found, flags.output_dir, options, count)
+    count, output_dir = found.count(), flags.output_dir
+    if runner is None:
+        skipped = predict.predict_images(predictor, task, found, output_dir, options, count)
+    else:
+        from model_fns.datasets.beam import prediction
+
+        skipped = prediction.predict_images(
+            functools.partial(_open, source),
+            found,
+            functools.partial(image_sources.Decoder, *decoding),
+            output_dir,
+            options,
+            runner,
+        )
     print(f'images predicted: {count - len(skipped)}, skipped: {len(skipped)}; {flags.output_dir}')
     print('\n'.join(f'skipped: {problem}' for problem in skipped), end='\n' if skipped else '')
 
@@ -213,18 +232,32 @@ def _tiling(flags: Any) -> Optional[Tiling]:
     return Tiling(flags.tile, flags.overlap)
 
 
+class _ModelSource(NamedTuple):
+    """What a model is loaded from; it can be pickled.
+
+    Attributes:
+        path: of a SavedModel or a checkpoint.
+        signature_name: of the SavedModel; None: it is a checkpoint.
+        config: None: not known, and neither is what outputs mean.
+    """
+
+    path: str
+    signature_name: Optional[str]
+    config: Optional[pipeline_pb2.TrainEvalPipelineConfig]
+
+
 class _Model(NamedTuple):
     """The model that predictions are asked of.
 
     Attributes:
         predictor: runs it.
         task: what its outputs mean; None: not known.
-        max_pixels: how many an image may have.
+        source: what it was loaded from.
     """
 
     predictor: exported_model.Predictor
     task: Optional[Task]
-    max_pixels: int
+    source: _ModelSource
 
 
 def _model(flags: Any) -> _Model:
@@ -234,11 +267,9 @@ def _model(flags: Any) -> _Model:
             raise errors.UserError(
                 '--mode=predict needs --saved_model_dir (or --model_dir or --checkpoint_path).'
             )
-        config = load_config(flags)
-        task = build_task(config, flags.mode)
         checkpoint = flags.checkpoint_path or flags.model_dir
-        predictor = exported_model.CheckpointPredictor(task, config, checkpoint)
-        return _Model(predictor, task, images.pixel_limit(config))
+        source = _ModelSource(checkpoint, None, load_config(flags))
+        return _Model(*_open(source), source)
     for name in ('model_dir', 'checkpoint_path'):
         if flags[name].value:
             raise errors.UserError(f'--saved_model_dir and --{name}: expected one of them.')
@@ -247,9 +278,17 @@ def _model(flags: Any) -> _Model:
     path = flags.pipeline_config_path or predictor.config_path
     if path is None:
         log.warning('%s holds no pipeline.config: no pictures are drawn', predictor.path)
-        return _Model(predictor, None, images.MAX_PIXELS)
-    config = _load_file(flags, path)
-    return _Model(predictor, build_task(config, flags.mode), images.pixel_limit(config))
+        return _Model(predictor, None, _ModelSource(predictor.path, signature_name, None))
+    source = _ModelSource(predictor.path, signature_name, _load_file(flags, path))
+    return _Model(predictor, build_task(source.config, flags.mode), source)
+
+
+def _open(source: _ModelSource) -> Tuple[exported_model.Predictor, Optional[Task]]:
+    """Loads a model, and its task."""
+    task = None if source.config is None else build_task(source.config, 'predict')
+    if source.signature_name is None:
+        return exported_model.CheckpointPredictor(task, source.config, source.path), task
+    return exported_model.Predictor(source.path, source.signature_name), task
 
 
 def _check(flags: Any) -> None:

@@ -181,11 +181,19 @@ def quantize_outputs(
     # Both ends at once: these are many small ops.
     old, steps = tf.stack(biased), tf.stack(counts)
     change = (old - found) * (1.0 - _DECAY)
-    averages = (old - change) / (1.0 - tf.pow(_DECAY, steps + 1.0))
+    # A step whose values are not finite is not among those that are averaged: nothing would ever
+    # take it out again.
+    is_finite = tf.math.is_finite(change)
+    change = tf.where(is_finite, change, tf.zeros_like(change))
+    counted = tf.cast(is_finite, tf.float32)
+    averages = (old - change) / (1.0 - tf.pow(_DECAY, steps + counted))
     ends, changes = tf.unstack(tf.stop_gradient(averages)), tf.unstack(change)
     with tf.control_dependencies([steps]):
         # Differences, so that of workers on one parameter server none is lost.
-        updates = [count.assign_add(1.0, read_value=False) for count in counts]
+        updates = [
+            count.assign_add(one, read_value=False)
+            for count, one in zip(counts, tf.unstack(counted))
+        ]
     updates += [one.assign_sub(by, read_value=False) for one, by in zip(biased, changes)]
     updates += [one.assign(end, read_value=False) for one, end in zip((low, high), ends)]
     with tf.control_dependencies(updates):

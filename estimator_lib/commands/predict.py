@@ -107,12 +107,41 @@ def predict_images(
         errors.DataError: no image can be read, or one cannot and `options.skips` is False.
         errors.UserError: `output_dir` cannot be written to, or the options do not go with the task.
     """
+    files = prediction_files.PredictionFiles(output_dir, options.output_format)
+    skipped = predict_into(files, predictor, task, images, options, count)
+    refuse_nothing(len(files.entries), skipped)
+    files.write()
+    return skipped
+
+
+def predict_into(
+    files: prediction_files.PredictionFiles,
+    predictor: exported_model.Predictor,
+    task: Optional[Task],
+    images: Iterable[Image],
+    options: Options,
+    count: Optional[int] = None,
+    shows_progress: bool = True,
+) -> List[str]:
+    """Runs a model on images; adds what it finds to files, and writes those of single images.
+
+    Args:
+        files: what is found is added to.
+        predictor: see `predict_images`.
+        task: see there.
+        images: see there.
+        options: see there.
+        count: see there.
+        shows_progress: whether there is a progress bar.
+
+    Returns:
+        What is wrong with each image that was skipped.
+    """
     if options.tiling is not None and task is None:
         raise errors.UserError(
             '--tile: the model has no pipeline.config, so how to put its outputs of tiles together '
             'is not known; --pipeline_config_path is needed.'
         )
-    files = prediction_files.PredictionFiles(output_dir, options.output_format)
     skipped: List[str] = []
 
     def report(problem: errors.DataError) -> None:
@@ -120,7 +149,8 @@ def predict_images(
             raise problem
         skipped.append(str(problem))
 
-    with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool, _bar(count) as bar:
+    bar_of_images = _bar(count, shows_progress)
+    with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool, bar_of_images as bar:
         # Images that are cut are large: memory holds few of them.
         ahead = _AHEAD if options.tiling is None else 1
         loaded = _read_ahead(pool, images, bar, report, ahead)
@@ -140,11 +170,14 @@ def predict_images(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    if not files.entries:
+    return skipped
+
+
+def refuse_nothing(count: int, skipped: Sequence[str]) -> None:
+    """Raises `errors.DataError` where the number of images that could be read is 0."""
+    if not count:
         shown = errors.shortened(skipped, 3)
         raise errors.DataError(f'--images: none of the images can be read: {shown}')
-    files.write()
-    return skipped
 
 
 class _Describer:
@@ -210,8 +243,8 @@ _Loaded = Tuple[Image, np.ndarray]
 _Report = Callable[[errors.DataError], None]
 
 
-def _bar(count: Optional[int]) -> tqdm.tqdm:
-    return tqdm.tqdm(total=count, unit='image', disable=None)
+def _bar(count: Optional[int], is_shown: bool) -> tqdm.tqdm:
+    return tqdm.tqdm(total=count, unit='image', disable=None if is_shown else True)
 
 
 def _read_ahead(

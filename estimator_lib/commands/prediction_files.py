@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import uuid
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -50,6 +51,8 @@ class PredictionFiles:
     Args:
         output_dir: made when it is not there.
         output_format: one of `FORMATS`.
+        atomically: files appear under their names when they are whole, whoever else writes them
+            too.
 
     Attributes:
         entries: what has been added.
@@ -58,9 +61,10 @@ class PredictionFiles:
         errors.UserError: `output_dir` is not a folder that can be written to.
     """
 
-    def __init__(self, output_dir: str, output_format: str = 'json'):
+    def __init__(self, output_dir: str, output_format: str = 'json', atomically: bool = False):
         self._dir = output_dir
         self._format = output_format
+        self._atomically = atomically
         self.entries: List[Entry] = []
         if tf.io.gfile.exists(output_dir) and not tf.io.gfile.isdir(output_dir):
             raise errors.UserError(f'--output_dir: {output_dir} is a file; expected a folder.')
@@ -85,8 +89,11 @@ class PredictionFiles:
         """
         path = os.path.join(self._dir, name)
         try:
-            with tf.io.gfile.GFile(path, 'wb') as file:
+            own = f'{path}.{uuid.uuid4().hex}' if self._atomically else path
+            with tf.io.gfile.GFile(own, 'wb') as file:
                 file.write(content)
+            if self._atomically:
+                tf.io.gfile.rename(own, path, overwrite=True)
         except tf.errors.OpError as error:
             raise errors.UserError(f'--output_dir: {path}: {error.message}.') from None
 

@@ -11,7 +11,17 @@ import multiprocessing
 import os
 import random
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    Any,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import tensorflow as tf
 import tqdm
@@ -69,6 +79,26 @@ class Outcome(NamedTuple):
     problems: Sequence[str]
 
 
+class Plan(NamedTuple):
+    """What is converted into what.
+
+    Attributes:
+        items: in the order of their records.
+        parts: of the split, of each item.
+        prefixes: of the shards of each part.
+        classes: the label map.
+        is_new: whether it is still to be written.
+        problems: what is wrong beside single items.
+    """
+
+    items: Sequence[Item]
+    parts: Sequence[int]
+    prefixes: Sequence[str]
+    classes: LabelMap
+    is_new: bool
+    problems: Sequence[str]
+
+
 def convert(
     source: Source, label_map_path: str, output_prefix: str, options: Options
 ) -> Dict[str, int]:
@@ -87,6 +117,32 @@ def convert(
     Raises:
         errors.DataError: something is wrong; the message lists it by file.
     """
+    plan = make_plan(source, label_map_path, output_prefix, options)
+    problems = list(plan.problems)
+    with contextlib.ExitStack() as stack:
+        writers = [
+            stack.enter_context(records.ShardWriter(prefix, options.num_shards))
+            for prefix in plan.prefixes
+        ]
+        outcomes = stack.enter_context(
+            contextlib.closing(_outcomes(source, plan.items, plan.classes, options))
+        )
+        for outcome, item, part in zip(outcomes, plan.items, plan.parts):
+            problems += problems_of(outcome, item)
+            if outcome.record is not None:
+                writers[part].write(outcome.record)
+        counts = {prefix: one.num_written for prefix, one in zip(plan.prefixes, writers)}
+        check_outcome(problems, counts, options)
+    finish(plan, label_map_path, problems)
+    return counts
+
+
+def make_plan(source: Source, label_map_path: str, output_prefix: str, options: Options) -> Plan:
+    """What `convert` is going to do; see there.
+
+    Raises:
+        errors.DataError: there is nothing to convert, or the label map is not valid.
+    """
     items = _selected(source.items(), options.stems)
     if not items:
         raise errors.DataError('there is no image to convert; see --images and --list.')
@@ -101,26 +157,21 @@ def convert(
     parts = split_by(
         [source.stratum(item) for item in items], [share for _, share in options.split] or [1.0]
     )
-    problems = list(source.problems())
-    with contextlib.ExitStack() as stack:
-        writers = [
-            stack.enter_context(records.ShardWriter(prefix, options.num_shards))
-            for prefix in prefixes
-        ]
-        outcomes = stack.enter_context(
-            contextlib.closing(_outcomes(source, items, classes, options))
-        )
-        for outcome, item, part in zip(outcomes, items, parts):
-            problems += [f'{item.path}: {problem}' for problem in outcome.problems]
-            if outcome.record is not None:
-                writers[part].write(outcome.record)
-        _check_written(writers, prefixes, problems, options)
-    if not known:
-        classes.write(label_map_path)
-        log.info('wrote %s: %d classes', label_map_path, len(classes.names))
+    return Plan(items, parts, prefixes, classes, not known, list(source.problems()))
+
+
+def problems_of(outcome: Outcome, item: Item) -> List[str]:
+    """What is wrong with an item, with its file."""
+    return [f'{item.path}: {problem}' for problem in outcome.problems]
+
+
+def finish(plan: Plan, label_map_path: str, problems: Sequence[str]) -> None:
+    """Writes the label map, and says what was left out."""
+    if plan.is_new:
+        plan.classes.write(label_map_path)
+        log.info('wrote %s: %d classes', label_map_path, len(plan.classes.names))
     if problems:
         log.warning('left out: %s', _listed(problems))
-    return {prefix: writer.num_written for prefix, writer in zip(prefixes, writers)}
 
 
 def split_by(strata: Sequence[str], shares: Sequence[float]) -> List[int]:
@@ -188,19 +239,23 @@ def _prefixes(prefix: str, names: Sequence[str]) -> List[str]:
     return [f'{prefix}{between}{name}' for name in names] or [prefix]
 
 
-def _check_written(
-    writers: Sequence[records.ShardWriter],
-    prefixes: Sequence[str],
-    problems: Sequence[str],
-    options: Options,
-) -> None:
-    """Raises before the files get their names, which leaves everything as it was."""
+def check_outcome(problems: Sequence[str], counts: Mapping[str, int], options: Options) -> None:
+    """Refuses what is not to be kept, before files get their names: all stays as it was.
+
+    Args:
+        problems: all of them.
+        counts: of the records that are to be written, by the prefix of their shards.
+        options: what problems lead to.
+
+    Raises:
+        errors.DataError: there are problems, and they are not to be skipped; or nothing is left.
+    """
     if problems and not options.skip_problems:
         raise errors.DataError(
             f'{_listed(problems)}\nNothing was written; --on_error=skip leaves these out.'
         )
-    for writer, prefix in zip(writers, prefixes):
-        if not writer.num_written:
+    for prefix, count in counts.items():
+        if not count:
             listed = f'{_listed(problems)}\n' if problems else ''
             of_part = f' for {prefix}: --split gives it no image' if options.split else ''
             raise errors.DataError(f'{listed}Nothing is left to write{of_part}.')
@@ -210,7 +265,7 @@ def _outcomes(
     source: Source, items: Sequence[Item], classes: LabelMap, options: Options
 ) -> Iterator[Outcome]:
     """What becomes of each item, in the items' order."""
-    arguments = (source, classes, options.apply_exif, options.min_area_inside)
+    arguments = (source, classes, options)
     pool: concurrent.futures.Executor
     if options.num_workers > 1:
         # A process that has run TensorFlow cannot be forked.
@@ -221,7 +276,7 @@ def _outcomes(
         work = _convert_in_process
     else:
         pool = concurrent.futures.ThreadPoolExecutor()
-        work = _Worker(*arguments).convert
+        work = Converter(*arguments).convert
     pending: collections.deque = collections.deque()
     with pool, tqdm.tqdm(total=len(items), unit='image', disable=None) as bar:
         try:
@@ -240,23 +295,24 @@ def _outcomes(
             ) from None
 
 
-class _Worker:
-    """Makes records of items; safe to use from several threads."""
+class Converter:
+    """Makes records of items; safe to use from several threads.
 
-    def __init__(
-        self,
-        source: Source,
-        classes: LabelMap,
-        apply_exif: bool,
-        min_area_inside: float,
-    ):
+    Args:
+        source: whose items they are.
+        classes: the label map.
+        options: how.
+    """
+
+    def __init__(self, source: Source, classes: LabelMap, options: Options):
         self._source = source
         self._classes = classes
-        self._apply_exif = apply_exif
-        self._min_area_inside = min_area_inside
+        self._apply_exif = options.apply_exif
+        self._min_area_inside = options.min_area_inside
         self._codec = codecs.ImageCodec()
 
     def convert(self, item: Item) -> Outcome:
+        """The record of an item, or why there is none."""
         problems: List[str] = []
         try:
             return Outcome(self._serialized(item, problems.append), problems)
@@ -290,12 +346,12 @@ class _Worker:
         return f'{stored}; with --exif=apply it is turned.'
 
 
-_worker: Optional[_Worker] = None  # of a process of the pool, which has no other place for it
+_worker: Optional[Converter] = None  # of a process of the pool, which has no other place for it
 
 
 def _start_process(*arguments: Any) -> None:
     global _worker
-    _worker = _Worker(*arguments)
+    _worker = Converter(*arguments)
 
 
 def _convert_in_process(item: Item) -> Outcome:

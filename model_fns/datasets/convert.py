@@ -29,6 +29,7 @@ from model_fns.datasets import (  # noqa: F401  (they register themselves)
     voc,
     yolo,
 )
+from model_fns.datasets.beam import runs
 
 # Formats of rotated boxes, and those that may have some.
 _ROTATED = ('dota', 'hrsc')
@@ -150,6 +151,16 @@ def _add_outputs(parser: argparse.ArgumentParser) -> None:
         help='processes; each needs some seconds to start (default 1: threads of this one)',
     )
     parser.add_argument(
+        '--runner',
+        help='convert as an Apache Beam pipeline, on this runner: DirectRunner, FlinkRunner, '
+        'DataflowRunner, SparkRunner .. (default: in this process, without Beam)',
+    )
+    parser.add_argument(
+        '--runner_options',
+        metavar="'--region=.. --direct_num_workers=2'",
+        help='flags of the runner, in quotes',
+    )
+    parser.add_argument(
         '--on_error',
         choices=('fail', 'skip'),
         default='fail',
@@ -205,6 +216,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     logs.configure()
     try:
         flags = create_parser().parse_args(arguments)
+        if flags.runner_options and not flags.runner:
+            raise errors.UserError('--runner_options: they are of a runner; expected --runner too.')
         for name in ('num_shards', 'num_workers'):
             if getattr(flags, name) < 1:
                 raise errors.UserError(f'--{name} is {getattr(flags, name)}; expected at least 1.')
@@ -227,7 +240,14 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
             flags.num_workers,
         )
         source = sources.SOURCES.get(flags.format)(flags)
-        counts = conversion.convert(source, flags.label_map, flags.output_prefix, options)
+        paths = flags.label_map, flags.output_prefix
+        if flags.runner:
+            runner = runs.runner_of(flags.runner, flags.runner_options)
+            from model_fns.datasets.beam import conversion as beam_conversion
+
+            counts = beam_conversion.convert(source, *paths, options, runner)
+        else:
+            counts = conversion.convert(source, *paths, options)
     except errors.UserError as error:
         print(f'error: {error}', file=sys.stderr)
         sys.exit(2)

@@ -41,6 +41,36 @@ _TURNS = {
 Decode = Callable[[bytes, str], np.ndarray]
 
 
+class File(NamedTuple):
+    """An image file, or a TFRecord file of images.
+
+    Attributes:
+        path: of the file.
+        stem: what the names of its images' pictures begin with.
+        number: of its first image.
+        record_file: None: it is an image file.
+    """
+
+    path: str
+    stem: str
+    number: int
+    record_file: Optional[records.RecordFile] = None
+
+    def images(self, decode: Decode) -> Iterator[Image]:
+        """Its images; records are read as they are asked for.
+
+        Args:
+            decode: see `Images`.
+        """
+        if self.record_file is None:
+            read = functools.partial(_read_file, self.path, decode)
+            yield Image(self.path, self.stem, self.number, read)
+            return
+        for index, record in enumerate(_records_of(self.record_file)):
+            name, stem = f'{self.path}#{index:05d}', f'{self.stem}-{index:05d}'
+            yield _image_of(record, name, stem, self.number + index, decode)
+
+
 class Images(NamedTuple):
     """The images that were asked for.
 
@@ -76,16 +106,20 @@ class Images(NamedTuple):
 
     def __iter__(self) -> Iterator[Image]:
         """The images, those of files first; TFRecords are read as they are asked for."""
+        for file in self.files():
+            yield from file.images(self.decode)
+
+    def files(self) -> Iterator[File]:
+        """The files, with what their images are called and numbered by."""
         stems = unique_stems(self.paths)
         for path, stem, number in zip(self.paths, stems, _numbers(self.paths)):
-            yield Image(path, stem, number, functools.partial(_read_file, path, self.decode))
+            yield File(path, stem, number)
         file_stems = unique_stems([file.path for file in self.record_files])
-        number = len(self.paths)
-        for file, stem in zip(self.record_files, file_stems):
-            for index, record in enumerate(_records_of(file)):
-                number += 1
-                name = f'{file.path}#{index:05d}'
-                yield _image_of(record, name, f'{stem}-{index:05d}', number, self.decode)
+        number = len(self.paths) + 1
+        for index, (file, stem) in enumerate(zip(self.record_files, file_stems), 1):
+            yield File(file.path, stem, number, file)
+            if index < len(self.record_files):
+                number += len(records.list_frames(file)[0])
 
 
 def find_images(pattern: str, apply_exif: bool = True, max_pixels: Optional[int] = None) -> Images:

@@ -88,20 +88,11 @@ class ShardWriter:
         self.num_written = 0
 
     def __enter__(self) -> ShardWriter:
-        others = sorted(set(tf.io.gfile.glob(shard_pattern(self._prefix))) - set(self._paths))
-        if others:
-            raise errors.DataError(
-                f'{others[0]}: this shard of an earlier conversion would be read together with the '
-                f'{len(self._paths)} new ones; remove the {len(others)} old files or choose '
-                f'another prefix.'
-            )
+        prepare_folder(self._prefix, len(self._paths))
         try:
-            tf.io.gfile.makedirs(os.path.dirname(self._prefix) or '.')
             self._writers = [tf.io.TFRecordWriter(self._temporary(p)) for p in self._paths]
         except tf.errors.OpError as error:
-            raise errors.DataError(
-                f'{self._prefix}: the records cannot be written there: {error.message}.'
-            ) from error
+            raise _unwritable(self._prefix, error) from error
         return self
 
     def write(self, serialized: bytes) -> None:
@@ -132,3 +123,27 @@ def shard_path(prefix: str, shard: int, num_shards: int) -> str:
 def shard_pattern(prefix: str) -> str:
     """The glob that finds the shards of a prefix, whatever their number."""
     return f'{prefix}-?????-of-?????.tfrecord'
+
+
+def prepare_folder(prefix: str, num_shards: int) -> None:
+    """Makes the folder of a prefix, and makes sure that its shards will be the only ones there.
+
+    Raises:
+        errors.DataError: there are shards of the same prefix in another number, or there can be no
+            such folder.
+    """
+    paths = {shard_path(prefix, shard, num_shards) for shard in range(num_shards)}
+    try:
+        others = sorted(set(tf.io.gfile.glob(shard_pattern(prefix))) - paths)
+        tf.io.gfile.makedirs(os.path.dirname(prefix) or '.')
+    except tf.errors.OpError as error:
+        raise _unwritable(prefix, error) from error
+    if others:
+        raise errors.DataError(
+            f'{others[0]}: this shard of an earlier conversion would be read together with the '
+            f'{num_shards} new ones; remove the {len(others)} old files or choose another prefix.'
+        )
+
+
+def _unwritable(prefix: str, error: tf.errors.OpError) -> errors.DataError:
+    return errors.DataError(f'{prefix}: the records cannot be written there: {error.message}.')

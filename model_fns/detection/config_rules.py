@@ -40,7 +40,7 @@ _COMMON = config_rules.EVERY_TASK + ConfigRules(
     same_in_readers={
         **dict.fromkeys(('use_display_name', 'load_instance_masks', 'mask_type'), ''),
         'load_context_features': '',
-        'num_keypoints': '',
+        **dict.fromkeys(('num_keypoints', 'use_keypoint_label_map'), ''),
         'max_number_of_boxes': 'train_config.max_number_of_boxes',
     },
     checkpoint_types={'classification': detector.CHECKPOINT_TYPES},

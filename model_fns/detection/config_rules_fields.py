@@ -53,7 +53,7 @@ _SUPPORTED = {
     ),
     'InputReader': names(
         'load_context_features load_instance_masks mask_type max_number_of_boxes num_keypoints '
-        'use_display_name'
+        'use_display_name use_keypoint_label_map'
     ),
     'EvalConfig': names(
         'metrics_set include_metrics_per_category all_metrics_per_category super_categories '

@@ -1,9 +1,8 @@
 """What the front door makes of flags, without training: configs, and what is missing."""
 
-import types
-
 import pytest
 
+import run_train_eval
 from estimator_lib import errors
 from model_fns import front_door
 
@@ -16,38 +15,12 @@ eval_input_reader { name: 'b' }
 """
 
 
-class Flag:
-    def __init__(self, value):
-        self.value = value
-
-
-class Flags(types.SimpleNamespace):
-    """Flags that were not given, but for some."""
-
-    def __init__(self, **given):
-        defaults = {
-            'mode': 'train_and_evaluate',
-            'model_dir': '',
-            'pipeline_config_path': '',
-            'checkpoint_path': '',
-            'checkpoint_dir': '',
-            'saved_model_dir': '',
-            'config_override': [],
-            'set': [],
-            'num_train_steps': None,
-            'sample_1_of_n_eval_examples': 1,
-            'sample_1_of_n_eval_on_train_examples': 5,
-            'eval_training_data': False,
-            'images': '',
-            'output_dir': '',
-            'output_format': 'json',
-            'raw': False,
-            'export_dir': '',
-        }
-        super().__init__(**{**defaults, **given})
-
-    def __getitem__(self, name):
-        return Flag(getattr(self, name))
+def given_flags(**given):
+    """The front door's flags with some given."""
+    flags = run_train_eval.parse_flags(['run_train_eval.py', '--model_dir='])
+    for name, value in given.items():
+        setattr(flags, name, value)
+    return flags
 
 
 @pytest.fixture
@@ -59,7 +32,7 @@ def path(tmp_path):
 
 def test_file_then_overrides_then_settings_then_flags(path):
     config = front_door.load_config(
-        Flags(
+        given_flags(
             pipeline_config_path=path,
             config_override=['train_config { batch_size: 5 num_steps: 11 }'],
             set=['train_config.batch_size=6', 'train_config.num_steps=12'],
@@ -73,11 +46,11 @@ def test_file_then_overrides_then_settings_then_flags(path):
 
 def test_without_a_path_the_config_of_the_folder_or_else_the_demo(path, tmp_path):
     (tmp_path / 'pipeline.config').write_text(CONFIG)
-    assert front_door.load_config(Flags(model_dir=str(tmp_path))).train_config.batch_size == 4
+    assert front_door.load_config(given_flags(model_dir=str(tmp_path))).train_config.batch_size == 4
     beside = str(tmp_path / 'model.ckpt-10')
-    config = front_door.load_config(Flags(mode='predict', checkpoint_path=beside))
+    config = front_door.load_config(given_flags(mode='predict', checkpoint_path=beside))
     assert config.model.classification.backbone.name == 'lenet'
-    demo = front_door.load_config(Flags(model_dir=str(tmp_path / 'new')))
+    demo = front_door.load_config(given_flags(model_dir=str(tmp_path / 'new')))
     assert demo.model.WhichOneof('model') == 'ssd'
 
 
@@ -112,5 +85,5 @@ def test_without_a_path_the_config_of_the_folder_or_else_the_demo(path, tmp_path
 )  # fmt: skip
 def test_what_is_missing_is_said(given, message):
     with pytest.raises(errors.UserError) as caught:
-        front_door.run(Flags(**given))
+        front_door.run(given_flags(**given))
     assert message in str(caught.value)

@@ -177,6 +177,21 @@ def test_symmetric_ranges():
     np.testing.assert_allclose(outputs, [-42 * 3 / 127, 21 * 3 / 127, 3.0], rtol=1e-4)
 
 
+def test_a_step_that_is_not_finite_leaves_the_averages():
+    settings = quantization.Quantization()
+    with tf.Graph().as_default(), tf1.Session() as session:
+        fed = tf1.placeholder(tf.float32, [2])
+        rounded = quantization.quantize_outputs(fed, settings, True, 'x/act_quant')
+        session.run(tf1.global_variables_initializer())
+        for values in ([-1.0, 3.0], [np.nan, np.nan], [0.0, np.inf], [-1.0, 3.0]):
+            session.run(rounded, {fed: values})
+        held = session.run({one.op.name: one for one in tf1.global_variables()})
+    assert held['x/act_quant/min'] == pytest.approx(-2 / 3, rel=1e-3)  # of -1, 0 and -1
+    assert held['x/act_quant/max'] == pytest.approx(3.0, rel=1e-4)
+    assert held['x/act_quant/x/act_quant/min/local_step'] == 3.0
+    assert held['x/act_quant/x/act_quant/max/local_step'] == 2.0
+
+
 def test_ranges_are_saved_with_the_model_and_not_averaged():
     with tf.Graph().as_default() as graph:
         tf1.train.create_global_step()

@@ -17,15 +17,16 @@ from model_fns.detection.data import (
     context_features,
     crowded_images,
     instance_checks,
+    keypoints,
     record_checks,
 )
 from model_fns.detection.data.examples import keep_boxes
 from model_fns.detection.data.image_resizers import ImageResizer
+from model_fns.detection.data.keypoints import KeypointDecoder
 from protos import input_reader_pb2, pipeline_pb2
 
 ModeKeys = tf.estimator.ModeKeys
 
-_NAN = float('nan')
 _STRING = tf.io.FixedLenFeature([], tf.string, '')
 
 
@@ -53,11 +54,6 @@ _MASK_DTYPES = {
     input_reader_pb2.NUMERICAL_MASKS: tf.float32,
     input_reader_pb2.PNG_MASKS: tf.string,
 }
-_KEYPOINT_KEYS = {
-    instance_checks.Y: _list_of(tf.float32),
-    instance_checks.X: _list_of(tf.float32),
-    instance_checks.VISIBILITY: _list_of(tf.int64),
-}
 
 # What a box gets where the record does not say, and the type that it has.
 _DEFAULTS = {
@@ -83,7 +79,7 @@ class Reader:
         label_map: gives the ids of class names; None where records have ids.
         use_display_name: whether records name classes by their display names.
         mask_type: a value of `InstanceMaskType`; None: masks are not read.
-        num_keypoints: of each box; 0: keypoints are not read.
+        keypoints: how they are decoded; None: they are not read.
         image_classes: whether labels hold the classes that an image was looked through for.
         max_train_boxes: in place of `max_boxes` in training; None: the same.
         family: of the boxes.
@@ -96,7 +92,7 @@ class Reader:
     label_map: Optional[label_maps.LabelMap] = None
     use_display_name: bool = False
     mask_type: Optional[int] = None
-    num_keypoints: int = 0
+    keypoints: Optional[KeypointDecoder] = None
     image_classes: bool = False
     max_train_boxes: Optional[int] = None
     family: BoxFamily = axis_aligned
@@ -139,8 +135,8 @@ class Reader:
             example[fields.MASKS] = _masks(encoded, count, self.mask_type, image)
             weights = parsed[instance_checks.MASK_WEIGHT]
             example[fields.MASK_WEIGHTS] = _filled(weights, count, 1.0)
-        if self.num_keypoints:
-            example.update(_keypoints(parsed, count, self.num_keypoints))
+        if self.keypoints is not None:
+            example.update(self.keypoints.decode(parsed, count))
         if self.image_classes:
             example[fields.IMAGE_CLASSES] = self._image_classes(parsed)
         if self.context is not None:
@@ -162,7 +158,12 @@ class Reader:
         """
         if mode == ModeKeys.TRAIN:
             example = keep_boxes(example, self.family.has_area(example[fields.BOXES]))
-        resized = resizer.resize(example[fields.IMAGE], example.get(fields.MASKS))
+        training = mode == ModeKeys.TRAIN
+        max_boxes = self.max_train_boxes or self.max_boxes if training else self.max_boxes
+        masks = example.get(fields.MASKS)
+        # Those that there is no room for need not be resized.
+        masks = None if masks is None else masks[:max_boxes]
+        resized = resizer.resize(example[fields.IMAGE], masks)
         features = {
             fields.IMAGE: resized.image,
             fields.TRUE_IMAGE_SHAPE: resized.true_shape,
@@ -172,8 +173,6 @@ class Reader:
         }
         if self.context is not None:
             features.update(self.context.prepare(example))
-        training = mode == ModeKeys.TRAIN
-        max_boxes = self.max_train_boxes or self.max_boxes if training else self.max_boxes
         labels = self._labels(example, resized.masks, max_boxes)
         if training:
             crowded = crowded_images.CrowdedImages(max_boxes)
@@ -189,7 +188,8 @@ class Reader:
             self.num_classes,
             max(self.max_boxes, self.max_train_boxes or 0),
             self.label_map,
-            self.num_keypoints,
+            0 if self.keypoints is None else self.keypoints.count,
+            self.keypoints is not None and self.keypoints.places is not None,
             self.mask_type,
             self.family,
             self.context,
@@ -210,10 +210,11 @@ class Reader:
                 instance_checks.MASK: _list_of(_MASK_DTYPES[self.mask_type]),
                 instance_checks.MASK_WEIGHT: _list_of(tf.float32),
             }
-        keypoints = _KEYPOINT_KEYS if self.num_keypoints else {}
+        points = {} if self.keypoints is None else self.keypoints.keys()
+        points = {key: _list_of(dtype) for key, dtype in points.items()}
         classes = _IMAGE_CLASS_KEYS if self.image_classes else {}
         context = {} if self.context is None else self.context.keys()
-        return {**_KEYS, **boxes, **masks, **keypoints, **classes, **context}
+        return {**_KEYS, **boxes, **masks, **points, **classes, **context}
 
     def _sound(self, numbers: tf.Tensor, parsed: Dict[str, tf.Tensor]) -> tf.Tensor:
         """The boxes' numbers; running them fails where they or their lists cannot be meant."""
@@ -222,17 +223,14 @@ class Reader:
         of_class = [tf.size(parsed['image/object/class/label'])]
         if self.label_map is not None:
             of_class.append(tf.size(parsed['image/object/class/text']))
-        per_box = dict.fromkeys(record_checks.PER_BOX, 1)
+        per_box = list(record_checks.PER_BOX)
         if self.mask_type is not None:
-            per_box[instance_checks.MASK_WEIGHT] = 1
-        if self.num_keypoints:
-            per_box.update(dict.fromkeys(instance_checks.KEYPOINTS, self.num_keypoints))
-            ys, xs = (parsed[key] for key in (instance_checks.Y, instance_checks.X))
-            conditions.append(tf.equal(tf.size(ys), tf.size(xs)))
+            per_box.append(instance_checks.MASK_WEIGHT)
+        if self.keypoints is not None:
+            conditions.append(self.keypoints.are_sound(parsed, count))
         sizes = tf.stack([*of_class, *(tf.size(parsed[key]) for key in per_box)])
-        whole = tf.stack([1] * len(of_class) + list(per_box.values())) * count
         conditions += [
-            tf.reduce_all(tf.logical_or(tf.equal(sizes, 0), tf.equal(sizes, whole))),
+            tf.reduce_all(tf.logical_or(tf.equal(sizes, 0), tf.equal(sizes, count))),
             tf.equal(tf.reduce_max(tf.stack(of_class)), count),
             tf.reduce_all(self.family.is_sound(numbers, _MOST_OVERHANG)),  # NaN boxes are left out
         ]
@@ -320,12 +318,21 @@ def build_reader(
         label_map=label_map,
         use_display_name=reader.use_display_name,
         mask_type=mask_type,
-        num_keypoints=reader.num_keypoints,
+        keypoints=_keypoint_decoder(reader, label_map),
         image_classes=metrics.needs_image_classes(config.eval_config),
         family=family,
         max_pixels=images.pixel_limit(config),
         context=context_features.build(config),
     )
+
+
+def _keypoint_decoder(
+    reader: input_reader_pb2.InputReader, label_map: Optional[label_maps.LabelMap]
+) -> Optional[KeypointDecoder]:
+    count, places = reader.num_keypoints, None
+    if reader.use_keypoint_label_map:
+        places = keypoints.places_of(label_map, count, 'train_input_reader')
+    return KeypointDecoder(count, places) if count else None
 
 
 def _filled(values: tf.Tensor, count: tf.Tensor, default: Any) -> tf.Tensor:
@@ -353,26 +360,6 @@ def _masks(encoded: tf.Tensor, count: tf.Tensor, mask_type: int, image: tf.Tenso
         lambda: tf.zeros([0, height, width], tf.uint8),
     )
     return tf.reshape(masks, [count, height, width])
-
-
-def _keypoints(
-    parsed: Dict[str, tf.Tensor], count: tf.Tensor, num_keypoints: int
-) -> Dict[str, tf.Tensor]:
-    """Points [n, k, 2], NaN where a keypoint is not visible, and visibilities [n, k]."""
-    total, shape = count * num_keypoints, [count, num_keypoints]
-    points = tf.stack(
-        [
-            tf.reshape(_filled(parsed[key], total, _NAN), shape)
-            for key in (instance_checks.Y, instance_checks.X)
-        ],
-        axis=-1,
-    )
-    visible = _filled(parsed[instance_checks.VISIBILITY] > 0, total, True)
-    visible = tf.reshape(visible, shape)
-    return {
-        fields.KEYPOINTS: tf.where(visible[..., tf.newaxis], points, _NAN),
-        fields.KEYPOINT_VISIBILITIES: visible,
-    }
 
 
 def _padded(values: tf.Tensor, rows: Union[int, tf.Tensor]) -> tf.Tensor:

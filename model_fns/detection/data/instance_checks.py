@@ -12,11 +12,18 @@ MASK = 'image/object/mask'
 MASK_WEIGHT = 'image/object/mask/weight'
 Y, X = 'image/object/keypoint/y', 'image/object/keypoint/x'
 VISIBILITY = 'image/object/keypoint/visibility'
+TEXT = 'image/object/keypoint/text'
 # Keypoint by keypoint, box by box.
 KEYPOINTS = (Y, X, VISIBILITY)
 
 # What values are; of masks by how they are read.
-KINDS = {MASK_WEIGHT: 'float_list', Y: 'float_list', X: 'float_list', VISIBILITY: 'int64_list'}
+KINDS = {
+    MASK_WEIGHT: 'float_list',
+    Y: 'float_list',
+    X: 'float_list',
+    VISIBILITY: 'int64_list',
+    TEXT: 'bytes_list',
+}
 MASK_KINDS = {
     input_reader_pb2.PNG_MASKS: 'bytes_list',
     input_reader_pb2.NUMERICAL_MASKS: 'float_list',
@@ -25,16 +32,21 @@ MASK_KINDS = {
 Values = Mapping[str, Sequence[Any]]
 
 
-def problem_with_keypoints(values: Values, count: int, num_keypoints: int) -> Optional[str]:
+def problem_with_keypoints(
+    values: Values, count: int, num_keypoints: int, named: bool = False
+) -> Optional[str]:
     """The first thing that is wrong with keypoints; None when nothing is.
 
     Args:
         values: of the record, by key.
         count: of boxes.
         num_keypoints: that a box has, where it has any; 0: they are not read.
+        named: whether records name them; a box may then have fewer, but each as many.
     """
     if not num_keypoints:
         return None
+    if named:
+        return _problem_with_names(values, count)
     for key in KEYPOINTS:
         given = len(values.get(key, ()))
         if given not in (0, count * num_keypoints):
@@ -44,6 +56,17 @@ def problem_with_keypoints(values: Values, count: int, num_keypoints: int) -> Op
     ys, xs = len(values.get(Y, ())), len(values.get(X, ()))
     if ys != xs:
         return f'{ys} {Y} and {xs} {X}; expected as many of each'
+    return None
+
+
+def _problem_with_names(values: Values, count: int) -> Optional[str]:
+    total = len(values.get(TEXT, ()))
+    for key in KEYPOINTS:
+        given = len(values.get(key, ()))
+        if given != total and (given or key != VISIBILITY):
+            return f'{total} {TEXT} and {given} {key}; expected as many of each'
+    if total % max(count, 1) or (total and not count):
+        return f'{count} boxes and {total} {TEXT}; expected as many for each box'
     return None
 
 

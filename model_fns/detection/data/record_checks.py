@@ -42,6 +42,7 @@ def problem_with(
     max_boxes: int,
     label_map: Optional[LabelMap] = None,
     num_keypoints: int = 0,
+    named_keypoints: bool = False,
     mask_type: Optional[int] = None,
     family: BoxFamily = axis_aligned,
     context: Optional[context_features.ContextFeatures] = None,
@@ -57,6 +58,7 @@ def problem_with(
         max_boxes: more are cut off.
         label_map: the names of the classes, for records that have names.
         num_keypoints: that a box has, where it has any.
+        named_keypoints: whether records name them.
         mask_type: a value of `InstanceMaskType`; None: masks are not read.
         family: of the boxes.
         context: how features of other images are read, where they are.
@@ -85,7 +87,7 @@ def problem_with(
         _uneven_boxes(numbers)
         or _uneven_classes(values, count, label_map)
         or _uneven_lists(values, count)
-        or instance_checks.problem_with_keypoints(values, count, num_keypoints)
+        or instance_checks.problem_with_keypoints(values, count, num_keypoints, named_keypoints)
         or instance_checks.problem_with_masks(values, count, mask_type)
         or _unusable_box(numbers, family)
         or _unknown_class(values, num_classes, label_map)

@@ -61,10 +61,10 @@ def paste_masks(
     return pasted
 
 
-def binary_blocks(
+def binary_windows(
     masks: np.ndarray, boxes: np.ndarray, size: Sequence[int]
-) -> Iterator[np.ndarray]:
-    """What masks show of an image, some masks after the others, so that memory is bounded.
+) -> Iterator[Tuple[int, int, np.ndarray]]:
+    """What masks show of an image, and where, without what is around their boxes.
 
     Args:
         masks: float32 [n, mask height, mask width], in [0, 1].
@@ -72,20 +72,31 @@ def binary_blocks(
         size: height and width of the image, in pixels.
 
     Yields:
-        uint8 [k, height, width]: 1 where a pasted mask is above a half, as published.
+        The first row and the first column of each mask's window, which holds all of its object, and
+        the window: uint8, 1 where the pasted mask is above a half, as published.
     """
     height, width = (int(side) for side in size)
-    most = max(1, _BLOCK_PIXELS // max(height * width, 1))
-    for start in range(0, len(masks), most):
-        part = slice(start, start + most)
-        yield paste_masks(masks[part], boxes[part], height, width, _HALF)
+    for mask, box in zip(masks, boxes):
+        rows = _weights(box[0], box[2], mask.shape[0], height, np)
+        columns = _weights(box[1], box[3], mask.shape[1], width, np)
+        (top, bottom), (left, right) = _span(rows), _span(columns)
+        inside = rows[top:bottom] @ mask @ columns[left:right].T
+        yield top, left, (inside > _HALF).astype(np.uint8)
 
 
 def binary_masks(masks: np.ndarray, boxes: np.ndarray, size: Sequence[int]) -> np.ndarray:
-    """All of `binary_blocks`: bool [n, height, width]."""
-    none = np.zeros([0, int(size[0]), int(size[1])], bool)
-    blocks = (block.astype(bool) for block in binary_blocks(masks, boxes, size))
-    return np.concatenate([none, *blocks])
+    """The masks of `binary_windows` in the whole image: bool [n, height, width]."""
+    whole = np.zeros([len(masks), int(size[0]), int(size[1])], bool)
+    for mask, (top, left, window) in zip(whole, binary_windows(masks, boxes, size)):
+        height, width = window.shape
+        mask[top : top + height, left : left + width] = window
+    return whole
+
+
+def _span(weights: np.ndarray) -> Tuple[int, int]:
+    """From where to where a side's pixels [pixels, cells] have something of a mask."""
+    places = np.flatnonzero(weights.any(axis=1))
+    return (int(places[0]), int(places[-1]) + 1) if len(places) else (0, 0)
 
 
 def binary_batch(masks: tf.Tensor, boxes: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:

@@ -6,6 +6,7 @@ class).
 
 from __future__ import annotations
 
+import functools
 from typing import Callable, Tuple
 
 import tensorflow as tf
@@ -40,14 +41,20 @@ def suppress(
     @tf.autograph.experimental.do_not_convert
     def of_image(inputs: Tuple[tf.Tensor, tf.Tensor, tf.Tensor]) -> Tuple[tf.Tensor, tf.Tensor]:
         of_boxes, of_classes, threshold = inputs
+        # Few boxes count once a model is trained, and time grows with the square of their number.
+        # One more, that never counts, stands in where there is none.
+        rows = tf.where(tf.reduce_any(of_classes > threshold, axis=0))[:, 0]
+        rows = tf.concat([rows, tf.zeros([1], rows.dtype)], axis=0)
+        nothing = tf.fill([tf.shape(of_classes)[0], 1], _NONE)
+        of_classes = tf.concat([tf.gather(of_classes, rows[:-1], axis=1), nothing], axis=1)
         overlaps = tf.map_fn(
             self_iou,
-            tf.transpose(of_boxes, [1, 0, 2]),
+            tf.transpose(tf.gather(of_boxes, rows), [1, 0, 2]),
             fn_output_signature=tf.TensorSpec([None, None], tf.float32),
         )
-        if soft_sigma:
-            return _soft(overlaps, of_classes, max_per_class, iou_threshold, threshold, soft_sigma)
-        return _hard(overlaps, of_classes, max_per_class, iou_threshold, threshold)
+        survivors = functools.partial(_soft, sigma=soft_sigma) if soft_sigma else _hard
+        places, values = survivors(overlaps, of_classes, max_per_class, iou_threshold, threshold)
+        return tf.cast(tf.gather(rows, places), tf.int32), values
 
     shape = [scores.shape[1], max_per_class]
     return tf.map_fn(

@@ -217,10 +217,19 @@ def build_metrics(
         for output, called in (_OUTPUTS[need] for need in sorted(evaluator.needs)):
             if output not in outputs:
                 raise errors.ConfigError(
-                    f'{_WHERE}: {name} is about {called}, and the model predicts none.'
+                    f'{_asked_by(config, name)}: {name} is about {called}, and the model predicts '
+                    'none.'
                 )
         evaluators.append(evaluator)
     return Metrics([*evaluators, BestF1Evaluator(classes.names)])
+
+
+def _asked_by(config: eval_pb2.EvalConfig, name: str) -> str:
+    """The field that asks for a metrics set."""
+    if name == _COCO_KEYPOINTS and config.parameterized_metric:
+        return 'eval_config.parameterized_metric'
+    is_named = name in config.metrics_set or not config.eval_instance_masks
+    return _WHERE if is_named or name != _COCO_MASKS else 'eval_config.eval_instance_masks'
 
 
 def check_config(config: eval_pb2.EvalConfig, rotated: bool = False) -> None:

@@ -9,7 +9,7 @@ from typing import Iterator, Sequence
 
 import numpy as np
 
-from model_fns.detection.detections.masks import binary_blocks
+from model_fns.detection.detections.masks import binary_windows
 from model_fns.detection.metrics.run_length_masks import RunLengthMasks
 
 _BLOCK_PIXELS = 1 << 23
@@ -38,8 +38,8 @@ def of_groundtruth(
 
 
 def of_boxes(masks: np.ndarray, boxes: np.ndarray, size: Sequence[int]) -> RunLengthMasks:
-    """Detections' masks, each of its box; see `detections.masks.binary_blocks`."""
-    return RunLengthMasks.encode(binary_blocks(masks, boxes, size))
+    """Detections' masks, each of its box; see `detections.masks.binary_windows`."""
+    return RunLengthMasks.encode_windows(binary_windows(masks, boxes, size), size)
 
 
 def _parts(count: int, size: Sequence[int]) -> Iterator[slice]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, List, Mapping, Sequence
+from typing import Any, Iterable, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
@@ -34,6 +34,22 @@ class RunLengthMasks:
                 encoded += _kernels().encode(np.asfortranarray(part.transpose(1, 2, 0), np.uint8))
         return cls(encoded)
 
+    @classmethod
+    def encode_windows(
+        cls, windows: Iterable[Tuple[int, int, np.ndarray]], size: Sequence[int]
+    ) -> RunLengthMasks:
+        """Masks that are empty outside of a window each: what is around it costs nothing.
+
+        Args:
+            windows: first row, first column, and what is inside, [h, w], in which 1 is object.
+            size: height and width of the image.
+        """
+        height, width = (int(side) for side in size)
+        runs = [
+            {'size': [height, width], 'counts': _runs(*window, height, width)} for window in windows
+        ]
+        return cls(_kernels().frPyObjects(runs, height, width) if runs else [])
+
     def __len__(self) -> int:
         return len(self._encoded)
 
@@ -62,6 +78,19 @@ class RunLengthMasks:
         divided = [int(flag) for flag in of_own_area]
         found = np.asarray(_kernels().iou(self._encoded, others._encoded, divided), np.float64)
         return np.nan_to_num(found.reshape(len(self), len(others)))
+
+
+def _runs(top: int, left: int, window: np.ndarray, height: int, width: int) -> List[int]:
+    """Lengths of runs of 0 and of 1, in turn, column by column of the whole image."""
+    # A column's runs begin and end in it, as if there were a 0 above and below.
+    columns = np.pad(window.T.astype(np.int8), [[0, 0], [1, 1]])
+    column, row = np.nonzero(np.diff(columns, axis=1))
+    ends = (left + column) * height + top + row
+    # Runs from top to bottom of the image go on in the next column.
+    joint = 2 * np.flatnonzero(ends[1:-1:2] == ends[2::2]) + 1
+    ends = np.delete(ends, np.concatenate([joint, joint + 1]))
+    runs = np.diff(ends, prepend=0, append=height * width)
+    return runs[: len(runs) - (runs[-1] == 0)].tolist()
 
 
 def _kernels() -> Any:

@@ -6,7 +6,7 @@ import tensorflow as tf
 import model_fns
 from estimator_lib import config as config_lib
 from model_fns.detection import box_report
-from model_fns.detection.boxes import axis_aligned
+from model_fns.detection.boxes import axis_aligned, quadrilaterals, rotated
 from model_fns.detection.data import image_resizers
 from model_fns.detection.detector import AnchorFit, build_detector
 from model_fns.label_map import LabelMap
@@ -112,4 +112,29 @@ def test_the_anchors_of_a_two_stage_detector():
     assert report.doubts == [
         '50.0% of 2 boxes overlap no anchor by 0.5, what the second stage takes for an object: '
         'the anchors do not fit the boxes'
+    ]
+
+
+class RotatedModel(Model):
+    """The same of rotated boxes: one anchor of 10 x 40 pixels, turned by 0.5."""
+
+    family = quadrilaterals
+
+    def anchor_fit(self, images, boxes):
+        anchors = tf.constant([[20.0, 40, 10, 40, 0.5]])
+        own = quadrilaterals.to_boxes(boxes, 40.0, 80.0)
+        similarity = tf.reduce_max(rotated.pairwise_iou(own, anchors), -1)
+        return AnchorFit(similarity, quadrilaterals.from_boxes(anchors, 40.0, 80.0), self.threshold)
+
+
+def test_rotated_boxes_are_in_pixels_of_the_input_too():
+    # Of images of 4 x 8 pixels: 1 x 4 and turned by 0.5, and the same turned by a right angle more.
+    boxes = [[0.5, 0.5, 0.25, 0.5, angle] for angle in (0.5, 0.5, 0.5, 0.5 + np.pi / 2)]
+    records = [box_report.Record((4, 8), np.array([box], np.float32), (1,)) for box in boxes]
+    said = box_report.box_report(RotatedModel(), {'train_input_reader': records})
+    assert said.lines == [
+        'boxes: root of the area 20 (5 %), 20 (median), 20 (95 %) pixels of the input',
+        'anchors: root of the area 20 (5 %), 20 (median), 20 (95 %) pixels of the input, for '
+        'inputs of 40 x 80',
+        'matches: 25.0% of 4 boxes overlap no anchor by 0.5',
     ]

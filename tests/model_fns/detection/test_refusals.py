@@ -6,6 +6,7 @@ from google.protobuf import text_format
 from estimator_lib import errors
 from model_fns import build_task
 from model_fns.detection.data import inputs
+from model_fns.detection.data.keypoints import KeypointDecoder
 from protos import input_reader_pb2, pipeline_pb2
 from tests import tiny_detection
 
@@ -21,8 +22,6 @@ def build(text=''):
     ('text', 'path'),
     [
         ('train_config { use_multiclass_scores: true }', 'train_config.use_multiclass_scores'),
-        ('eval_config { eval_instance_masks: true }', 'eval_config.eval_instance_masks'),
-        ('eval_config { parameterized_metric {} }', 'eval_config.parameterized_metric'),
         ('train_input_reader { load_track_id: true }', 'train_input_reader.load_track_id'),
         (
             'train_input_reader { input_type: TF_SEQUENCE_EXAMPLE }',
@@ -41,12 +40,39 @@ def test_what_is_not_available_is_refused_by_name(text, path):
     assert str(caught.value).startswith(f'{path}: not supported: ')
 
 
+@pytest.mark.parametrize(
+    ('text', 'message'),
+    [
+        (
+            'eval_instance_masks: true',
+            'eval_config.eval_instance_masks: coco_mask_metrics is about masks, and the model',
+        ),
+        (
+            'metrics_set: "pascal_voc_instance_segmentation_metrics"',
+            'eval_config.metrics_set: pascal_voc_instance_segmentation_metrics is about masks, and',
+        ),
+        (
+            'parameterized_metric { coco_keypoint_metrics { class_label: "1" } }',
+            'eval_config.parameterized_metric: coco_keypoint_metrics is about keypoints, and the',
+        ),
+        (
+            'parameterized_metric {}',
+            'eval_config.parameterized_metric.0.coco_keypoint_metrics.class_label: no class is',
+        ),
+    ],
+)
+def test_what_the_model_does_not_predict_is_not_measured(text, message):
+    with pytest.raises(errors.ConfigError) as caught:
+        build_task(build(f'eval_config {{ {text} }}'))
+    assert str(caught.value).startswith(message)
+
+
 def test_an_evaluation_without_a_training_reader_reads_as_its_own_says():
     text = 'num_keypoints: 3 max_number_of_boxes: 7 load_instance_masks: true'
     reader = inputs.build_reader(build(f'eval_input_reader {{ {text} }}'), 2, None)
-    assert (reader.num_keypoints, reader.max_boxes) == (3, 7)
+    assert (reader.keypoints, reader.max_boxes) == (KeypointDecoder(3), 7)
     assert reader.mask_type == input_reader_pb2.NUMERICAL_MASKS
     reader = inputs.build_reader(
         build(f'train_input_reader {{}} eval_input_reader {{ {text} }}'), 2, None
     )
-    assert (reader.num_keypoints, reader.max_train_boxes, reader.max_boxes) == (0, 100, 7)
+    assert (reader.keypoints, reader.max_train_boxes, reader.max_boxes) == (None, 100, 7)

@@ -13,6 +13,7 @@ from model_fns import validate
 from model_fns.detection import fields
 from model_fns.detection.boxes import quadrilaterals
 from model_fns.detection.data import image_resizers, inputs
+from model_fns.detection.data.keypoints import KeypointDecoder
 from model_fns.label_map import LabelMap, LabelMapItem
 from protos import input_reader_pb2, pipeline_pb2
 from tests.model_fns.detection.records import mask_png, png, record
@@ -236,7 +237,7 @@ def test_one_pixel():
 
 MASKED = inputs.Reader(3, 4, mask_type=input_reader_pb2.PNG_MASKS)
 NUMBERS = inputs.Reader(3, 4, mask_type=input_reader_pb2.NUMERICAL_MASKS)
-POINTS = inputs.Reader(3, 4, num_keypoints=2)
+POINTS = inputs.Reader(3, 4, keypoints=KeypointDecoder(2))
 
 
 def mask(row):
@@ -303,6 +304,31 @@ def test_masks_and_keypoints_of_another_size_or_number(reader, parts):
     with pytest.raises(tf.errors.InvalidArgumentError):
         decode(reader, boxes=[BOX], **parts)
     assert 'image/object/' in reader.problem_with(record(boxes=[BOX], **parts))
+
+
+def test_keypoints_by_name():
+    named = LabelMap((LabelMapItem(1, 'a', 'a', ((0, 'nose'), (2, 'tail'))),))
+    config = text_format.Parse(
+        'train_input_reader { num_keypoints: 3 use_keypoint_label_map: true }',
+        pipeline_pb2.TrainEvalPipelineConfig(),
+    )
+    reader = inputs.build_reader(config, 3, named)
+    parts = {
+        'boxes': [BOX, OTHER],
+        'keypoints_y': [0.1, 0.2, 0.3, 0.4],
+        'keypoints_x': [0.5, 0.6, 0.7, 0.8],
+        'keypoint/text': ['tail', 'nose', 'ear', 'tail'],
+    }
+    example = decode(reader, **parts)
+    np.testing.assert_allclose(
+        example[fields.KEYPOINTS],
+        [[[0.2, 0.6], [NAN, NAN], [0.1, 0.5]], [[NAN, NAN], [NAN, NAN], [0.4, 0.8]]],
+    )
+    assert reader.problem_with(record(**parts)) is None
+    parts['keypoint/text'] = ['tail']
+    assert '1 image/object/keypoint/text and 4' in reader.problem_with(record(**parts))
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        decode(reader, **parts)
 
 
 def test_keypoints():
@@ -383,7 +409,7 @@ def test_training_leaves_out_boxes_without_area(mode, count):
 
 
 def test_boxes_stay_normalized_to_the_image_whatever_pads_it():
-    reader = inputs.Reader(3, 2, num_keypoints=1, mask_type=input_reader_pb2.PNG_MASKS)
+    reader = inputs.Reader(3, 2, keypoints=KeypointDecoder(1), mask_type=input_reader_pb2.PNG_MASKS)
     # 4 x 6 pixels stay so, in 12 x 12.
     features, labels = prepare(
         reader,
@@ -428,7 +454,7 @@ def test_reader_from_config():
     )
     assert reader.use_display_name
     assert reader.mask_type == input_reader_pb2.NUMERICAL_MASKS
-    assert (reader.num_keypoints, reader.max_boxes) == (5, 7)
+    assert (reader.keypoints, reader.max_boxes) == (KeypointDecoder(5), 7)
     masks = built('train_input_reader { load_instance_masks: true mask_type: PNG_MASKS }')
     assert masks.mask_type == input_reader_pb2.PNG_MASKS
 

@@ -93,3 +93,46 @@ def test_an_image_that_is_damaged_is_said_elsewhere(mask_type, mask):
 def test_keypoints(lists, problem):
     assert keypoints(2, 3, **lists) == problem
     assert keypoints(2, 0, **lists) is None
+
+
+def names(count, texts, **lists):
+    values = {f'image/object/keypoint/{name}': [0.5] * size for name, size in lists.items()}
+    values['image/object/keypoint/text'] = texts
+    return instance_checks.problem_with_keypoints(values, count, 3, named=True)
+
+
+@pytest.mark.parametrize(
+    ('count', 'texts', 'lists', 'problem'),
+    [
+        (2, [], {}, None),
+        (2, [b'a'] * 4, {'y': 4, 'x': 4}, None),
+        (2, [b'a'] * 4, {'y': 4, 'x': 4, 'visibility': 4}, None),
+        (0, [], {}, None),
+        (
+            2,
+            [b'a'] * 4,
+            {'y': 4, 'x': 3},
+            '4 image/object/keypoint/text and 3 image/object/keypoint/x; expected as many of each',
+        ),
+        (
+            2,
+            [],
+            {'y': 4, 'x': 4},
+            '0 image/object/keypoint/text and 4 image/object/keypoint/y; expected as many of each',
+        ),
+        (
+            2,
+            [b'a'] * 3,
+            {'y': 3, 'x': 3},
+            '2 boxes and 3 image/object/keypoint/text; expected as many for each box',
+        ),
+        (
+            0,
+            [b'a'],
+            {'y': 1, 'x': 1},
+            '0 boxes and 1 image/object/keypoint/text; expected as many for each box',
+        ),
+    ],
+)
+def test_names_of_keypoints(count, texts, lists, problem):
+    assert names(count, texts, **lists) == problem

@@ -17,7 +17,7 @@ def problem(
     *, num_classes=2, max_boxes=10, label_map=None, num_keypoints=0, mask_type=None, **parts
 ):
     return record_checks.problem_with(
-        record(**parts), num_classes, max_boxes, label_map, num_keypoints, mask_type
+        record(**parts), num_classes, max_boxes, label_map, num_keypoints, mask_type=mask_type
     )
 
 

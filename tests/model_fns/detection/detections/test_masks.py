@@ -71,15 +71,23 @@ class TestPasteMasks:
 
 
 class TestBinaryMasks:
-    def test_recorded_in_blocks(self, monkeypatch):
-        monkeypatch.setattr(masks, '_BLOCK_PIXELS', 2 * 8 * 10)
+    def test_recorded(self):
         case = oracles.case('mask_paste')
-        blocks = list(masks.binary_blocks(case['masks'], case['boxes'], np.array([8, 10])))
-        assert [block.shape for block in blocks] == [(2, 8, 10), (1, 8, 10)]
-        assert blocks[0].dtype == np.uint8
-        whole = masks.binary_masks(case['masks'], case['boxes'], (8, 10))
+        whole = masks.binary_masks(case['masks'], case['boxes'], np.array([8, 10]))
         assert whole.dtype == bool
         np.testing.assert_array_equal(whole, case['image_masks'] > 0.5)
+
+    def test_a_window_is_as_large_as_its_box(self):
+        box = np.array([[0.25, 0.5, 0.5, 0.75]], np.float32)
+        ((top, left, window),) = masks.binary_windows(np.ones([1, 3, 3], np.float32), box, (9, 5))
+        assert (top, left, window.shape, window.dtype) == (2, 2, (3, 2), np.uint8)
+        assert window.all()
+
+    def test_boxes_that_reach_over_the_image_or_are_outside_of_it(self):
+        boxes = np.array([[-0.5, -0.5, 0.5, 0.5], [0.5, 2.0, 0.7, 3.0], [0.3] * 4], np.float32)
+        values = np.random.RandomState(0).uniform(size=[3, 5, 4]).astype(np.float32)
+        expected = masks.paste_masks(values, boxes, 20, 30, threshold=0.5)
+        np.testing.assert_array_equal(masks.binary_masks(values, boxes, (20, 30)), expected)
 
     def test_no_masks(self):
         none = np.zeros([0, 3, 3], np.float32), np.zeros([0, 4], np.float32)

@@ -1,0 +1,1 @@
+"""Conversion and prediction as Apache Beam pipelines, on whatever runner there is."""
