@@ -145,6 +145,11 @@ def _problems(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Proble
             'it is for the box features of mask_rcnn_box_predictor, and the model has none: '
             'leave it out.',
         )
+    if config.HasField('context_config') and config.number_of_stages == 3:
+        yield Problem(
+            f'{where}.number_of_stages',
+            '3; masks do not attend to other images: with context_config expected 2.',
+        )
 
 
 def _anchors(path: str, config: anchors_pb2.AnchorGenerator) -> Iterator[Problem]:

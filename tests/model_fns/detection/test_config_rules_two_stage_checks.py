@@ -57,6 +57,11 @@ def test_attention_needs_features_of_boxes():
     assert problem('context_config={}', stages=1).startswith(
         named('context_config: it is for the box features of mask_rcnn_box_predictor, and the ')
     )
+    text = tiny_two_stage.MASKS.format(stages=3)
+    setting = 'model.faster_rcnn.context_config={ context_feature_length: 5 }'
+    config = config_lib.parse_pipeline_config(text, 'text', settings=[setting])
+    with pytest.raises(errors.ConfigError, match='number_of_stages: 3; masks do not attend to'):
+        model_fns.validate(config, mode=None)
 
 
 POSITION_SENSITIVE = """second_stage_box_predictor={ rfcn_box_predictor {

@@ -233,13 +233,14 @@ class FasterRcnnModel(detector.Detector):
         """The second stage's predictions for its proposals."""
         height, width = _sides(images)
         normalized = axis_aligned.scale(proposals.boxes, 1.0 / height, 1.0 / width)
-        head = self._second.head_for(is_training)
+        head, context = self._second.head_for(is_training), self._second.context
+        if not (is_training or context or self._second.crops is None):
+            return self._boxes_of_valid(features, normalized, proposals.counts)
         if self._second.crops is None:
             of_boxes = self._backbone.box_features(features, is_training)
             codes, logits = head.predict(of_boxes, normalized)
         else:
             crops = self._second.crops(features, normalized)
-            context = self._second.context
             if context is not None and context.on_crops:
                 crops = context(crops, proposals.counts, memory, is_training)
             of_boxes = self._backbone.box_features(crops, is_training)
@@ -251,6 +252,24 @@ class FasterRcnnModel(detector.Detector):
             fields.BOX_FEATURES: of_boxes,
             fields.REFINED_BOX_ENCODINGS: tf.reshape(codes, [-1, count, *codes.shape[1:]]),
             fields.CLASS_LOGITS: tf.reshape(logits, [-1, count, *logits.shape[1:]]),
+        }
+
+    def _boxes_of_valid(
+        self, features: tf.Tensor, boxes: tf.Tensor, counts: tf.Tensor
+    ) -> Dict[str, tf.Tensor]:
+        """The second stage's predictions in inference: of rows without a proposal they are 0.
+
+        Nothing is computed for these: images may have fewer proposals than there is room for.
+        """
+        marks = tf.sequence_mask(counts, boxes.shape[1])
+        rows = third_stage.true_rows(marks)
+        of_rows = tf.gather(tf.reshape(boxes, [-1, axis_aligned.SIZE]), rows)
+        crops = self._second.crops.of_rows(features, of_rows, rows // boxes.shape[1])
+        of_boxes = self._backbone.box_features(crops, is_training=False)
+        codes, logits = self._second.head_for(False).predict(of_boxes)
+        return {
+            fields.REFINED_BOX_ENCODINGS: third_stage.spread(codes, rows, marks),
+            fields.CLASS_LOGITS: third_stage.spread(logits, rows, marks),
         }
 
     def _masks_of_proposals(

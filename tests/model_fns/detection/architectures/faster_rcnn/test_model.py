@@ -422,3 +422,34 @@ def test_mined_proposals_of_position_sensitive_heads():
     # The hardest one loses more than the mean of all.
     one, every = found
     assert every / valid[0] < one < every
+
+
+def inferred_above(threshold):
+    """Predictions for two images, and how many rows the second stage computes."""
+    setting = f'first_stage_nms_score_threshold: {threshold} initial_crop_size'
+    made = small(template=SMALL.replace('initial_crop_size', setting))
+    images = np.random.RandomState(0).uniform(0, 255, [2, 64, 64, 3]).astype(np.float32)
+    with tf.Graph().as_default() as graph, tf1.Session() as session:
+        inputs = made.preprocess(tf.constant(images), None)
+        predictions = made.predict(inputs, None, None, is_training=False)
+        recorded_backbones.set_weights(session)
+        (pooled,) = [op for op in graph.get_operations() if op.name.endswith('AvgPool')]
+        found, rows = session.run((predictions, pooled.outputs[0]))
+    return found, len(rows)
+
+
+def test_nothing_is_computed_for_rows_without_a_proposal():
+    every, rows = inferred_above(0.0)
+    assert rows == every[fields.NUM_PROPOSALS].sum() == 16
+    scores = np.sort(every[fields.PROPOSAL_SCORES][..., 1], axis=None)
+    best, rows = inferred_above(float(scores[-5]) + 1e-6)
+    counts = best[fields.NUM_PROPOSALS]
+    assert rows == counts.sum() == 4
+    for image, count in enumerate(counts):
+        logits = best[fields.CLASS_LOGITS][image]
+        expected = every[fields.CLASS_LOGITS][image, :count]
+        np.testing.assert_allclose(logits[:count], expected, rtol=1e-3, atol=1e-4)
+        assert not logits[count:].any()
+    # No network takes nothing: there is a row where there is no proposal at all.
+    none, rows = inferred_above(1.0)
+    assert rows == 1 and not none[fields.CLASS_LOGITS].any()
