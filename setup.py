@@ -54,6 +54,7 @@ setup(
             'grpcio-tools==1.62.3',
             'pycocotools>=2.0.6',
             'tensorflow-serving-api==2.15.*',
+            'apache-beam>=2.55',
         ],
     },
     entry_points={
