@@ -105,7 +105,7 @@ model {
 }
 train_config {
   batch_size: 16
-  num_steps: 1600
+  num_steps: 1400
   # A shape is the same shape from all sides.
   data_augmentation_options { random_horizontal_flip { } }
   data_augmentation_options { random_vertical_flip { } }
@@ -115,7 +115,7 @@ train_config {
       epsilon: 1e-7
       learning_rate {
         cosine_decay_learning_rate {
-          learning_rate_base: 0.008 warmup_learning_rate: 0.0005 warmup_steps: 50 total_steps: 1600
+          learning_rate_base: 0.008 warmup_learning_rate: 0.0005 warmup_steps: 50 total_steps: 1400
         }
       }
     }
