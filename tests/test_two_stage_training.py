@@ -57,13 +57,28 @@ def alone(data, tmp_path_factory):
     return losses, curve_cases.variables(model_dir)
 
 
-def check_same(alone, model_dir):
+def check_same(alone, model_dir, first=0):
+    """Holds a run's losses and last variables against those of the run `alone`.
+
+    Another process or replica may sum in another order, and with the last bit a unit at the corner
+    of its ReLU gains or loses its gradient: at most 0.06 % of the elements were seen to move, by at
+    most 0.0011. Other examples or samples in two of the steps move 1.3 % of them, by up to 0.12,
+    and the losses by 6 %.
+
+    Args:
+        alone: the fixture.
+        model_dir: of the run.
+        first: steps whose losses are left out: a killed process may not have written them.
+    """
     losses, variables = alone
-    np.testing.assert_allclose(curve_cases.losses(model_dir), losses, rtol=1e-4)
+    expected = losses[first:]
+    found = curve_cases.losses(model_dir)[-len(expected) :]
+    np.testing.assert_allclose(found, expected, rtol=5e-3)
     found = curve_cases.variables(model_dir)
     assert found.keys() == variables.keys()
-    for name, value in variables.items():
-        np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-5, err_msg=name)
+    differences = np.concatenate([np.abs(found[name] - variables[name]).ravel() for name in found])
+    assert np.mean(differences > 1e-5) < 5e-3
+    assert differences.max() < 0.02
 
 
 def start(data, model_dir, steps, cluster=None):
@@ -87,9 +102,7 @@ def test_a_run_that_is_killed_goes_on_as_if_it_had_not_been(data, alone, tmp_pat
     # What it did after the first checkpoint is done again, unless it came to another one.
     (tmp_path / 'checkpoint').write_text(f'model_checkpoint_path: "model.ckpt-{EVERY}"')
     curve_cases.Run(data, tmp_path).train(STEPS)
-    variables = curve_cases.variables(tmp_path)
-    for name, value in alone[1].items():
-        np.testing.assert_allclose(variables[name], value, rtol=0, atol=1e-6, err_msg=name)
+    check_same(alone, tmp_path, first=EVERY)
 
 
 def test_parameter_servers(data, alone, tmp_path):
