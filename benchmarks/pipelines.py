@@ -59,18 +59,42 @@ def complete_records(config: Any, folder: str, count: int = 4) -> None:
     import tensorflow as tf
 
     from estimator_lib.data import inputs
+    from protos import input_reader_pb2
 
     reader = config.train_input_reader
     path_of_first = inputs.input_files(reader)[0].path
     path = os.path.join(folder, 'complete.tfrecord')
+    as_sequences = reader.input_type == input_reader_pb2.TF_SEQUENCE_EXAMPLE
     with tf.io.TFRecordWriter(path) as writer:
         for serialized in tf.data.TFRecordDataset(path_of_first).take(count).as_numpy_iterator():
             example = tf.train.Example.FromString(serialized)
             _add_loaded(example.features.feature, config)
-            writer.write(example.SerializeToString())
+            record = _sequence_of(example) if as_sequences else example
+            writer.write(record.SerializeToString())
     for each in (reader, *config.eval_input_reader):
         each.tf_record_input_reader.input_path[:] = [path]
-        each.ClearField('input_type')  # these are examples, whatever the published ones were
+
+
+def _sequence_of(example: Any) -> Any:
+    """An example as a `tf.train.SequenceExample` of one frame."""
+    import tensorflow as tf
+
+    of_frames = {
+        'image/encoded': 'image/encoded',
+        'image/source_id': 'image/source_id',
+        'image/object/class/text': 'region/label/string',
+        **{
+            f'image/object/bbox/{side}': f'region/bbox/{side}'
+            for side in ('ymin', 'xmin', 'ymax', 'xmax')
+        },
+    }
+    sequence = tf.train.SequenceExample()
+    for key, feature in example.features.feature.items():
+        if key in of_frames:
+            sequence.feature_lists.feature_list[of_frames[key]].feature.add().CopyFrom(feature)
+        elif '/object/' not in key:
+            sequence.context.feature[key].CopyFrom(feature)
+    return sequence
 
 
 def _add_loaded(feature: Any, config: Any) -> None:

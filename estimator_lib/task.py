@@ -400,6 +400,18 @@ class Task(abc.ABC):
         """
         del self
 
+    def split_sequence(self, serialized: bytes) -> Sequence[bytes]:
+        """The records of the frames of a sequence, for `input_type: TF_SEQUENCE_EXAMPLE`.
+
+        Args:
+            serialized: a `tf.train.SequenceExample`, or what stands in its place.
+
+        Returns:
+            A serialized `tf.train.Example` for each frame that is to be read; what cannot be split
+            as it is, alone: `check_example` says what is wrong with it.
+        """
+        return [serialized]
+
     def check_example(self, serialized: bytes) -> Optional[str]:
         """What is wrong with a record, without building a graph; None when nothing is.
 

@@ -23,8 +23,9 @@ from estimator_lib.config.rules import (
     or_0,
     ranges,
 )
-from protos import cluster_pb2
+from protos import cluster_pb2, input_reader_pb2
 
+_NO_SEQUENCES = 'sequences of images are for detection; records are tf.train.Example'
 _NO_CONTEXT = 'features of other images are for model.faster_rcnn.context_config'
 KEYPOINTS = 'keypoint-based detection is not available'
 MASKS = 'masks need a two-stage model'
@@ -129,6 +130,11 @@ QUANTIZED = ConfigRules(
 
 # What tasks without boxes leave to those with.
 NO_BOXES = ConfigRules(
+    conditions={
+        'InputReader.input_type': Condition(
+            lambda value, config: value != input_reader_pb2.TF_SEQUENCE_EXAMPLE, _NO_SEQUENCES
+        )
+    },
     ignored={
         'TrainConfig': {
             'max_number_of_boxes': _NO_BOXES,
@@ -137,6 +143,7 @@ NO_BOXES = ConfigRules(
             ),
         },
         'InputReader': {
+            'frame_index': _NO_SEQUENCES,
             'load_context_features': _NO_CONTEXT,
             **because(
                 _NO_BOXES,

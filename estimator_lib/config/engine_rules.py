@@ -25,9 +25,8 @@ from estimator_lib.config.rules import (
     or_0,
     ranges,
 )
-from protos import input_reader_pb2, train_pb2
+from protos import train_pb2
 
-_SEQUENCES = 'records are tf.train.Example; sequences are not read'
 _READS_BY_ITSELF = 'the input pipeline chooses its own parallelism and buffers'
 _QUEUES = 'there are no queues: the input pipeline feeds the network directly'
 _PICTURES = 'what pictures are drawn on is kept as it is needed'
@@ -83,7 +82,6 @@ _IGNORED = {
     'InputReader': {
         **because(_READS_BY_ITSELF, 'prefetch_size num_parallel_map_calls'),
         **because(_QUEUES, 'queue_capacity min_after_dequeue'),
-        'frame_index': _SEQUENCES,
         'include_source_id': 'examples always carry their id',
     },
     'EvalConfig': {
@@ -119,9 +117,6 @@ _CONDITIONS = {
         lambda value, config: value != train_pb2.V2 or not _starts_from_checkpoint(config),
         'checkpoints of TensorFlow 2 objects cannot be restored by variable name; use a '
         'checkpoint of TensorFlow 1',
-    ),
-    'InputReader.input_type': Condition(
-        lambda value, config: value != input_reader_pb2.TF_SEQUENCE_EXAMPLE, _SEQUENCES
     ),
 }
 

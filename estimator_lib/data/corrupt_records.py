@@ -98,7 +98,8 @@ def attempt_all(
     """
 
     def read(*file: tf.Tensor) -> tf.data.Dataset:
-        return record_streams.read_file(*file, skip_corrupt=True).take(limit_each)
+        dataset = record_streams.read_file(*file, True, source.sequences)
+        return dataset.take(limit_each)
 
     def try_one(record_id: tf.Tensor, record: tf.Tensor) -> Any:
         worked, returned = attempt(function, record)

@@ -16,6 +16,7 @@ from estimator_lib.data import corrupt_records, reader_state, record_streams
 from estimator_lib.data.record_sources import Source, create_sources
 from estimator_lib.data.record_streams import Order, unconverted
 from estimator_lib.data.records import count_records
+from estimator_lib.data.sequences import Sequences
 from estimator_lib.task import Task
 from protos import input_reader_pb2
 
@@ -148,6 +149,9 @@ def plan_reading(
     if not training and reader.num_epochs > 1:
         log.warning('num_epochs: %d: an evaluation reads its examples once', reader.num_epochs)
     sources, num_sources = create_sources(reader, mode, batch_size)
+    # The published system takes one frame of a sequence at a time in training, else all.
+    sequences = sequences_of(task, reader, reader.frame_index if training else None)
+    sources = [dataclasses.replace(source, sequences=sequences) for source in sources]
     shuffle = reader.shuffle and (training or reader.HasField('shuffle'))
     order = Order(
         seed=seed % 2**32,
@@ -203,6 +207,21 @@ def create_batches(
         prefetched = reading.num_prefetch_batches
         dataset = dataset.prefetch(tf.data.AUTOTUNE if prefetched < 0 else prefetched)
     return record_streams.steady(dataset)
+
+
+def sequences_of(
+    task: Task, reader: input_reader_pb2.InputReader, frame: Optional[int] = None
+) -> Optional[Sequences]:
+    """How the records of a reader become examples; None: each is one.
+
+    Args:
+        task: knows their keys.
+        reader: says what they are.
+        frame: see `Sequences`.
+    """
+    if reader.input_type != input_reader_pb2.TF_SEQUENCE_EXAMPLE:
+        return None
+    return Sequences(task.split_sequence, frame)
 
 
 def _create_examples(reading: Reading, source: Source, start: tf.Tensor) -> tf.data.Dataset:

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from estimator_lib.data import corrupt_records, record_streams, records
 from estimator_lib.data.corrupt_records import RecordProblem, RecordTester
-from estimator_lib.data.reading import Reading
+from estimator_lib.data.reading import Reading, sequences_of
 from estimator_lib.data.record_sources import Source, input_files
 from estimator_lib.task import Task
 from protos import input_reader_pb2
@@ -49,7 +49,7 @@ def inspect_records(
     Raises:
         errors.UserError: there are no files to look at.
     """
-    source = Source(0, tuple(input_files(reader)))
+    source = Source(0, tuple(input_files(reader)), sequences=sequences_of(task, reader))
     limit = -1 if check_all else sample
     problems, total = [], 0
     for file in source.files:

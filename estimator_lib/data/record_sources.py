@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.data import records
+from estimator_lib.data.sequences import Sequences
 from protos import input_reader_pb2
 
 log = logging.getLogger('estimator_lib')
@@ -26,12 +27,14 @@ class Source:
         files: in order.
         weight: its share of the examples, of 1.
         per_batch: how many examples of each batch come from it; None: as `weight` has it.
+        sequences: how records become examples; None: each is one.
     """
 
     index: int
     files: Tuple[records.RecordFile, ...]
     weight: float = 1.0
     per_batch: Optional[int] = None
+    sequences: Optional[Sequences] = None
 
     @property
     def fingerprint(self) -> int:

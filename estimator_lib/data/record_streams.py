@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from estimator_lib.data import records
 from estimator_lib.data.record_sources import Source
+from estimator_lib.data.sequences import Sequences
 
 tf1 = tf.compat.v1
 
@@ -31,6 +32,7 @@ CORRUPT_FRAME = b'\xff'
 _MAX = np.iinfo(np.int64).max
 _SEED_SPAN = 2**32
 _MIXING_SALT = 1 << 40
+_FRAMES_SALT = 1 << 41
 _MAX_PARALLEL_READS = 16
 _BUFFER_SHARE = 8  # records are read ahead by one of so many parts of a shuffle buffer
 
@@ -133,6 +135,9 @@ def create_stream(source: Source, order: Order, start: tf.Tensor) -> tf.data.Dat
         # A position is behind a record of this process, or at the very beginning.
         first = tf.where(tf.equal(start[1], 0), np.int64(index), np.int64(count - 1))
         stream = stream.skip(first).shard(count, 0)
+    if source.sequences is not None:
+        seed = stream_seed(order, source) + _FRAMES_SALT
+        stream = source.sequences.one_frame(stream, seed)
     if order.shuffle_buffer_size >= _BUFFER_SHARE:
         # While the buffer of the next epoch fills, these are decoded.
         stream = stream.prefetch(order.shuffle_buffer_size // _BUFFER_SHARE)
@@ -173,7 +178,11 @@ def mix(
 
 
 def read_file(
-    path: tf.Tensor, compression: tf.Tensor, file_number: tf.Tensor, skip_corrupt: bool
+    path: tf.Tensor,
+    compression: tf.Tensor,
+    file_number: tf.Tensor,
+    skip_corrupt: bool,
+    sequences: Optional[Sequences] = None,
 ) -> tf.data.Dataset:
     """(record id, record) of each record of a file.
 
@@ -182,10 +191,12 @@ def read_file(
         compression: string scalar, see `records.RecordFile`.
         file_number: int64 scalar.
         skip_corrupt: see `Order`.
+        sequences: see `Source`; frames have the id of their record.
     """
     record_ids = tf.data.Dataset.range(file_number * FILE_SPAN, _MAX)
     read = _read_past_corrupt if skip_corrupt else tf.data.TFRecordDataset
-    return tf.data.Dataset.zip((record_ids, read(path, compression)))
+    dataset = tf.data.Dataset.zip((record_ids, read(path, compression)))
+    return dataset if sequences is None else sequences.all_frames(dataset)
 
 
 def file_tensors(files: Sequence[records.RecordFile]) -> tf.data.Dataset:
@@ -240,7 +251,7 @@ def _read_files(source: Source, order: Order, seed: tf.Tensor) -> tf.data.Datase
     files_here = -(-len(source.files) // count) if by_files else len(source.files)
     num_readers = max(1, min(order.num_readers, files_here))
     dataset = dataset.interleave(
-        unconverted(lambda *file: read_file(*file, skip_corrupt=order.skip_corrupt)),
+        unconverted(lambda *file: read_file(*file, order.skip_corrupt, source.sequences)),
         cycle_length=num_readers,
         block_length=max(1, order.block_length),
         num_parallel_calls=min(num_readers, _MAX_PARALLEL_READS),

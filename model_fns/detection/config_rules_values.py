@@ -37,6 +37,10 @@ _RANGES = {
         'RemapLabels.original_labels RemapLabels.new_label',
     ),
     **ranges(
+        Range(-1, 2**31 - 1),
+        'InputReader.frame_index',
+    ),
+    **ranges(
         or_0(COUNT),
         'EvalConfig.max_num_boxes_to_visualize KeypointEdge.start KeypointEdge.end '
         'HardExampleMiner.num_hard_examples HardExampleMiner.min_negatives_per_image '

@@ -27,7 +27,7 @@ from model_fns import class_report, label_map_files, quantization
 from model_fns import label_map as label_maps
 from model_fns.detection import box_report, config_rules, detector, fields, metrics
 from model_fns.detection.boxes import quadrilaterals, targets
-from model_fns.detection.data import augmentation, inputs
+from model_fns.detection.data import augmentation, inputs, sequences
 from model_fns.detection.detections import descriptions, masks, merging, pictures
 from model_fns.detection.metrics import best_f1
 from protos import pipeline_pb2
@@ -298,6 +298,10 @@ class DetectionTask(Task):
     def asset_files(self) -> Mapping[str, str]:
         """See `Task`."""
         return label_map_files.asset_files(self._label_map)
+
+    def split_sequence(self, serialized: bytes) -> Sequence[bytes]:
+        """See `Task`."""
+        return sequences.split(serialized)
 
     def check_example(self, serialized: bytes) -> Optional[str]:
         """See `Task`."""

@@ -162,7 +162,6 @@ READ_AS_A_WHOLE = (
 DECIDED_BY_RULES = {
     'TrainConfig.fine_tune_checkpoint_version',
     'ClusterConfig.mode',
-    'InputReader.input_type',
     'Hyperparams.op',
     'Loss.equalization_loss',
     'InputReader.load_context_features',
@@ -247,6 +246,13 @@ def test_numbers_that_no_machine_could_hold(text, expected):
     with pytest.raises(errors.ConfigError) as caught:
         model_fns.validate(config, None)
     assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize('kind', ['classification', 'segmentation'])
+def test_sequences_are_of_detection_alone(kind):
+    config = config_of(kind, 'eval_input_reader { input_type: TF_SEQUENCE_EXAMPLE }')
+    with pytest.raises(errors.ConfigError, match='eval_input_reader.0.input_type: not supported'):
+        model_fns.validate(config, None)
 
 
 QUANTIZED = 'graph_rewriter { quantization { %s } }'

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from model_fns.detection.boxes import axis_aligned, quadrilaterals
 from model_fns.detection.boxes.family import BoxFamily
-from model_fns.detection.data import context_features, instance_checks
+from model_fns.detection.data import context_features, instance_checks, sequences
 from model_fns.label_map import FIRST_ID, LabelMap
 
 # Lists that a record has for each of its boxes, or not at all.
@@ -67,6 +67,9 @@ def problem_with(
         features = tf.train.Example.FromString(serialized).features.feature
     except Exception:  # protobuf's DecodeError, of which there is one a runtime
         return 'not a tf.train.Example'
+    unsplit = sequences.problem_with(serialized)
+    if unsplit:
+        return unsplit
     expected = {**_KINDS, **dict.fromkeys(family.RECORD_KEYS, 'float_list')}
     if mask_type is not None:
         expected[instance_checks.MASK] = instance_checks.MASK_KINDS[mask_type]

@@ -137,8 +137,11 @@ class Read:
 class Input:
     """A graph with an input, that can be read several times."""
 
-    def __init__(self, reader, mode: str = TRAIN, batch_size: int = 4, seed: int = 1, **options):
-        self.input_fn = inputs.create_input_fn(IdTask(), reader, mode, batch_size, seed, **options)
+    def __init__(
+        self, reader, mode: str = TRAIN, batch_size: int = 4, seed: int = 1, task=None, **options
+    ):
+        task = task or IdTask()
+        self.input_fn = inputs.create_input_fn(task, reader, mode, batch_size, seed, **options)
         with tf.Graph().as_default() as graph:
             features, _ = self.input_fn()
             features, state = inputs.pop_reader_state(features)
