@@ -106,3 +106,46 @@ def test_fine_tuning(trained, tmp_path, checkpoint_type, capfd):
     )
     # Its own checkpoint has the scopes of detection.
     assert status == (0 if checkpoint_type == 'detection' else 2), capfd.readouterr().err
+
+
+def test_both_extractors_start_from_the_backbone_of_a_single_shot_detector(trained, tmp_path):
+    model_dir, stages = trained
+    if stages == 1:
+        pytest.skip('three stages have the extractors of all')
+    reader = tf.train.load_checkpoint(str(model_dir / 'model.ckpt-30'))
+    scopes = ('FirstStageFeatureExtractor', 'SecondStageFeatureExtractor')
+    # The second stage's layers stand behind the first's: one network, in a single-shot detector.
+    wholes = {}
+    for name in reader.get_variable_to_shape_map():
+        scope, _, rest = name.partition('/')
+        if scope in scopes and not name.endswith('/Momentum'):
+            wholes[f'FeatureExtractor/{rest}'] = reader.get_tensor(name) + 1.0
+    with tf.Graph().as_default(), tf1.Session() as session:
+        made = {name: tf1.Variable(value) for name, value in wholes.items()}
+        session.run(tf1.global_variables_initializer())
+        tf1.train.Saver(made).save(session, str(tmp_path / 'ssd'), write_meta_graph=False)
+    names = ''.join(
+        f'checkpoint_names {{ variable: "{scope}/*" name: "FeatureExtractor/*" }}'
+        for scope in scopes
+    )
+    status = front_door(
+        f'--model_dir={tmp_path / "run"}',
+        f'--pipeline_config_path={model_dir / "pipeline.config"}',
+        '--mode=train',
+        '--num_train_steps=1',
+        f'--set=train_config.fine_tune_checkpoint={tmp_path / "ssd"}',
+        '--set=train_config.fine_tune_checkpoint_type=detection',
+        '--set=train_config.optimizer.momentum_optimizer.learning_rate.constant_learning_rate'
+        '.learning_rate=1e-9',
+        f'--config_override=train_config {{ {names} min_restored_fraction: 0.2 }}',
+    )
+    assert status == 0
+    found = tf.train.load_checkpoint(str(tmp_path / 'run'))
+    for scope in scopes:
+        name = next(
+            one
+            for one in sorted(found.get_variable_to_shape_map())
+            if one.startswith(f'{scope}/') and one.endswith('weights')
+        )
+        expected = wholes[name.replace(scope, 'FeatureExtractor')]
+        np.testing.assert_allclose(found.get_tensor(name), expected, atol=1e-5)
