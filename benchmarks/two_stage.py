@@ -85,7 +85,7 @@ def build_bare(config: Any) -> Any:
     crop = second_stage.Crops(
         model.initial_crop_size, model.maxpool_kernel_size, model.maxpool_stride
     )
-    of_boxes = extractor.box_features(crop(features, boxes.read_value()), True, trains)
+    of_boxes = extractor.box_features(crop(features, boxes.read_value(), (1.0, 1.0)), True, trains)
     outputs += second_stage.BoxHead(style, model.num_classes).predict(of_boxes)
     loss = tf.add_n([tf.nn.l2_loss(one) for one in outputs])
     gradients = tf.gradients(loss, tf1.trainable_variables())

@@ -12,6 +12,7 @@ class Renamed(NamedTuple):
         why: why it is left out.
         refused: what is said of it where its value is none of `values`; empty: any value will do.
         values: see there.
+        becomes: what stands in place of each of `values`; empty: the value stays.
     """
 
     now: str = ''
@@ -19,12 +20,20 @@ class Renamed(NamedTuple):
     why: str = ''
     refused: str = ''
     values: Tuple[str, ...] = ()
+    becomes: Tuple[str, ...] = ()
 
 
 _IMAGES_OF_8_BITS = Renamed(
     why='images have 8 bits',
     refused='images of 8 bits are read alone; expected "uint8", and 16-bit images converted.',
     values=('uint8',),
+)
+# As the first releases of the published schema had it too.
+_FIRST_STAGE_ONLY = Renamed(
+    'number_of_stages',
+    refused='expected true or false.',
+    values=('true', 'false'),
+    becomes=('1', '2'),
 )
 _RECORDS_AS_THEY_ARE = Renamed(
     refused='records are read as they are; expected records with sides and angles as '
@@ -36,17 +45,18 @@ _RECORDS_AS_THEY_ARE = Renamed(
 # boxes has, a branch of the schema that this one is.
 RENAMED = {
     'model/rssd': Renamed('ssd', 'box_type: ROTATED'),
-    'model/rfaster_rcnn': Renamed(
-        refused='two-stage detectors of rotated boxes are not available; expected ssd with '
-        'box_type: ROTATED.'
-    ),
+    'model/rfaster_rcnn': Renamed('faster_rcnn', 'box_type: ROTATED'),
+    **{f'{model}/first_stage_only': _FIRST_STAGE_ONLY for model in ('faster_rcnn', 'rfaster_rcnn')},
     'anchor_generator/rssd_anchor_generator': Renamed('ssd_anchor_generator'),
     'rssd_anchor_generator/num_aspect_ration_of_middle_scale': Renamed(
         'interpolated_scale_aspect_ratio',
         refused='expected 0 or 1 anchor between two scales.',
         values=('0', '1'),
     ),
-    'anchor_generator/grid_rbbox_anchor_generator': Renamed('grid_anchor_generator'),
+    **{
+        f'{generator}/grid_rbbox_anchor_generator': Renamed('grid_anchor_generator')
+        for generator in ('anchor_generator', 'first_stage_anchor_generator')
+    },
     'box_coder/faster_rcnn_rbox_coder': Renamed('rotated_box_coder'),
     'batch_non_max_suppression/box_type': Renamed(why='box_type of the model says it'),
     'batch_non_max_suppression/handle_as_single_class': Renamed('use_class_agnostic_nms'),

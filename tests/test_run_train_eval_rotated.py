@@ -16,14 +16,23 @@ from tests.test_run_train_eval import estimator_predictions, front_door, latest
 MAP = 'RotatedBoxes_Precision/mAP@0.5IOU'
 
 
+def run_of(folder, stages, steps):
+    """The folder of a run that has been trained and evaluated."""
+    config = tiny_rotated.write_all(folder, stages)
+    flags = [f'--model_dir={folder / "run"}', f'--pipeline_config_path={config}']
+    flags += [f'--num_train_steps={steps}']
+    assert front_door(*flags, f'--set=train_config.checkpoints.save_every_n_steps={steps}') == 0
+    return folder / 'run'
+
+
 @pytest.fixture(scope='module')
 def trained(tmp_path_factory):
-    folder = tmp_path_factory.mktemp('rotated')
-    config = tiny_rotated.write_all(folder)
-    model_dir = folder / 'run'
-    flags = [f'--model_dir={model_dir}', f'--pipeline_config_path={config}']
-    assert front_door(*flags, '--set=train_config.checkpoints.save_every_n_steps=200') == 0
-    return model_dir
+    return run_of(tmp_path_factory.mktemp('rotated'), stages=0, steps=200)
+
+
+@pytest.fixture(scope='module')
+def two_stages(tmp_path_factory):
+    return run_of(tmp_path_factory.mktemp('two_stages'), stages=2, steps=40)
 
 
 def images(count=2, seed=9):
@@ -41,10 +50,24 @@ def test_it_learns(trained):
     'input_type', ['image_tensor', 'encoded_image_string_tensor', 'tf_example']
 )
 def test_exports_detect_what_the_estimator_does(trained, tmp_path, input_type):
-    flags = [f'--model_dir={trained}', f'--export_dir={tmp_path}', f'--input_type={input_type}']
+    check_export(trained, tmp_path, input_type, most=10)
+
+
+def test_two_stages_learn_and_export_what_the_estimator_detects(two_stages, tmp_path):
+    metrics = json.loads((two_stages / 'metrics.json').read_text())['0']
+    losses = {name for name in metrics if name.startswith('Loss/BoxClassifierLoss/')}
+    assert len(losses) == 2 and MAP in metrics
+    # Of an untrained model it is the logarithm of 2.
+    assert 0 < metrics['Loss/RPNLoss/objectness_loss'] < 0.5 * math.log(2)
+    check_export(two_stages, tmp_path, 'image_tensor', most=6)
+
+
+def check_export(model_dir, tmp_path, input_type, most):
+    """An export's answers are the Estimator's, and boxes are those around their corners."""
+    flags = [f'--model_dir={model_dir}', f'--export_dir={tmp_path}', f'--input_type={input_type}']
     assert front_door('--mode=export', *flags) == 0
     sent = images()
-    expected = estimator_predictions(trained, sent)
+    expected = estimator_predictions(model_dir, sent)
     if input_type != 'image_tensor':
         sent = [codecs.encode_png(image) for image in sent]
     if input_type == 'tf_example':
@@ -57,8 +80,8 @@ def test_exports_detect_what_the_estimator_does(trained, tmp_path, input_type):
         signature = loaded.signature_def['serving_default']
         outputs = {name: info.name for name, info in signature.outputs.items()}
         got = session.run(outputs, {signature.inputs['inputs'].name: sent})
-    assert got['detection_boxes'].shape == (2, 10, 5)
-    assert got['detection_corners'].shape == (2, 10, 8)
+    assert got['detection_boxes'].shape == (2, most, 5)
+    assert got['detection_corners'].shape == (2, most, 8)
     assert got['num_detections'].min() > 0
     for name, values in got.items():
         np.testing.assert_allclose(values, expected[name], rtol=1e-5, atol=1e-5, err_msg=name)

@@ -9,7 +9,7 @@ from model_fns import rotated_rectangles
 from model_fns.datasets import codecs, records
 from model_fns.images import image_header
 from model_fns.label_map import LabelMap
-from tests import tiny_detection
+from tests import tiny_detection, tiny_two_stage
 
 HEIGHT, WIDTH = 64, 96
 
@@ -71,20 +71,37 @@ MODEL = (
         'aspect_ratios: 3.0 angles: [-1.5708, -1.0472, -0.5236, 0, 0.5236, 1.0472]',
     )
 )
+TWO_STAGES = (
+    tiny_two_stage.MODEL.replace('num_classes: 2', 'num_classes: 2\n    box_type: ROTATED')
+    .replace('width: 64', 'width: 80')
+    .replace(
+        'batch_norm_trainable: true',
+        'batch_norm_trainable: true override_base_feature_extractor_hyperparams: true '
+        'conv_hyperparams {{ {hyperparams} }}',
+    )
+    .replace(
+        'scales: 0.7 scales: 1.0 aspect_ratios: 1.0',
+        'scales: 1.0 aspect_ratios: 3.0 angles: [-1.5708, -1.0472, -0.5236, 0, 0.5236, 1.0472]',
+    )
+)
 REST = tiny_detection.REST.replace(
     'DetectionBoxes_Precision/mAP@.50IOU', 'RotatedBoxes_Precision/mAP@0.5IOU'
 ).replace('num_steps: 100', 'num_steps: 200')
 
 
-def config_text(folder):
-    return MODEL.format(hyperparams=tiny_detection.HYPERPARAMS) + REST.format(folder=folder)
+def config_text(folder, stages=0):
+    """The config of a single-shot detector, or of one of so many stages."""
+    model = MODEL.format(hyperparams=tiny_detection.HYPERPARAMS)
+    if stages:
+        model = TWO_STAGES.format(stages=stages, hyperparams=tiny_detection.HYPERPARAMS)
+    return model + REST.format(folder=folder)
 
 
-def write_all(folder):
+def write_all(folder, stages=0):
     """Records, label map and pipeline config in a folder; the path of the config."""
     write_records(folder / 'train.tfrecord', 64, seed=0)
     write_records(folder / 'val.tfrecord', 12, seed=1)
     LabelMap.from_names(['green', 'blue']).write(str(folder / 'label_map.pbtxt'))
     path = folder / 'pipeline.config'
-    path.write_text(config_text(folder))
+    path.write_text(config_text(folder, stages))
     return path

@@ -54,17 +54,32 @@ def apply(text: str, name: str, renamed: Mapping[str, Renamed] = RENAMED) -> Tup
         if rule is None or not _is_field(tokens, index):
             continue
         value = _value(tokens, index)
-        if rule.refused and (value is None or value.text.strip('"\'') not in rule.values):
+        if rule.refused and (value is None or _unquoted(value) not in rule.values):
             raise errors.ConfigError(
                 f'{source.place(token.offset)}: {token.text}: {rule.refused}\n'
                 f'{source.picture(token.offset)}'
             )
         changes += _changes(text, tokens, index, rule)
-        became = f'read as {rule.now}' if rule.now else 'left out'
-        more = f' with {rule.more}' if rule.more else ''
-        why = f': {rule.why}' if rule.why else ''
-        notes.append(f'{source.place(token.offset)}: {token.text} is {became}{more}{why}.')
+        notes.append(f'{source.place(token.offset)}: {token.text} is {_said(rule, value)}.')
     return _changed(text, changes), notes
+
+
+def _said(rule: Renamed, value: Optional[Token]) -> str:
+    """What became of a field with a value."""
+    if not rule.now:
+        return f'left out: {rule.why}' if rule.why else 'left out'
+    if rule.becomes:
+        return f'read as {rule.now}: {_became(rule, value)}'
+    return f'read as {rule.now} with {rule.more}' if rule.more else f'read as {rule.now}'
+
+
+def _became(rule: Renamed, value: Token) -> str:
+    """The value that one of another version has here."""
+    return rule.becomes[rule.values.index(_unquoted(value))]
+
+
+def _unquoted(value: Token) -> str:
+    return value.text.strip('"\'')
 
 
 def _is_field(tokens: Sequence[Token], index: int) -> bool:
@@ -97,6 +112,9 @@ def _changes(text: str, tokens: Sequence[Token], index: int, rule: Renamed) -> L
             end = value.offset + len(value.text)
         return [Change(token.offset, end, ' ' * (end - token.offset))]
     changes = [Change(token.offset, end, rule.now)]
+    if rule.becomes:
+        value = tokens[index + 2]
+        changes.append(Change(value.offset, value.offset + len(value.text), _became(rule, value)))
     if rule.more:
         opener = next(one for one in tokens[index:] if one.text in OPENERS)
         changes.append(Change(opener.offset + 1, opener.offset + 1, f' {rule.more} '))

@@ -8,6 +8,7 @@ from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem, pro
 from model_fns import config_rules
 from model_fns.detection import (
     config_rules_instances,
+    config_rules_rotated,
     config_rules_two_stage,
     config_rules_two_stage_checks,
     detector,
@@ -16,10 +17,9 @@ from model_fns.detection import (
 from model_fns.detection.architectures.faster_rcnn import extractors
 from model_fns.detection.config_rules_checks import check_ssd, doubts
 from model_fns.detection.config_rules_fields import FIELD_SUPPORT
-from model_fns.detection.config_rules_rotated import check_rotated
 from model_fns.detection.config_rules_values import VALUES
 from model_fns.detection.networks.feature_extractors import extractor
-from protos import model_pb2, ssd_pb2
+from protos import model_pb2
 
 
 def _names(config: PipelineConfig) -> Iterator[Problem]:
@@ -32,8 +32,9 @@ def _names(config: PipelineConfig) -> Iterator[Problem]:
     if of_two_stages.type:
         where = 'model.faster_rcnn.feature_extractor'
         yield from problems_of(extractors.find, of_two_stages, where)
-    rotated = config.model.ssd.box_type == ssd_pb2.ROTATED
+    rotated = config_rules_rotated.is_rotated(config)
     yield from problems_of(metrics.check_config, config.eval_config, rotated)
+    yield from config_rules_rotated.check_steps(config)
 
 
 _COMMON = config_rules.EVERY_TASK + ConfigRules(
@@ -50,7 +51,7 @@ _COMMON = config_rules.EVERY_TASK + ConfigRules(
 _SINGLE_SHOT = (
     FIELD_SUPPORT
     + VALUES
-    + ConfigRules(problems=(check_ssd, check_rotated))
+    + ConfigRules(problems=(check_ssd, config_rules_rotated.check_rotated))
     + config_rules.QUANTIZED
     + _COMMON
 )

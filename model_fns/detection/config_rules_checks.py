@@ -13,6 +13,7 @@ from model_fns.detection.config_rules_fields import FIELD_SUPPORT
 from model_fns.detection.config_rules_values import VALUES
 from protos import (
     anchors_pb2,
+    box_coding_pb2,
     box_predictors_pb2,
     image_resizer_pb2,
     losses_pb2,
@@ -62,7 +63,7 @@ def check_part(message: message_lib.Message, where: str, further: Iterable[Probl
 def doubts(config: PipelineConfig) -> Iterator[str]:
     """What is allowed of a detector, and probably not meant."""
     path = _in_pixels(config.model.ssd.anchor_generator)
-    if path and config.model.ssd.box_type == ssd_pb2.UPRIGHT:
+    if path and config.model.ssd.box_type == box_coding_pb2.UPRIGHT:
         yield f'{path}: anchors are in pixels, and boxes are normalized: none will match.'
     reader = config.train_input_reader
     if reader.load_context_features and not config.model.faster_rcnn.HasField('context_config'):

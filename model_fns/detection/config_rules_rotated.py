@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator, Tuple
 
 from estimator_lib.config.rules import PipelineConfig, Problem
-from protos import ssd_pb2
+from protos import anchors_pb2, box_coding_pb2, faster_rcnn_pb2, ssd_pb2
 
 _WHERE = 'model.ssd'
 _CODER = 'rotated_box_coder'
@@ -27,20 +27,72 @@ _OF_UPRIGHT = {
     'similarity_calculator': (('neg_sq_dist_similarity',), 'iou_similarity'),
 }
 _STEPS_OF_UPRIGHT = ('random_jitter_boxes',)
+_ROTATED_ALONE = 'it is for rotated boxes; expected box_type: ROTATED with it.'
+_UPRIGHT_KERNEL = 'true; its kernel knows upright boxes alone.'
+# Numbers of a box.
+_CODE_SIZE, _UPRIGHT_CODE_SIZE = 5, 4
+
+
+def is_rotated(pipeline: PipelineConfig) -> bool:
+    """Whether the model's boxes are rotated."""
+    kind = pipeline.model.WhichOneof('model')
+    box_type = getattr(getattr(pipeline.model, kind or 'ssd'), 'box_type', box_coding_pb2.UPRIGHT)
+    return box_type == box_coding_pb2.ROTATED
+
+
+def check_steps(pipeline: PipelineConfig) -> Iterator[Problem]:
+    """Steps of augmentation that do not go with the boxes of the model."""
+    if not is_rotated(pipeline):
+        return
+    for index, step in enumerate(pipeline.train_config.data_augmentation_options):
+        kind = step.WhichOneof('preprocessing_step')
+        if kind in _STEPS_OF_UPRIGHT:
+            path = f'train_config.data_augmentation_options.{index}.{kind}'
+            yield Problem(path, 'it is for upright boxes, and box_type is ROTATED.')
 
 
 def check_rotated(pipeline: PipelineConfig) -> Iterator[Problem]:
     """What does not go with `model.ssd.box_type`."""
-    config = pipeline.model.ssd
-    if config.box_type == ssd_pb2.ROTATED:
-        yield from _of_upright(config)
-        for index, step in enumerate(pipeline.train_config.data_augmentation_options):
-            kind = step.WhichOneof('preprocessing_step')
-            if kind in _STEPS_OF_UPRIGHT:
-                path = f'train_config.data_augmentation_options.{index}.{kind}'
-                yield Problem(path, 'it is for upright boxes, and box_type is ROTATED.')
+    if is_rotated(pipeline):
+        yield from _of_upright(pipeline.model.ssd)
     else:
-        yield from _of_rotated(config)
+        yield from _of_rotated(pipeline.model.ssd)
+
+
+def of_two_stages(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Problem]:
+    """What does not go with `box_type` of a two-stage detector.
+
+    Args:
+        config: of the model.
+        where: its path.
+    """
+    rotated = config.box_type == box_coding_pb2.ROTATED
+    head = config.second_stage_box_predictor.mask_rcnn_box_predictor
+    code_size = _CODE_SIZE if rotated else _UPRIGHT_CODE_SIZE
+    if head.HasField('box_code_size') and head.box_code_size != code_size:
+        path = f'{where}.second_stage_box_predictor.mask_rcnn_box_predictor.box_code_size'
+        kind = box_coding_pb2.BoxType.Name(config.box_type)
+        yield Problem(path, f'{head.box_code_size}; with box_type: {kind} expected {code_size}.')
+    if not rotated:
+        path = f'{where}.first_stage_anchor_generator'
+        yield from _angles(config.first_stage_anchor_generator, path)
+        if config.HasField('rotated_box_coder'):
+            yield Problem(f'{where}.rotated_box_coder', _ROTATED_ALONE)
+        return
+    if config.number_of_stages > 2:
+        yield Problem(
+            f'{where}.number_of_stages', '3; masks are of upright boxes: expected 1 or 2.'
+        )
+    if config.second_stage_box_predictor.HasField('rfcn_box_predictor'):
+        yield Problem(
+            f'{where}.second_stage_box_predictor.rfcn_box_predictor',
+            'its bins are upright, and box_type is ROTATED; expected mask_rcnn_box_predictor.',
+        )
+    if config.use_combined_nms_in_first_stage:
+        yield Problem(f'{where}.use_combined_nms_in_first_stage', _UPRIGHT_KERNEL)
+    if config.second_stage_post_processing.batch_non_max_suppression.use_combined_nms:
+        path = f'{where}.second_stage_post_processing.batch_non_max_suppression'
+        yield Problem(f'{path}.use_combined_nms', _UPRIGHT_KERNEL)
 
 
 def _of_upright(config: ssd_pb2.Ssd) -> Iterator[Problem]:
@@ -53,7 +105,7 @@ def _of_upright(config: ssd_pb2.Ssd) -> Iterator[Problem]:
     rules = config.post_processing.batch_non_max_suppression
     path = f'{_WHERE}.post_processing.batch_non_max_suppression'
     if rules.use_combined_nms:
-        yield Problem(f'{path}.use_combined_nms', 'true; its kernel knows upright boxes alone.')
+        yield Problem(f'{path}.use_combined_nms', _UPRIGHT_KERNEL)
     if not rules.change_coordinate_frame:
         yield Problem(
             f'{path}.change_coordinate_frame',
@@ -62,16 +114,20 @@ def _of_upright(config: ssd_pb2.Ssd) -> Iterator[Problem]:
 
 
 def _of_rotated(config: ssd_pb2.Ssd) -> Iterator[Problem]:
-    rest = 'it is for rotated boxes; expected box_type: ROTATED with it.'
     for path, members in _OF_ROTATED.items():
         for member in _chosen(config, path, members):
-            yield Problem(f'{_WHERE}.{path}.{member}', rest)
-    kind = config.anchor_generator.WhichOneof('anchor_generator_oneof')
-    if kind and getattr(config.anchor_generator, kind).angles:
-        yield Problem(f'{_WHERE}.anchor_generator.{kind}.angles', rest)
+            yield Problem(f'{_WHERE}.{path}.{member}', _ROTATED_ALONE)
+    yield from _angles(config.anchor_generator, f'{_WHERE}.anchor_generator')
     if config.similarity_calculator.iou_similarity.HasField('max_angle_difference'):
         path = f'{_WHERE}.similarity_calculator.iou_similarity.max_angle_difference'
-        yield Problem(path, rest)
+        yield Problem(path, _ROTATED_ALONE)
+
+
+def _angles(config: anchors_pb2.AnchorGenerator, where: str) -> Iterator[Problem]:
+    """Angles of anchors that are not to be turned."""
+    kind = config.WhichOneof('anchor_generator_oneof')
+    if kind and getattr(config, kind).angles:
+        yield Problem(f'{where}.{kind}.angles', _ROTATED_ALONE)
 
 
 def _chosen(config: ssd_pb2.Ssd, path: str, members: Tuple[str, ...]) -> Iterator[str]:

@@ -61,7 +61,8 @@ _SUPPORTED = {
         'second_stage_mask_prediction_loss_weight output_final_box_features '
         'output_final_box_rpn_features hard_example_miner second_stage_classification_loss '
         'clip_anchors_to_image context_config output_reframed_masks '
-        'use_static_balanced_label_sampler use_static_shapes use_combined_nms_in_first_stage'
+        'use_static_balanced_label_sampler use_static_shapes use_combined_nms_in_first_stage '
+        'box_type rotated_box_coder'
     ),
     'Context': names(
         'max_num_context_features attention_bottleneck_dimension attention_temperature '
@@ -160,7 +161,8 @@ _RANGES = {
     ),
     'MaskRCNNBoxPredictor.mask_prediction_conv_depth': or_0(CHANNELS),
     'MaskRCNNBoxPredictor.dropout_keep_probability': POSITIVE_FRACTION,
-    'MaskRCNNBoxPredictor.box_code_size': Range(CODE_SIZE, CODE_SIZE),
+    # Four or, of rotated boxes, five: see `config_rules_rotated`.
+    'MaskRCNNBoxPredictor.box_code_size': Range(CODE_SIZE, CODE_SIZE + 1),
 }
 _REQUIRED = {
     'FasterRcnn': (

@@ -6,7 +6,7 @@ from typing import Iterator, Tuple
 
 from estimator_lib.config import support, validation
 from estimator_lib.config.rules import FEW, PipelineConfig, Problem
-from model_fns.detection import config_rules_checks
+from model_fns.detection import config_rules_checks, config_rules_rotated
 from model_fns.detection.config_rules_two_stage import FIELDS, OF_CROPS, OF_MASKS
 from protos import (
     anchors_pb2,
@@ -126,6 +126,7 @@ def _problems(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Proble
         f'{where}.first_stage_anchor_generator', config.first_stage_anchor_generator
     )
     yield from _operations(config, where)
+    yield from config_rules_rotated.of_two_stages(config, where)
     extractor = config.feature_extractor
     overridden = extractor.override_base_feature_extractor_hyperparams
     if overridden and not extractor.HasField('conv_hyperparams'):

@@ -26,7 +26,8 @@ from estimator_lib.task import (
 from model_fns import class_report, label_map_files, quantization
 from model_fns import label_map as label_maps
 from model_fns.detection import box_report, config_rules, detector, fields, metrics
-from model_fns.detection.boxes import quadrilaterals, targets
+from model_fns.detection.boxes import targets
+from model_fns.detection.boxes.family import BoxFamily
 from model_fns.detection.data import augmentation, inputs, sequences
 from model_fns.detection.detections import descriptions, masks, merging, pictures
 from model_fns.detection.metrics import best_f1
@@ -98,7 +99,7 @@ class DetectionTask(Task):
                 model.num_classes,
                 label_map,
                 model.outputs,
-                model.family is quadrilaterals,
+                model.family.IS_ROTATED,
             ),
             pictures.build_drawer(config.eval_config, label_map),
             config.train_config.load_all_detection_checkpoint_vars,
@@ -163,8 +164,8 @@ class DetectionTask(Task):
         detections = self._model.postprocess(predictions, self._true_shapes(features))
         classes = label_maps.to_id(detections[fields.DETECTION_CLASSES])
         found = {**detections, fields.DETECTION_CLASSES: classes}
-        if self._model.family is quadrilaterals:
-            found = _with_corners(found, features[fields.ORIGINAL_SHAPE])
+        if self._model.family.IS_ROTATED:
+            found = _with_corners(found, self._model.family, features[fields.ORIGINAL_SHAPE])
         if fields.SERVED_SHAPE in features:
             found[fields.REFRAMED_MASKS] = masks.binary_batch(
                 detections[fields.DETECTION_MASKS],
@@ -224,7 +225,7 @@ class DetectionTask(Task):
         self, stem: str, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
     ) -> Optional[Mapping[str, Sequence[str]]]:
         """See `Task`: rotated boxes as DOTA takes them."""
-        if self._model.family is not quadrilaterals:
+        if not self._model.family.IS_ROTATED:
             return None
         found = descriptions.find(outputs, features[fields.IMAGE].shape, 0.0, shown)
         return descriptions.dota_lines(stem, found, self._reader.class_names())
@@ -250,7 +251,7 @@ class DetectionTask(Task):
             return {fields.IMAGE: one.image, fields.TRUE_IMAGE_SHAPE: one.true_shape}
 
         features = tf.map_fn(resized, images, fn_output_signature=signature)
-        if self._model.family is quadrilaterals:
+        if self._model.family.IS_ROTATED:
             # Sides and angles are of the image as it came, whatever resizing made of it.
             batch, height, width, _ = tf.unstack(tf.shape(images))
             shapes = tf.tile(tf.stack([[height, width]]), [batch, 1])
@@ -347,16 +348,17 @@ class DetectionTask(Task):
         )
 
 
-def _with_corners(detections: Tensors, shapes: tf.Tensor) -> Tensors:
+def _with_corners(detections: Tensors, family: BoxFamily, shapes: tf.Tensor) -> Tensors:
     """Detections of rotated boxes as the numbers of a record, and their corners.
 
     Args:
         detections: with boxes [B, N, 8], normalized.
+        family: of the boxes.
         shapes: int32 [B, 2]: height and width of the images as they came.
     """
     height, width = tf.split(tf.cast(shapes, tf.float32), 2, axis=1)
     boxes = {
-        name: quadrilaterals.to_record(detections[name], height, width)
+        name: family.to_record(detections[name], height, width)
         for name in (fields.DETECTION_BOXES, fields.RAW_DETECTION_BOXES)
     }
     return {**detections, **boxes, fields.DETECTION_CORNERS: detections[fields.DETECTION_BOXES]}

@@ -29,7 +29,7 @@ from model_fns.detection.detections import post_processing
 from model_fns.detection.losses import losses, mining
 from model_fns.detection.networks import box_predictors
 from model_fns.detection.networks.feature_extractors import extractor
-from protos import ssd_pb2
+from protos import box_coding_pb2, ssd_pb2
 
 CLASSIFICATION_LOSS = 'classification_loss'
 LOCALIZATION_LOSS = 'localization_loss'
@@ -311,7 +311,7 @@ def build_ssd(
         errors.ConfigError: a part is missing or unknown, or a field is not honoured.
     """
     config_rules_fields.refuse(config, where)
-    is_rotated = config.box_type == ssd_pb2.ROTATED
+    is_rotated = config.box_type == box_coding_pb2.ROTATED
     family: Boxes = rotated if is_rotated else axis_aligned
     coder_module, anchor_module = (
         (rotated_coder, rotated_anchors) if is_rotated else (box_coders, anchors)

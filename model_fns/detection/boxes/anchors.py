@@ -65,6 +65,10 @@ class AnchorGenerator(abc.ABC):
             float64 [height * width * anchors_per_location, 4].
         """
 
+    def hulls(self, boxes: Array) -> Array:
+        """The smallest upright boxes [A, 4] around the boxes of anchors."""
+        return boxes
+
     def generate(self, grids: Sequence[Size], image_size: Size) -> Anchors:
         """The anchors of all feature maps.
 

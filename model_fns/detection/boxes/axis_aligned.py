@@ -10,6 +10,7 @@ import tensorflow as tf
 SIZE = 4  # numbers of a box
 SIDES = ('ymin', 'xmin', 'ymax', 'xmax')
 RECORD_KEYS = tuple(f'image/object/bbox/{side}' for side in SIDES)
+IS_ROTATED = False
 
 # Keeps divisions and logarithms finite.
 EPSILON = 1e-8
@@ -33,6 +34,34 @@ def to_record(boxes: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tenso
     """The boxes themselves; see `from_record`."""
     del height, width
     return boxes
+
+
+def to_boxes(boxes: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
+    """The boxes [..., 4], normalized to an image, in its pixels.
+
+    Args:
+        boxes: see there.
+        height: of the image in pixels; a scalar, or of a shape that broadcasts against [...].
+        width: likewise.
+    """
+    return scale(boxes, height, width)
+
+
+def from_boxes(boxes: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
+    """The boxes [..., 4], in pixels of an image, normalized to it; see `to_boxes`."""
+    return scale(boxes, 1.0 / height, 1.0 / width)
+
+
+def crop(
+    features: tf.Tensor,
+    boxes: tf.Tensor,
+    images: tf.Tensor,
+    size: int,
+    image_size: Tuple[tf.Tensor, tf.Tensor],
+) -> tf.Tensor:
+    """Features inside of boxes, by bilinear interpolation; see `family.ModelBoxes`."""
+    normalized = tf.stop_gradient(from_boxes(boxes, *image_size))
+    return tf.image.crop_and_resize(features, normalized, images, [size, size])
 
 
 def area(boxes: tf.Tensor) -> tf.Tensor:

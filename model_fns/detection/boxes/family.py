@@ -13,7 +13,7 @@ from typing import Protocol, Sequence, Tuple
 
 import tensorflow as tf
 
-from model_fns.detection.boxes import axis_aligned, quadrilaterals
+from model_fns.detection.boxes import axis_aligned, quadrilaterals, rotated
 
 
 class Boxes(Protocol):
@@ -56,14 +56,53 @@ class Boxes(Protocol):
         """Boxes of an image whose sides are multiplied by these factors [...]."""
 
 
+class ModelBoxes(Boxes, Protocol):
+    """What a model of two stages asks of boxes in pixels, beside that."""
+
+    def crop(
+        self,
+        features: tf.Tensor,
+        boxes: tf.Tensor,
+        images: tf.Tensor,
+        size: int,
+        image_size: Tuple[tf.Tensor, tf.Tensor],
+    ) -> tf.Tensor:
+        """Features [n, size, size, channels] inside of boxes [n, SIZE]; 0 outside of the map.
+
+        The borders of boxes are sampled too. No gradient goes to boxes.
+
+        Args:
+            features: [B, height, width, channels].
+            boxes: in pixels of the input.
+            images: int32 [n]: the row of `features` that each box is on.
+            size: rows and columns of a crop.
+            image_size: height and width of the input in pixels, float32.
+        """
+
+
 class BoxFamily(Boxes, Protocol):
     """What data asks of normalized boxes, beside that.
 
     Attributes:
         RECORD_KEYS: keys of a record, one for each number that it has of a box.
+        IS_ROTATED: whether boxes are turned: outputs have the numbers of a record, which are of
+            the image as it came, and corners.
     """
 
     RECORD_KEYS: Tuple[str, ...]
+    IS_ROTATED: bool
+
+    def to_boxes(self, boxes: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
+        """Boxes as models have them (see `of_models`), in pixels of the image.
+
+        Args:
+            boxes: [..., SIZE], normalized to an image.
+            height: of the image in pixels; a scalar, or of a shape that broadcasts against [...].
+            width: likewise.
+        """
+
+    def from_boxes(self, boxes: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
+        """Normalized boxes [..., SIZE] of a model's; see `to_boxes`."""
 
     def from_record(self, numbers: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
         """Boxes [n, SIZE] of the numbers of a record, and the size of its image in pixels."""
@@ -94,6 +133,15 @@ class BoxFamily(Boxes, Protocol):
 
 
 _FAMILIES = {one.SIZE: one for one in (axis_aligned, quadrilaterals)}
+
+
+# What models have in place of normalized boxes.
+_OF_MODELS = {axis_aligned.SIZE: axis_aligned, quadrilaterals.SIZE: rotated}
+
+
+def of_models(family: BoxFamily) -> ModelBoxes:
+    """The boxes, in pixels of the input, that a model has of a family's."""
+    return _OF_MODELS[family.SIZE]
 
 
 def family_of(boxes: tf.Tensor) -> BoxFamily:

@@ -18,6 +18,7 @@ from model_fns.detection.boxes import parallelograms, rotated
 
 SIZE = 8  # numbers of a box
 RECORD_KEYS = tuple(f'image/object/rbbox/{name}' for name in ('cy', 'cx', 'h', 'w', 'ang'))
+IS_ROTATED = True
 
 _MOST_ANGLE = 2.0 * math.pi
 

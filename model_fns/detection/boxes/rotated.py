@@ -8,11 +8,12 @@ input, where lengths along y and x are the same: nothing here is about normalize
 from __future__ import annotations
 
 import math
+from typing import Tuple
 
 import tensorflow as tf
 
 from model_fns import rotated_rectangles
-from model_fns.detection.boxes import parallelograms
+from model_fns.detection.boxes import parallelograms, rotated_crops
 
 SIZE = rotated_rectangles.SIZE
 _QUARTER = math.pi / 2
@@ -149,6 +150,17 @@ def scale(boxes: tf.Tensor, y_scale: tf.Tensor, x_scale: tf.Tensor) -> tf.Tensor
     """
     factors = tf.cast(tf.stack([y_scale, x_scale] * 3, axis=-1), boxes.dtype)
     return from_parallelograms(to_parallelograms(boxes) * factors)
+
+
+def crop(
+    features: tf.Tensor,
+    boxes: tf.Tensor,
+    images: tf.Tensor,
+    size: int,
+    image_size: Tuple[tf.Tensor, tf.Tensor],
+) -> tf.Tensor:
+    """Features inside of boxes, on a grid that is turned with each; see `family.ModelBoxes`."""
+    return rotated_crops.crop(features, tf.stop_gradient(boxes), images, size, image_size)
 
 
 def _over_union(common: tf.Tensor, first_area: tf.Tensor, second_area: tf.Tensor) -> tf.Tensor:

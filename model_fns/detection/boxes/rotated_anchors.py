@@ -51,6 +51,16 @@ class RotatedAnchorGenerator(anchors.AnchorGenerator):
         tiled = np.repeat(of_each, len(self._angles), axis=0)
         return np.concatenate([tiled, angles.reshape([-1, 1])], axis=1)
 
+    def hulls(self, boxes: anchors.Array) -> anchors.Array:
+        """See `AnchorGenerator`."""
+        ops = tf if tf.is_tensor(boxes) else np
+        cosine, sine = ops.abs(ops.cos(boxes[:, 4:])), ops.abs(ops.sin(boxes[:, 4:]))
+        height, width = boxes[:, 2:3], boxes[:, 3:4]
+        down, along = height * cosine + width * sine, height * sine + width * cosine
+        reach = 0.5 * (tf.concat if ops is tf else np.concatenate)([down, along], 1)
+        sides = [boxes[:, :2] - reach, boxes[:, :2] + reach]
+        return (tf.concat if ops is tf else np.concatenate)(sides, 1)
+
 
 def _tiled(image_size: anchors.Size) -> anchors.Array:
     """float64 [4]: height, width, height, width."""

@@ -122,7 +122,11 @@ def build_box_coder(config: box_coding_pb2.BoxCoder, where: str) -> RotatedBoxCo
         raise errors.ConfigError(
             f'{where}: {kind or "empty"}; expected rotated_box_coder, with box_type: ROTATED.'
         )
-    coder = config.rotated_box_coder
+    return of_message(config.rotated_box_coder)
+
+
+def of_message(coder: box_coding_pb2.RotatedBoxCoder) -> RotatedBoxCoder:
+    """The coder that a message describes."""
     scales = (
         coder.y_scale,
         coder.x_scale,

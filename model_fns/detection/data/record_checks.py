@@ -107,7 +107,7 @@ def _boxes_of_others(values: Mapping[str, Sequence[Any]], family: BoxFamily) -> 
         if other is not family and any(values.get(key) for key in other.RECORD_KEYS):
             return (
                 f'{_folder(other)}/* and no {_folder(family)}/*: {box_type.lower()} boxes; '
-                f'expected {_BOX_TYPES[family].lower()} ones, or model.ssd.box_type: {box_type}'
+                f'expected {_BOX_TYPES[family].lower()} ones, or box_type: {box_type} in the model'
             )
     return None
 

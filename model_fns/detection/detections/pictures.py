@@ -264,7 +264,9 @@ def _content_share(features: Arrays) -> np.ndarray:
 def _proposals(outputs: Arrays) -> _Objects:
     """The best proposals, the first of them last."""
     boxes = np.asarray(outputs[fields.SHOWN_PROPOSALS])
-    boxes = boxes[(boxes[:, 2:] > boxes[:, :2]).all(axis=1)][:_MOST_PROPOSALS][::-1]
+    # Of corners too, y and x take turns.
+    is_there = (np.ptp(boxes[:, ::2], axis=1) > 0) & (np.ptp(boxes[:, 1::2], axis=1) > 0)
+    boxes = boxes[is_there][:_MOST_PROPOSALS][::-1]
     return _Objects(boxes, [''] * len(boxes), [_PROPOSAL_COLOR] * len(boxes))
 
 

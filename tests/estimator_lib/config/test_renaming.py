@@ -4,7 +4,7 @@ import pytest
 
 from estimator_lib import errors
 from estimator_lib.config import loading, renaming
-from protos import other_names, ssd_pb2
+from protos import box_coding_pb2, other_names, ssd_pb2
 
 BRANCH = """
 model {
@@ -31,7 +31,7 @@ def test_a_config_of_the_branch(caplog):
     with caplog.at_level(logging.WARNING, 'estimator_lib'):
         config = loading.parse_pipeline_config(BRANCH, 'ships.config')
     ssd = config.model.ssd
-    assert ssd.box_type == ssd_pb2.ROTATED and ssd.num_classes == 4
+    assert ssd.box_type == box_coding_pb2.ROTATED and ssd.num_classes == 4
     assert ssd.box_coder.rotated_box_coder.angle_scale == 5
     anchors = ssd.anchor_generator.ssd_anchor_generator
     assert len(anchors.angles) == 2 and anchors.interpolated_scale_aspect_ratio == 1
@@ -45,10 +45,34 @@ def test_a_config_of_the_branch(caplog):
     assert len(caplog.records) == 12
 
 
+@pytest.mark.parametrize('first_alone, stages', [('true', 1), ('false', 2)])
+def test_a_two_stage_config_of_the_branch(first_alone, stages, caplog):
+    text = """
+model {
+  rfaster_rcnn {
+    first_stage_only: %s
+    first_stage_anchor_generator {
+      grid_rbbox_anchor_generator { scales: [0.5] aspect_ratios: [3, 5] angles: [-1.57, 0] }
+    }
+    second_stage_box_predictor { mask_rcnn_box_predictor { box_code_size: 5 } }
+  }
+}
+"""
+    with caplog.at_level(logging.WARNING, 'estimator_lib'):
+        config = loading.parse_pipeline_config(text % first_alone, 'ships.config')
+    model = config.model.faster_rcnn
+    assert model.box_type == box_coding_pb2.ROTATED and model.number_of_stages == stages
+    anchors = model.first_stage_anchor_generator.grid_anchor_generator
+    assert (anchors.height, anchors.width_stride) == (256, 16)
+    assert len(anchors.angles) == 2 and len(anchors.aspect_ratios) == 2
+    assert 'rfaster_rcnn is read as faster_rcnn with box_type: ROTATED.' in caplog.text
+    assert f':4:5: first_stage_only is read as number_of_stages: {stages}.' in caplog.text
+
+
 @pytest.mark.parametrize(
     'text, expected',
     [
-        ('model { rfaster_rcnn { num_classes: 1 } }', 'x:1:9: rfaster_rcnn: two-stage detectors'),
+        ('model { rfaster_rcnn { first_stage_only: 1 } }', 'x:1:24: first_stage_only: expected'),
         ('train_input_reader { image_dtype: "uint16" }', 'image_dtype: images of 8 bits'),
         (
             'eval_input_reader { preprocess_input_options { cutoff_max_gts {} } }',

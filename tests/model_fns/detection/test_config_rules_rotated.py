@@ -85,9 +85,9 @@ def test_parts_of_rotated_boxes(part, path):
 
 def test_steps_of_upright_boxes():
     more = 'train_config { data_augmentation_options { random_jitter_boxes {} } }'
-    assert list(problems(ROTATED, more)) == [
-        'train_config.data_augmentation_options.1.random_jitter_boxes'
-    ]
+    for text, count in ((ROTATED, 1), (UPRIGHT, 0), (tiny_rotated.config_text('folder', 2), 1)):
+        found = [one.path for one in config_rules_rotated.check_steps(config_of(text, more))]
+        assert found == ['train_config.data_augmentation_options.1.random_jitter_boxes'] * count
 
 
 @pytest.mark.parametrize(

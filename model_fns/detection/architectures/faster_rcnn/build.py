@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 from estimator_lib import errors
 from model_fns import layers
@@ -23,12 +23,20 @@ from model_fns.detection.architectures.faster_rcnn import (
     stages,
     third_stage,
 )
-from model_fns.detection.boxes import anchors, axis_aligned
+from model_fns.detection.boxes import (
+    anchors,
+    axis_aligned,
+    box_coders,
+    quadrilaterals,
+    rotated_anchors,
+    rotated_coder,
+)
+from model_fns.detection.boxes.family import BoxFamily, of_models
 from model_fns.detection.data import image_resizers
 from model_fns.detection.detections import post_processing, suppression
 from model_fns.detection.losses import losses, mining
 from model_fns.detection.networks import hyperparams
-from protos import faster_rcnn_pb2, hyperparams_pb2
+from protos import box_coding_pb2, faster_rcnn_pb2, hyperparams_pb2
 
 _Config = faster_rcnn_pb2.FasterRcnn
 
@@ -37,6 +45,41 @@ _OUTPUTS = {
     'output_final_box_features': fields.DETECTION_FEATURES,
     'output_final_box_rpn_features': fields.CROPPED_FEATURES,
     'output_reframed_masks': fields.REFRAMED_MASKS,
+}
+
+
+class _BoxKind(NamedTuple):
+    """What depends on `box_type`.
+
+    Attributes:
+        family: of the boxes.
+        anchors: the module that builds their anchors.
+        coder_for: config -> coder of both stages.
+        matched_region: an anchor that overlaps a box this much holds an object.
+        matched_proposal: the least overlap of a proposal and the box that it is matched with.
+    """
+
+    family: BoxFamily
+    anchors: Any
+    coder_for: Callable[[_Config], box_coders.BoxCoder]
+    matched_region: float
+    matched_proposal: float
+
+
+def _rotated_coder(config: _Config) -> rotated_coder.RotatedBoxCoder:
+    coder = config.rotated_box_coder
+    if not config.HasField('rotated_box_coder'):
+        coder = box_coding_pb2.RotatedBoxCoder(angle_scale=5.0)
+    return rotated_coder.of_message(coder)
+
+
+_BOX_KINDS = {
+    box_coding_pb2.UPRIGHT: _BoxKind(
+        axis_aligned, anchors, lambda config: model.CODER, regions.MATCHED, second_stage.MATCHED
+    ),
+    # Turned boxes overlap less than upright ones do at the same distance: the thresholds are those
+    # of the published two-stage detector of them.
+    box_coding_pb2.ROTATED: _BoxKind(quadrilaterals, rotated_anchors, _rotated_coder, 0.6, 0.4),
 }
 
 
@@ -70,6 +113,8 @@ def build_faster_rcnn(
         first=_first_stage(config, where),
         second=_second_stage(config, where) if config.number_of_stages > 1 else None,
         where=where,
+        family=_BOX_KINDS[config.box_type].family,
+        coder=_BOX_KINDS[config.box_type].coder_for(config),
     )
 
 
@@ -85,6 +130,9 @@ def _backbone_style(
 
 
 def _first_stage(config: _Config, where: str) -> stages.FirstStage:
+    kind = _BOX_KINDS[config.box_type]
+    family, coder = of_models(kind.family), kind.coder_for(config)
+
     def head_for(is_training: bool) -> regions.RegionHead:
         name = 'first_stage_box_predictor_conv_hyperparams'
         style = hyperparams.build_layer_style(getattr(config, name), is_training, f'{where}.{name}')
@@ -93,11 +141,12 @@ def _first_stage(config: _Config, where: str) -> stages.FirstStage:
             config.first_stage_box_predictor_depth,
             config.first_stage_box_predictor_kernel_size,
             config.first_stage_atrous_rate,
+            coder.code_size,
         )
 
     proposals = config.first_stage_max_proposals
     return stages.FirstStage(
-        anchor_generator=anchors.build_anchor_generator(
+        anchor_generator=kind.anchors.build_anchor_generator(
             config.first_stage_anchor_generator, f'{where}.first_stage_anchor_generator'
         ),
         head_for=head_for,
@@ -107,9 +156,10 @@ def _first_stage(config: _Config, where: str) -> stages.FirstStage:
             max_per_class=proposals,
             max_total=proposals,
             drop_empty=not config.use_combined_nms_in_first_stage,
+            family=family,
         ),
         losses=regions.RegionLosses(
-            model.CODER,
+            coder,
             _sampler(
                 config,
                 config.first_stage_minibatch_size,
@@ -117,6 +167,8 @@ def _first_stage(config: _Config, where: str) -> stages.FirstStage:
             ),
             config.first_stage_localization_loss_weight,
             config.first_stage_objectness_loss_weight,
+            family,
+            kind.matched_region,
         ),
         clips_anchors=config.clip_anchors_to_image,
     )
@@ -124,8 +176,9 @@ def _first_stage(config: _Config, where: str) -> stages.FirstStage:
 
 def _second_stage(config: _Config, where: str) -> stages.SecondStage:
     is_position_sensitive = config.second_stage_box_predictor.HasField('rfcn_box_predictor')
+    family = of_models(_BOX_KINDS[config.box_type].family)
     crops = second_stage.Crops(
-        config.initial_crop_size, config.maxpool_kernel_size, config.maxpool_stride
+        config.initial_crop_size, config.maxpool_kernel_size, config.maxpool_stride, family
     )
     return stages.SecondStage(
         crops=None if is_position_sensitive else crops,
@@ -135,8 +188,8 @@ def _second_stage(config: _Config, where: str) -> stages.SecondStage:
             config.second_stage_post_processing,
             f'{where}.second_stage_post_processing',
             config.num_classes,
-            axis_aligned,
-            change_frame=True,
+            family,
+            change_frame=False,  # boxes are in pixels, and are made relative to the image behind it
         ),
         sampler=_proposal_sampler(config),
         masks=_masks(config, where) if config.number_of_stages > 2 else None,
@@ -172,6 +225,7 @@ def _box_head(config: _Config, where: str) -> Callable[[bool], second_stage.BoxH
             config.num_classes,
             head.share_box_across_classes,
             head.dropout_keep_probability if head.use_dropout else 1.0,
+            _BOX_KINDS[config.box_type].coder_for(config).code_size,
         )
 
     return head_for
@@ -234,7 +288,15 @@ def _box_losses(config: _Config, where: str) -> second_stage.BoxLosses:
     if config.HasField('hard_example_miner'):
         # As published: without shares of positives and negatives.
         reduction = mining.build_hard_examples(config.hard_example_miner, *weights, balanced=False)
-    return second_stage.BoxLosses(model.CODER, chosen, reduction, *weights)
+    kind = _BOX_KINDS[config.box_type]
+    return second_stage.BoxLosses(
+        kind.coder_for(config),
+        chosen,
+        reduction,
+        *weights,
+        of_models(kind.family),
+        kind.matched_proposal,
+    )
 
 
 def _sampler(config: _Config, size: int, fraction: float) -> sampling.BalancedSampler:

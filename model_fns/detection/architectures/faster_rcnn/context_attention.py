@@ -7,10 +7,12 @@ length, c the channels of a proposal's features.
 from __future__ import annotations
 
 import dataclasses
+from typing import Mapping, Optional
 
 import tensorflow as tf
 
 from model_fns import layers
+from model_fns.detection import fields
 
 tf1 = tf.compat.v1
 
@@ -37,6 +39,17 @@ class Memory:
     def trimmed(self) -> Memory:
         """The same without rows that are padding in every image of the batch, but for one."""
         return Memory(self.features[:, : tf.maximum(tf.reduce_max(self.counts), 1)], self.counts)
+
+
+def memory_of(side_inputs: Optional[Mapping[str, tf.Tensor]]) -> Optional[Memory]:
+    """What is remembered of other images, where a model attends to it.
+
+    Args:
+        side_inputs: by the names of `fields`; None: nothing is attended to.
+    """
+    if side_inputs is None:
+        return None
+    return Memory(side_inputs[fields.CONTEXT_FEATURES], side_inputs[fields.NUM_CONTEXT_FEATURES])
 
 
 @dataclasses.dataclass(frozen=True)

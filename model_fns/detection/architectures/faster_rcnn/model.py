@@ -17,13 +17,14 @@ from model_fns.detection.architectures.faster_rcnn import (
     third_stage,
 )
 from model_fns.detection.boxes import anchors, axis_aligned, box_coders, targets
+from model_fns.detection.boxes.family import BoxFamily, of_models
 from model_fns.detection.data import image_resizers
 
 REGION_LOSSES = ('RPNLoss/localization_loss', 'RPNLoss/objectness_loss')
 BOX_LOSSES = ('BoxClassifierLoss/localization_loss', 'BoxClassifierLoss/classification_loss')
 MASK_LOSS = 'BoxClassifierLoss/mask_loss'
 
-# Of all boxes of both stages, as published.
+# Of all upright boxes of both stages, as published.
 CODER = box_coders.FasterRcnnBoxCoder((10.0, 10.0, 5.0, 5.0))
 
 
@@ -37,9 +38,11 @@ class FasterRcnnModel(detector.Detector):
         first: the first stage.
         second: the second stage; None: proposals are the detections.
         where: path of its config, for error messages.
+        family: of the boxes. In between, anchors, proposals and boxes are those of `of_models`, in
+            pixels of the input.
+        coder: of the boxes of both stages.
     """
 
-    family = axis_aligned
     last_layer_scopes = (f'{second_stage.HEAD_SCOPE}/',)
 
     def __init__(
@@ -50,8 +53,11 @@ class FasterRcnnModel(detector.Detector):
         first: stages.FirstStage,
         second: Optional[stages.SecondStage],
         where: str = '',
+        family: BoxFamily = axis_aligned,
+        coder: box_coders.BoxCoder = CODER,
     ):
         self.num_classes = num_classes
+        self.family = family
         self.resizer = resizer
         self.tells_classes = second is not None
         self.loss_names = REGION_LOSSES if second is None else (*REGION_LOSSES, *BOX_LOSSES)
@@ -65,6 +71,8 @@ class FasterRcnnModel(detector.Detector):
         self._first = first
         self._second = second
         self._where = where
+        self._of_model = of_models(family)
+        self._coder = coder
 
     def preprocess(self, images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
         """See `Detector`; as published, padding is normalized as images are."""
@@ -95,10 +103,10 @@ class FasterRcnnModel(detector.Detector):
         )
         if self._second is not None:
             if is_training and self._second.sampler is not None and groundtruth is not None:
-                absolute = _in_pixels(groundtruth, images)
+                absolute = self._in_pixels(groundtruth, images)
                 assigned = self._second.losses.targets(proposals.boxes, absolute)
                 proposals = proposals.sampled(self._second.sampler, assigned, groundtruth.numbers())
-            memory = _memory(side_inputs)
+            memory = context_attention.memory_of(side_inputs)
             predictions.update(self._boxes(images, features, proposals, memory, is_training))
         predictions[fields.PROPOSAL_BOXES] = proposals.boxes
         predictions[fields.PROPOSAL_SCORES] = proposals.scores
@@ -119,7 +127,7 @@ class FasterRcnnModel(detector.Detector):
     ) -> Dict[str, tf.Tensor]:
         """See `Detector`; anchors on padding are negatives."""
         del true_shapes
-        groundtruth = _in_pixels(groundtruth, predictions[fields.PREPROCESSED])
+        groundtruth = self._in_pixels(groundtruth, predictions[fields.PREPROCESSED])
         of_regions = self._first.losses(
             predictions[fields.RPN_BOX_ENCODINGS],
             predictions[fields.RPN_OBJECTNESS],
@@ -159,7 +167,7 @@ class FasterRcnnModel(detector.Detector):
         else:
             found = self._detections(predictions, windows)
         proposals = predictions[fields.PROPOSAL_BOXES]
-        shown = axis_aligned.change_frame(proposals, windows[:, tf.newaxis])
+        shown = self.family.from_boxes(proposals, *_far_sides(windows))
         return {**found, fields.SHOWN_PROPOSALS: shown}
 
     def restore_map(
@@ -177,23 +185,28 @@ class FasterRcnnModel(detector.Detector):
         features = self._backbone.features(images, is_training=False)
         anchors_used = self._regions(images, features, is_training=True)[fields.ANCHORS]
         height, width = _sides(images)
-        in_pixels = axis_aligned.scale(boxes, height, width)
+        in_pixels = self.family.to_boxes(boxes, height, width)
         similarity = self._first.losses.assigner.best_similarity(anchors_used, in_pixels)
-        normalized = axis_aligned.scale(anchors_used, 1.0 / height, 1.0 / width)
+        normalized = self.family.from_boxes(anchors_used, height, width)
+        least = second_stage.MATCHED if self._second is None else self._second.losses.matched
         meaning = 'what the second stage takes for an object'
-        return detector.AnchorFit(similarity, normalized, second_stage.MATCHED, meaning)
+        return detector.AnchorFit(similarity, normalized, least, meaning)
 
     def _detections(
         self, predictions: Dict[str, tf.Tensor], windows: tf.Tensor
     ) -> Dict[str, tf.Tensor]:
         """What the second stage finds."""
         proposals = predictions[fields.PROPOSAL_BOXES]
-        boxes = CODER.decode(predictions[fields.REFINED_BOX_ENCODINGS], proposals[:, :, tf.newaxis])
+        boxes = self._coder.decode(
+            predictions[fields.REFINED_BOX_ENCODINGS], proposals[:, :, tf.newaxis]
+        )
         found = self._second.post_processor.apply(
             boxes, predictions[fields.CLASS_LOGITS], windows, predictions[fields.NUM_PROPOSALS]
         )
-        raw = axis_aligned.change_frame(found[fields.RAW_DETECTION_BOXES], windows[:, tf.newaxis])
-        return {**found, fields.RAW_DETECTION_BOXES: tf.clip_by_value(raw, 0.0, 1.0)}
+        names = fields.DETECTION_BOXES, fields.RAW_DETECTION_BOXES
+        boxes, raw = (self.family.from_boxes(found[name], *_far_sides(windows)) for name in names)
+        raw = self.family.clip_to_window(raw, tf.constant([0.0, 0.0, 1.0, 1.0]))
+        return {**found, **dict(zip(names, (boxes, raw)))}
 
     def _regions(
         self, images: tf.Tensor, features: tf.Tensor, is_training: bool
@@ -207,11 +220,11 @@ class FasterRcnnModel(detector.Detector):
         boxes = tf.convert_to_tensor(made)
         if is_training and not self._first.clips_anchors:
             where = f'{self._where}.first_stage_anchor_generator'
-            rows = regions.rows_inside(made, size, where)
+            rows = regions.rows_inside(generator.hulls(made), size, where)
             boxes = tf.gather(boxes, rows)
             codes, logits = (tf.gather(values, rows, axis=1) for values in (codes, logits))
         else:
-            boxes = axis_aligned.clip_to_window(boxes, _windows(images, None)[0])
+            boxes = self._of_model.clip_to_window(boxes, _windows(images, None)[0])
         return {
             fields.RPN_BOX_ENCODINGS: codes,
             fields.RPN_OBJECTNESS: logits,
@@ -219,8 +232,10 @@ class FasterRcnnModel(detector.Detector):
         }
 
     def _decoded_regions(self, predictions: Dict[str, tf.Tensor]) -> tf.Tensor:
-        """The box of each anchor, float32 [B, A, 4]."""
-        return CODER.decode(predictions[fields.RPN_BOX_ENCODINGS], predictions[fields.ANCHORS])
+        """The box of each anchor, [B, A, numbers of a box]."""
+        return self._coder.decode(
+            predictions[fields.RPN_BOX_ENCODINGS], predictions[fields.ANCHORS]
+        )
 
     def _boxes(
         self,
@@ -231,16 +246,15 @@ class FasterRcnnModel(detector.Detector):
         is_training: bool,
     ) -> Dict[str, tf.Tensor]:
         """The second stage's predictions for its proposals."""
-        height, width = _sides(images)
-        normalized = axis_aligned.scale(proposals.boxes, 1.0 / height, 1.0 / width)
+        sides = _sides(images)
         head, context = self._second.head_for(is_training), self._second.context
         if not (is_training or context or self._second.crops is None):
-            return self._boxes_of_valid(features, normalized, proposals.counts)
+            return self._boxes_of_valid(features, proposals, sides)
         if self._second.crops is None:
             of_boxes = self._backbone.box_features(features, is_training)
-            codes, logits = head.predict(of_boxes, normalized)
+            codes, logits = head.predict(of_boxes, self.family.from_boxes(proposals.boxes, *sides))
         else:
-            crops = self._second.crops(features, normalized)
+            crops = self._second.crops(features, proposals.boxes, sides)
             if context is not None and context.on_crops:
                 crops = context(crops, proposals.counts, memory, is_training)
             of_boxes = self._backbone.box_features(crops, is_training)
@@ -255,16 +269,20 @@ class FasterRcnnModel(detector.Detector):
         }
 
     def _boxes_of_valid(
-        self, features: tf.Tensor, boxes: tf.Tensor, counts: tf.Tensor
+        self,
+        features: tf.Tensor,
+        proposals: regions.Proposals,
+        sides: Tuple[tf.Tensor, tf.Tensor],
     ) -> Dict[str, tf.Tensor]:
         """The second stage's predictions in inference: of rows without a proposal they are 0.
 
         Nothing is computed for these: images may have fewer proposals than there is room for.
         """
-        marks = tf.sequence_mask(counts, boxes.shape[1])
+        _, count, size = proposals.boxes.shape
+        marks = tf.sequence_mask(proposals.counts, count)
         rows = third_stage.true_rows(marks)
-        of_rows = tf.gather(tf.reshape(boxes, [-1, axis_aligned.SIZE]), rows)
-        crops = self._second.crops.of_rows(features, of_rows, rows // boxes.shape[1])
+        of_rows = tf.gather(tf.reshape(proposals.boxes, [-1, size]), rows)
+        crops = self._second.crops.of_rows(features, of_rows, rows // count, sides)
         of_boxes = self._backbone.box_features(crops, is_training=False)
         codes, logits = self._second.head_for(False).predict(of_boxes)
         return {
@@ -283,7 +301,7 @@ class FasterRcnnModel(detector.Detector):
         boxes = predictions[fields.PROPOSAL_BOXES]
         marks = tf.fill(tf.shape(boxes)[:2], True)
         if groundtruth is not None and head.is_by_row:
-            absolute = _in_pixels(groundtruth, images)
+            absolute = self._in_pixels(groundtruth, images)
             marks = self._second.losses.targets(boxes, absolute).matches >= 0
         rows = third_stage.true_rows(marks)
         return {
@@ -302,7 +320,7 @@ class FasterRcnnModel(detector.Detector):
         """Detections with their masks and features; nothing is computed for rows without one."""
         second, found = self._second, self._detections(predictions, windows)
         # From units of the image to pixels of the input.
-        boxes = found[fields.DETECTION_BOXES] * tf.tile(windows[:, tf.newaxis, 2:], [1, 1, 2])
+        boxes = self.family.to_boxes(found[fields.DETECTION_BOXES], *_far_sides(windows))
         count = tf.shape(boxes)[1]
         marks = tf.range(tf.cast(count, tf.float32)) < found[fields.NUM_DETECTIONS][:, tf.newaxis]
         rows = third_stage.true_rows(marks)
@@ -310,9 +328,7 @@ class FasterRcnnModel(detector.Detector):
         def of_rows(values: tf.Tensor) -> tf.Tensor:
             return tf.gather(tf.reshape(values, [-1, *values.shape[2:]]), rows)
 
-        height, width = _sides(images)
-        normalized = axis_aligned.scale(of_rows(boxes), 1.0 / height, 1.0 / width)
-        crops = second.crops.of_rows(features, normalized, rows // count)
+        crops = second.crops.of_rows(features, of_rows(boxes), rows // count, _sides(images))
         of_boxes = self._backbone.box_features(crops, is_training=False)
         values = {fields.DETECTION_FEATURES: of_boxes, fields.CROPPED_FEATURES: crops}
         values = {name: value for name, value in values.items() if name in second.outputs}
@@ -334,7 +350,7 @@ class FasterRcnnModel(detector.Detector):
         """What a model of one stage finds: boxes that may hold an object of any class."""
         scores = predictions[fields.PROPOSAL_SCORES]
         boxes, raw = (
-            axis_aligned.change_frame(one, windows[:, tf.newaxis])
+            self.family.from_boxes(one, *_far_sides(windows))
             for one in (predictions[fields.PROPOSAL_BOXES], self._decoded_regions(predictions))
         )
         return {
@@ -346,6 +362,13 @@ class FasterRcnnModel(detector.Detector):
             fields.RAW_DETECTION_BOXES: raw,
             fields.RAW_DETECTION_SCORES: tf.nn.softmax(predictions[fields.RPN_OBJECTNESS]),
         }
+
+    def _in_pixels(
+        self, groundtruth: targets.Groundtruth, images: tf.Tensor
+    ) -> targets.Groundtruth:
+        """Groundtruth, normalized to the padded input, in pixels of it."""
+        boxes = self.family.to_boxes(groundtruth.boxes, *_sides(images))
+        return dataclasses.replace(groundtruth, boxes=boxes)
 
 
 def _sides(images: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
@@ -367,18 +390,6 @@ def _windows(images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
     return tf.concat([tf.zeros_like(far), far], axis=1)
 
 
-def _memory(
-    side_inputs: Optional[Dict[str, tf.Tensor]],
-) -> Optional[context_attention.Memory]:
-    """What is remembered of other images, where a model attends to it."""
-    if side_inputs is None:
-        return None
-    features, counts = fields.CONTEXT_FEATURES, fields.NUM_CONTEXT_FEATURES
-    return context_attention.Memory(side_inputs[features], side_inputs[counts])
-
-
-def _in_pixels(groundtruth: targets.Groundtruth, images: tf.Tensor) -> targets.Groundtruth:
-    """Groundtruth, normalized to the padded input, in pixels of it."""
-    return dataclasses.replace(
-        groundtruth, boxes=axis_aligned.scale(groundtruth.boxes, *_sides(images))
-    )
+def _far_sides(windows: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
+    """Height and width [B, 1] of windows [B, 4], which begin at (0, 0)."""
+    return windows[:, 2:3], windows[:, 3:4]

@@ -1,7 +1,7 @@
 """The first stage: which boxes of an image may hold an object, whatever it is.
 
-B is the batch size, A the number of anchors, M that of groundtruth boxes, N that of proposals.
-Boxes are in pixels of the padded input.
+B is the batch size, A the number of anchors, M that of groundtruth boxes, N that of proposals, K
+that of the numbers of a box. Boxes are in pixels of the padded input.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from model_fns import forward_pass, layers
 from model_fns.detection.architectures.faster_rcnn import sampling
 from model_fns.detection.boxes import axis_aligned, box_coders, matchers, similarities, targets
 from model_fns.detection.boxes.anchors import Array, Size
+from model_fns.detection.boxes.family import Boxes
 from model_fns.detection.detections import suppression
 from model_fns.detection.losses import losses
 
@@ -25,7 +26,8 @@ tf1 = tf.compat.v1
 HEAD_SCOPE = 'FirstStageBoxPredictor'
 _CONVOLUTION = 'Conv'
 
-_MATCHED, _UNMATCHED = 0.7, 0.3
+# Overlaps from which on, and below which, an anchor is a positive, and a negative, as published.
+MATCHED, UNMATCHED = 0.7, 0.3
 _NOT_AN_OBJECT = np.array([1.0, 0.0], np.float32)  # the class target of an unmatched anchor
 
 
@@ -38,15 +40,17 @@ class RegionHead:
         depth: channels between.
         kernel_size: of the first convolution.
         rate: its atrous rate.
+        code_size: numbers of a box's code.
     """
 
     style: layers.LayerStyle
     depth: int = 512
     kernel_size: int = 3
     rate: int = 1
+    code_size: int = axis_aligned.SIZE
 
     def predict(self, features: tf.Tensor, anchors_per_cell: int) -> Tuple[tf.Tensor, tf.Tensor]:
-        """Codes float32 [B, A, 4] and logits [B, A, 2] (background first), in anchors' order.
+        """Codes float32 [B, A, K] and logits [B, A, 2] (background first), in anchors' order.
 
         Args:
             features: [B, height, width, channels].
@@ -63,7 +67,7 @@ class RegionHead:
         )
         outputs = []
         with tf1.variable_scope(HEAD_SCOPE):
-            for scope, size in (('BoxEncodingPredictor', axis_aligned.SIZE), ('ClassPredictor', 2)):
+            for scope, size in (('BoxEncodingPredictor', self.code_size), ('ClassPredictor', 2)):
                 flat = layers.conv2d(hidden, anchors_per_cell * size, 1, self.style.linear(), scope)
                 flat = layers.to_float32(flat)
                 outputs.append(tf.reshape(flat, [tf.shape(flat)[0], -1, size]))
@@ -74,7 +78,7 @@ def rows_inside(anchors: Array, size: Size, where: str) -> Array:
     """The rows of the anchors of which nothing is outside of the input; they may touch its border.
 
     Args:
-        anchors: float32 [A, 4].
+        anchors: float32 [A, 4]; upright boxes around rotated ones.
         size: height and width of the input.
         where: the config's path of the anchors, for error messages.
 
@@ -112,27 +116,32 @@ class RegionLosses:
         sampler: of the anchors that count.
         localization_weight: factor of the loss of boxes.
         objectness_weight: factor of the loss of object or not.
+        family: of the boxes.
+        matched: an anchor that overlaps a box this much holds an object.
     """
 
     coder: box_coders.BoxCoder
     sampler: sampling.BalancedSampler
     localization_weight: float = 1.0
     objectness_weight: float = 1.0
+    family: Boxes = axis_aligned
+    matched: float = MATCHED
 
     @property
     def assigner(self) -> targets.TargetAssigner:
         """Which anchors hold which boxes."""
         return targets.TargetAssigner(
-            similarities.iou(axis_aligned),
-            matchers.ArgMaxMatcher(_MATCHED, _UNMATCHED, force_match_for_each_row=True),
+            similarities.iou(self.family),
+            matchers.ArgMaxMatcher(self.matched, UNMATCHED, force_match_for_each_row=True),
             self.coder,
+            family=self.family,
         )
 
     def targets(self, anchors: tf.Tensor, groundtruth: targets.Groundtruth) -> targets.Targets:
         """What each anchor should have predicted: classes are not told apart.
 
         Args:
-            anchors: float32 [A, 4].
+            anchors: float32 [A, K].
             groundtruth: boxes in pixels.
         """
         objects = tf.ones_like(groundtruth.classes[..., :1])
@@ -151,9 +160,9 @@ class RegionLosses:
         Each is the mean over the images of the mean over an image's sampled anchors.
 
         Args:
-            codes: float32 [B, A, 4].
+            codes: float32 [B, A, K].
             logits: float32 [B, A, 2].
-            anchors: float32 [A, 4].
+            anchors: float32 [A, K].
             groundtruth: boxes in pixels.
         """
         assigned = self.targets(anchors, groundtruth)
@@ -177,7 +186,7 @@ class Proposals:
     """Boxes that may hold an object, by falling score, with zeros behind the last.
 
     Attributes:
-        boxes: float32 [B, N, 4].
+        boxes: float32 [B, N, K].
         scores: float32 [B, N, 2]: of background and object.
         counts: int32 [B].
     """
@@ -207,7 +216,7 @@ class Proposals:
         chosen = sampler.sample(positive, candidates, drawn)
         values = tf.concat([self.boxes, self.scores], axis=-1)
         values, counts = sampling.gather_first(chosen, values, sampler.size)
-        boxes, scores = tf.split(values, [axis_aligned.SIZE, 2], axis=-1)
+        boxes, scores = tf.split(values, [self.boxes.shape[-1], 2], axis=-1)
         return Proposals(boxes, scores, counts)
 
 
@@ -217,10 +226,10 @@ def propose(
     rules: suppression.Rules,
     windows: Optional[tf.Tensor],
 ) -> Proposals:
-    """The best boxes that do not overlap too much, cut off at their images.
+    """The best boxes that do not overlap too much, cut off at their images as far as they can be.
 
     Args:
-        boxes: float32 [B, A, 4], decoded.
+        boxes: float32 [B, A, K], decoded.
         logits: float32 [B, A, 2].
         rules: what is kept, `max_total` of them N.
         windows: float32 [B, 4] or [1, 4]: what is image, not padding.

@@ -1,7 +1,8 @@
 """The second stage: features of each proposal, its classes and boxes, and their losses.
 
 B is the batch size, N the number of proposals of an image, C that of classes, M that of
-groundtruth boxes, q is 1, or C where boxes are by class. Boxes are in pixels of the padded input.
+groundtruth boxes, q is 1, or C where boxes are by class, K the number of numbers of a box. Boxes
+are in pixels of the padded input.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import tensorflow as tf
 
 from model_fns import layers
 from model_fns.detection.boxes import axis_aligned, box_coders, matchers, similarities, targets
+from model_fns.detection.boxes.family import Boxes, ModelBoxes
 from model_fns.detection.detections import suppression
 from model_fns.detection.losses import losses, mining
 
@@ -21,7 +23,7 @@ tf1 = tf.compat.v1
 
 HEAD_SCOPE = 'SecondStageBoxPredictor'
 
-# The least overlap of a proposal and the box that it is matched with.
+# The least overlap of a proposal and the box that it is matched with, as published.
 MATCHED = 0.5
 
 
@@ -33,33 +35,44 @@ class Crops:
         size: rows and columns at which a box is sampled, its borders included.
         pool_kernel: of the largest values that are taken of the samples.
         pool_stride: of the same.
+        family: of the boxes.
     """
 
     size: int
     pool_kernel: int = 1
     pool_stride: int = 1
+    family: ModelBoxes = axis_aligned
 
-    def __call__(self, features: tf.Tensor, boxes: tf.Tensor) -> tf.Tensor:
+    def __call__(
+        self, features: tf.Tensor, boxes: tf.Tensor, image_size: Tuple[tf.Tensor, tf.Tensor]
+    ) -> tf.Tensor:
         """Features [B * N, side, side, channels] of boxes; outside of the map they are 0.
 
         Args:
             features: [B, height, width, channels].
-            boxes: float32 [B, N, 4], normalized to the padded input.
+            boxes: float32 [B, N, K].
+            image_size: height and width of the padded input, float32.
         """
         batch, count = tf.unstack(tf.shape(boxes)[:2])
-        flat = tf.reshape(boxes, [-1, axis_aligned.SIZE])
-        return self.of_rows(features, flat, tf.repeat(tf.range(batch), count))
+        flat = tf.reshape(boxes, [-1, self.family.SIZE])
+        return self.of_rows(features, flat, tf.repeat(tf.range(batch), count), image_size)
 
-    def of_rows(self, features: tf.Tensor, boxes: tf.Tensor, images: tf.Tensor) -> tf.Tensor:
+    def of_rows(
+        self,
+        features: tf.Tensor,
+        boxes: tf.Tensor,
+        images: tf.Tensor,
+        image_size: Tuple[tf.Tensor, tf.Tensor],
+    ) -> tf.Tensor:
         """Features [R, side, side, channels] of boxes of any images.
 
         Args:
             features: [B, height, width, channels].
-            boxes: float32 [R, 4], normalized to the padded input.
+            boxes: float32 [R, K].
             images: int32 [R]: the place in the batch of each.
+            image_size: height and width of the padded input, float32.
         """
-        size = [self.size, self.size]
-        crops = tf.image.crop_and_resize(features, tf.stop_gradient(boxes), images, size)
+        crops = self.family.crop(features, boxes, images, self.size, image_size)
         if (self.pool_kernel, self.pool_stride) == (1, 1):
             return crops
         return tf.nn.max_pool2d(crops, self.pool_kernel, self.pool_stride, 'VALID')
@@ -74,15 +87,17 @@ class BoxHead:
         num_classes: C.
         shared: one box for a proposal, not one for each class.
         keep_prob: of a feature in training; 1: there is no dropout.
+        code_size: numbers of a box's code.
     """
 
     style: layers.LayerStyle
     num_classes: int
     shared: bool = False
     keep_prob: float = 1.0
+    code_size: int = axis_aligned.SIZE
 
     def predict(self, features: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
-        """Codes float32 [n, q, 4], and logits [n, C + 1], background first.
+        """Codes float32 [n, q, K], and logits [n, C + 1], background first.
 
         Args:
             features: [n, height, width, channels].
@@ -90,9 +105,9 @@ class BoxHead:
         pooled = tf.reduce_mean(features, [1, 2], name='AvgPool')
         boxes = 1 if self.shared else self.num_classes
         with tf1.variable_scope(HEAD_SCOPE):
-            codes = self._layer(pooled, boxes * axis_aligned.SIZE, 'BoxEncodingPredictor')
+            codes = self._layer(pooled, boxes * self.code_size, 'BoxEncodingPredictor')
             logits = self._layer(pooled, self.num_classes + 1, 'ClassPredictor')
-        return tf.reshape(codes, [-1, boxes, axis_aligned.SIZE]), logits
+        return tf.reshape(codes, [-1, boxes, self.code_size]), logits
 
     def _layer(self, features: tf.Tensor, num_outputs: int, scope: str) -> tf.Tensor:
         kept = layers.dropout(features, self.keep_prob, self.style.is_training, f'{scope}/dropout')
@@ -110,6 +125,8 @@ class BoxLosses:
         reduction: which proposals count.
         localization_weight: factor of the loss of boxes.
         classification_weight: factor of the loss of classes.
+        family: of the boxes.
+        matched: the least overlap of a proposal and the box that it is matched with.
     """
 
     coder: box_coders.BoxCoder
@@ -117,16 +134,21 @@ class BoxLosses:
     reduction: mining.Reduction
     localization_weight: float = 1.0
     classification_weight: float = 1.0
+    family: Boxes = axis_aligned
+    matched: float = MATCHED
 
     def targets(self, proposals: tf.Tensor, groundtruth: targets.Groundtruth) -> targets.Targets:
         """What each proposal should have predicted, with a column for background.
 
         Args:
-            proposals: float32 [B, N, 4].
+            proposals: float32 [B, N, K].
             groundtruth: boxes in pixels.
         """
         assigner = targets.TargetAssigner(
-            similarities.iou(axis_aligned), matchers.ArgMaxMatcher(MATCHED), self.coder
+            similarities.iou(self.family),
+            matchers.ArgMaxMatcher(self.matched),
+            self.coder,
+            family=self.family,
         )
         background = np.eye(1, 1 + groundtruth.classes.shape[-1], dtype=np.float32)[0]
         return assigner.assign(proposals, groundtruth, background)
@@ -144,9 +166,9 @@ class BoxLosses:
         Each is the mean over the images of the mean over an image's proposals.
 
         Args:
-            codes: float32 [B, N, q, 4].
+            codes: float32 [B, N, q, K].
             logits: float32 [B, N, C + 1].
-            proposals: float32 [B, N, 4].
+            proposals: float32 [B, N, K].
             counts: int32 [B]: how many of them there are.
             groundtruth: boxes in pixels.
         """
@@ -162,6 +184,6 @@ class BoxLosses:
             logits, assigned.class_targets, assigned.class_weights * weights[..., tf.newaxis]
         )
         classification, localization = self.reduction.reduce(
-            mining.AnchorLosses(of_classes, boxes), assigned, lambda: proposals
+            mining.AnchorLosses(of_classes, boxes), assigned, lambda: self.family.hull(proposals)
         )
         return localization * self.localization_weight, classification * self.classification_weight

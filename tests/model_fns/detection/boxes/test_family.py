@@ -1,7 +1,7 @@
 import pytest
 import tensorflow as tf
 
-from model_fns.detection.boxes import axis_aligned, family, quadrilaterals
+from model_fns.detection.boxes import axis_aligned, family, quadrilaterals, rotated
 
 
 @pytest.mark.parametrize('module', [axis_aligned, quadrilaterals])
@@ -10,6 +10,30 @@ def test_a_family_has_all_that_is_asked_of_one(module):
     asked |= {*family.Boxes.__annotations__, *family.BoxFamily.__annotations__}
     missing = [name for name in sorted(asked) if name[0] != '_' and not hasattr(module, name)]
     assert missing == []
+
+
+@pytest.mark.parametrize(
+    'of_data, of_models', [(axis_aligned, axis_aligned), (quadrilaterals, rotated)]
+)
+def test_models_have_boxes_of_their_own(of_data, of_models):
+    assert family.of_models(of_data) is of_models
+    asked = {*vars(family.Boxes), *vars(family.ModelBoxes), *family.Boxes.__annotations__}
+    assert [name for name in asked if name[0] != '_' and not hasattr(of_models, name)] == []
+    assert (of_models is rotated) == of_data.IS_ROTATED
+
+
+@pytest.mark.parametrize('module', [axis_aligned, quadrilaterals])
+def test_boxes_of_models_and_back(module):
+    corners = tf.constant([[0.25, 0.25, 0.25, 0.5, 0.75, 0.5, 0.75, 0.25], [0.0] * 8])
+    boxes = corners[:, : module.SIZE]
+    in_pixels = module.to_boxes(boxes, 40.0, 80.0)
+    if module is axis_aligned:
+        assert in_pixels[0].numpy().tolist() == [10, 20, 10, 40]
+    else:  # 20 pixels high and wide, at its centre.
+        assert in_pixels[0, :4].numpy().tolist() == [20, 30, 20, 20]
+    back = module.from_boxes(in_pixels, tf.constant([[40.0]])[0], tf.constant([[80.0]])[0])
+    hulls = module.hull(back).numpy(), module.hull(boxes).numpy()
+    assert hulls[0] == pytest.approx(hulls[1], abs=1e-6)
 
 
 def test_boxes_tell_their_family():

@@ -178,11 +178,11 @@ def test_boxes_of_the_other_kind():
     upright = record(boxes=[BOX], labels=[1])
     assert record_checks.problem_with(upright, 2, 10, family=quadrilaterals) == (
         'image/object/bbox/* and no image/object/rbbox/*: upright boxes; expected rotated ones, or '
-        'model.ssd.box_type: UPRIGHT'
+        'box_type: UPRIGHT in the model'
     )
     turned = record(boxes=[], labels=[1], **ROTATED, **{'rbbox/ang': [0.3]})
     assert record_checks.problem_with(turned, 2, 10) == (
         'image/object/rbbox/* and no image/object/bbox/*: rotated boxes; expected upright ones, or '
-        'model.ssd.box_type: ROTATED'
+        'box_type: ROTATED in the model'
     )
     assert record_checks.problem_with(record(boxes=[], labels=[]), 2, 10) is None

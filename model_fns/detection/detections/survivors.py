@@ -1,0 +1,232 @@
+"""What suppression leaves of the best pairs of anchor and class, by the kernel for their boxes.
+
+B is the batch size, A the number of anchors, C that of classes, q 1 or C (boxes by class), K that
+of the numbers of a box, S that of slots: the anchors of an image that are looked at.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Tuple
+
+import tensorflow as tf
+
+from model_fns.detection.boxes import axis_aligned
+from model_fns.detection.boxes.family import Boxes
+from model_fns.detection.detections import overlap_suppression
+
+
+@dataclasses.dataclass(frozen=True)
+class Rules:
+    """What is kept of overlapping boxes.
+
+    Attributes:
+        score_threshold: only scores above it count.
+        iou_threshold: in [0, 1]; a box that overlaps a better one more than this is dropped.
+        max_per_class: survivors of a class, before empty boxes are dropped.
+        max_total: detections that an image has room for.
+        soft_sigma: a box also loses score by exp(-iou^2 / (2 sigma)) for each better one that it
+            overlaps (Bodla et al. 2017); 0: it does not.
+        class_agnostic: each anchor has its best class alone, and classes suppress each other.
+        max_classes_per_box: how many classes a survivor of class-agnostic suppression is given.
+        drop_empty: boxes without area inside the window make room for others.
+        change_frame: survivors are given in coordinates of the window.
+        on_cpu: suppress on the CPU even where there is another device.
+        family: of the boxes.
+    """
+
+    score_threshold: float = 0.0
+    iou_threshold: float = 0.6
+    max_per_class: int = 100
+    max_total: int = 100
+    soft_sigma: float = 0.0
+    class_agnostic: bool = False
+    max_classes_per_box: int = 1
+    drop_empty: bool = True
+    change_frame: bool = False
+    on_cpu: bool = False
+    family: Boxes = axis_aligned
+
+
+@dataclasses.dataclass(frozen=True)
+class Pairs:
+    """The best pairs of anchor and class of each image: by falling score, then class, then anchor.
+
+    Attributes:
+        scores: float32 [B, M].
+        places: int32 [B, M]: class * S + slot.
+        anchors: int32 [B, S]: the anchor of each slot.
+        boxes: float32 [B, S, q, K].
+        bounds: float32 [B]: pairs that are not among these have this score at most.
+    """
+
+    scores: tf.Tensor
+    places: tf.Tensor
+    anchors: tf.Tensor
+    boxes: tf.Tensor
+    bounds: tf.Tensor
+
+    @property
+    def slots(self) -> tf.Tensor:
+        """S."""
+        return tf.shape(self.anchors)[1]
+
+
+@dataclasses.dataclass(frozen=True)
+class Survivors:
+    """What suppression leaves of pairs: [B, T], in order where scores are equal.
+
+    Attributes:
+        scores: float32; -inf where there is none.
+        places: int32, as in `Pairs`.
+    """
+
+    scores: tf.Tensor
+    places: tf.Tensor
+
+
+def best_pairs(boxes: tf.Tensor, scores: tf.Tensor, best: tf.Tensor, num_pairs: tf.Tensor) -> Pairs:
+    """The pairs of anchor and class with the highest scores.
+
+    The best n pairs are among the n anchors whose best scores are highest.
+
+    Args:
+        boxes: float32 [B, A, q, K].
+        scores: float32 [B, A, C], without background.
+        best: float32 [B, A]: the best score of each anchor.
+        num_pairs: n, int32 scalar; M is n, or all where they are fewer.
+    """
+    slots = tf.minimum(num_pairs, tf.shape(best)[1])
+    # In order of anchors, so that equal scores are in order of anchors too.
+    anchors = tf.sort(tf.math.top_k(best, slots, sorted=False).indices, axis=1)
+    of_slots = tf.transpose(tf.gather(scores, anchors, batch_dims=1), [0, 2, 1])
+    flat = tf.reshape(of_slots, [tf.shape(best)[0], slots * scores.shape[2]])
+    values, places = tf.math.top_k(flat, tf.minimum(num_pairs, tf.shape(flat)[1]))
+    return Pairs(
+        scores=values,
+        places=places,
+        anchors=anchors,
+        boxes=tf.gather(boxes, anchors, batch_dims=1),
+        bounds=values[:, -1],
+    )
+
+
+def surviving(pairs: Pairs, rules: Rules, num_classes: int) -> Survivors:
+    """What is left of pairs when each class is suppressed by itself, at most `max_per_class`.
+
+    Args:
+        pairs: of all classes.
+        rules: for scores, overlaps and numbers; the family's own kernel is taken.
+        num_classes: C.
+    """
+    if rules.family.SIZE != axis_aligned.SIZE:
+        return _surviving_by_overlaps(pairs, rules, num_classes)
+    if rules.soft_sigma:
+        return _surviving_soft(pairs, rules, num_classes)
+    return _surviving_hard(pairs, rules, num_classes)
+
+
+def _surviving_hard(pairs: Pairs, rules: Rules, num_classes: int) -> Survivors:
+    """Suppression of all images and classes by one kernel.
+
+    The kernel tells scores of survivors, not their places: so it is given ranks for scores, which
+    are in the same order, and by which pairs are found again.
+    """
+    batch, num_pairs = tf.unstack(tf.shape(pairs.scores))
+    counting = pairs.scores > rules.score_threshold
+    ranks = tf.cast(num_pairs - tf.range(num_pairs), tf.float32)  # the best has the highest
+    ranks = tf.where(counting, ranks, 0.0)
+    images = tf.broadcast_to(tf.range(batch)[:, tf.newaxis], [batch, num_pairs])
+    by_place = tf.scatter_nd(
+        tf.stack([images, pairs.places], axis=-1), ranks, [batch, num_classes * pairs.slots]
+    )
+    by_class = tf.reshape(by_place, [batch, num_classes, pairs.slots])
+    most = tf.minimum(num_pairs, rules.max_per_class * num_classes)
+    kept = tf.raw_ops.CombinedNonMaxSuppression(
+        boxes=pairs.boxes,
+        scores=tf.transpose(by_class, [0, 2, 1]),
+        max_output_size_per_class=rules.max_per_class,
+        max_total_size=tf.maximum(rules.max_total, most),
+        iou_threshold=rules.iou_threshold,
+        score_threshold=0.0,
+        clip_boxes=False,
+    ).nmsed_scores
+    rows = tf.minimum(num_pairs - tf.cast(kept, tf.int32), num_pairs - 1)
+    scores = tf.gather(pairs.scores, rows, batch_dims=1)
+    return Survivors(
+        scores=tf.where(kept > 0, scores, tf.constant(-float('inf'))),
+        places=tf.gather(pairs.places, rows, batch_dims=1),
+    )
+
+
+def _surviving_soft(pairs: Pairs, rules: Rules, num_classes: int) -> Survivors:
+    """Soft suppression, whose kernel takes one image and class at a time."""
+    batch = tf.shape(pairs.scores)[0]
+    threshold = tf.maximum(pairs.bounds, rules.score_threshold)
+    by_class = tf.reshape(_scores_by_class(pairs, num_classes), [-1, pairs.slots])
+
+    def of_one(index: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
+        image, label = index // num_classes, index % num_classes
+        slots, scores = tf.image.non_max_suppression_with_scores(
+            pairs.boxes[image, :, label if pairs.boxes.shape[2] > 1 else 0],
+            by_class[index],
+            rules.max_per_class,
+            rules.iou_threshold,
+            threshold[image],
+            rules.soft_sigma,
+        )
+        padding = [[0, rules.max_per_class - tf.shape(slots)[0]]]
+        return (
+            tf.pad(label * pairs.slots + slots, padding),
+            tf.pad(scores, padding, constant_values=-float('inf')),
+        )
+
+    places, scores = tf.map_fn(
+        of_one,
+        tf.range(batch * num_classes),
+        fn_output_signature=(
+            tf.TensorSpec([rules.max_per_class], tf.int32),
+            tf.TensorSpec([rules.max_per_class], tf.float32),
+        ),
+    )
+    return _with_room(scores, places, batch, rules, num_classes)
+
+
+def _surviving_by_overlaps(pairs: Pairs, rules: Rules, num_classes: int) -> Survivors:
+    """Suppression of boxes that the kernels, which know upright ones alone, cannot compare."""
+    slots, scores = overlap_suppression.suppress(
+        pairs.boxes,
+        _scores_by_class(pairs, num_classes),
+        rules.family.self_iou,
+        rules.max_per_class,
+        rules.iou_threshold,
+        tf.maximum(pairs.bounds, rules.score_threshold)
+        if rules.soft_sigma
+        else tf.fill(tf.shape(pairs.bounds), rules.score_threshold),
+        rules.soft_sigma,
+    )
+    places = tf.range(num_classes)[:, tf.newaxis] * pairs.slots + slots
+    return _with_room(scores, places, tf.shape(pairs.scores)[0], rules, num_classes)
+
+
+def _scores_by_class(pairs: Pairs, num_classes: int) -> tf.Tensor:
+    """[B, C, S]: -inf where there is no pair."""
+    batch = tf.shape(pairs.scores)[0]
+    images = tf.broadcast_to(tf.range(batch)[:, tf.newaxis], tf.shape(pairs.places))
+    below = tf.fill([batch, num_classes * pairs.slots], -float('inf'))
+    by_place = tf.tensor_scatter_nd_update(
+        below, tf.stack([images, pairs.places], axis=-1), pairs.scores
+    )
+    return tf.reshape(by_place, [batch, num_classes, pairs.slots])
+
+
+def _with_room(
+    scores: tf.Tensor, places: tf.Tensor, batch: tf.Tensor, rules: Rules, num_classes: int
+) -> Survivors:
+    """Survivors of all classes, at least as many as there is room for."""
+    flat = [batch, num_classes * rules.max_per_class]
+    spare = [[0, 0], [0, max(0, rules.max_total - num_classes * rules.max_per_class)]]
+    return Survivors(
+        scores=tf.pad(tf.reshape(scores, flat), spare, constant_values=-float('inf')),
+        places=tf.pad(tf.reshape(places, flat), spare),
+    )
