@@ -62,6 +62,11 @@ def define_flags() -> flags.FlagValues:
     )
     integer('num_train_steps', None, 'Overrides train_config.num_steps.', 1)
     string('checkpoint_path', 'evaluate, export, predict: the checkpoint; left out: the latest.')
+    string(
+        'model_file',
+        'evaluate, predict: a .tflite or .onnx file that an export has written, in place of a '
+        'checkpoint or a SavedModel.',
+    )
     string('checkpoint_dir', 'Evaluate the checkpoints of this folder as they come; no training.')
     boolean('run_once', 'With checkpoint_dir: evaluate the latest checkpoint, once.')
     integer(

@@ -57,6 +57,10 @@ class StaticGraph(NamedTuple):
         """
         return self._added(self.graph_def, image, ops)
 
+    def add_evaluated(self, image: tf.Tensor, ops: Ops) -> Tensors:
+        """As `add`, as evaluation computes it: weights are rounded where training rounded them."""
+        return self._added(self.evaluated, image, ops)
+
     def run(self, images: Sequence[np.ndarray]) -> List[Dict[str, np.ndarray]]:
         """What TensorFlow computes of images as evaluation does: outputs of each.
 
