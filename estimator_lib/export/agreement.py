@@ -14,6 +14,7 @@ from estimator_lib.task import Arrays
 _EXACT = {'rtol': 1e-3, 'atol': 1e-4}
 # Of a float output's range over all images: what 8-bit arithmetic through a whole network costs.
 _NEAR = 0.1
+_AS_PROBABLE = 0.02
 
 
 def compare(
@@ -37,6 +38,20 @@ def compare(
         same = [_close(want[name], got[name], tolerance) for want, got in zip(expected, found)]
         parts[name] = float(np.mean(np.concatenate(same))) if same else 0.0
     return parts
+
+
+def of_classes(probabilities: Sequence[np.ndarray], classes: Sequence[np.ndarray]) -> float:
+    """The part of classes that are right, or as good: as probable as the best one, but for little.
+
+    Args:
+        probabilities: [.., C], of each image.
+        classes: ints [..], those that were found for it.
+    """
+    same = []
+    for expected, found in zip(probabilities, classes):
+        of_found = np.take_along_axis(expected, np.asarray(found)[..., np.newaxis], -1)[..., 0]
+        same.append(np.ravel(of_found >= expected.max(-1) - _AS_PROBABLE))
+    return float(np.mean(np.concatenate(same)))
 
 
 def largest_differences(expected: Sequence[Arrays], found: Sequence[Arrays]) -> Dict[str, float]:

@@ -19,10 +19,11 @@ from __future__ import annotations
 
 import abc
 import enum
-from typing import Dict, FrozenSet, Mapping, Sequence, Tuple
+from typing import Any, Dict, FrozenSet, Mapping, Sequence, Tuple
 
 import tensorflow as tf
 
+from estimator_lib import errors
 from estimator_lib.export import agreement
 from estimator_lib.task import Arrays, Features, Tensors
 
@@ -118,3 +119,17 @@ class Deployable(abc.ABC):
             Parts of 1, by what they are of. All are held against a bound.
         """
         return agreement.compare(expected, found, exact)
+
+
+def refuse_options(options: Mapping[str, Any], reason: str) -> None:
+    """Refuses flags that mean nothing to a task.
+
+    Args:
+        options: see `Task.deployable`.
+        reason: why not.
+
+    Raises:
+        errors.UserError: there are any.
+    """
+    for name in options:
+        raise errors.UserError(f'--{name}: {reason}; leave it out.')

@@ -64,7 +64,7 @@ class FasterRcnnModel(detector.Detector):
         self._backbone = backbone
         self._first = first
         self._second = second
-        self._where = where
+        self.where = where
 
     def preprocess(self, images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
         """See `Detector`; as published, padding is normalized as images are."""
@@ -206,7 +206,7 @@ class FasterRcnnModel(detector.Detector):
         made = generator.generate([anchors.size_of(features)], size).boxes
         boxes = tf.convert_to_tensor(made)
         if is_training and not self._first.clips_anchors:
-            where = f'{self._where}.first_stage_anchor_generator'
+            where = f'{self.where}.first_stage_anchor_generator'
             rows = regions.rows_inside(made, size, where)
             boxes = tf.gather(boxes, rows)
             codes, logits = (tf.gather(values, rows, axis=1) for values in (codes, logits))
