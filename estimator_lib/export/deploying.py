@@ -79,7 +79,8 @@ def export_file(
             'format': writer.name,
             'quantize': quantize,
             'quantization_aware': graph.is_quantized,
-            **_tried(task, config, writer, graph, path, quantize),
+            # What is rounded differs by a step where numbers differ by rounding.
+            **_tried(task, config, writer, graph, path, INT8 if graph.is_quantized else quantize),
             'bytes': tf.io.gfile.stat(path).length,
             'origin': exporting.origin(config, prefix),
         }

@@ -40,6 +40,12 @@ _TYPES: Mapping[str, str] = {
     'tensor(int32)': 'int32',
     'tensor(int64)': 'int64',
 }
+# Resizes whose result has a size that is known.
+_RESIZES: Mapping[str, str] = {'ResizeBilinear': 'linear', 'ResizeNearestNeighbor': 'nearest'}
+# Of `Resize`: where a pixel of the result lies, and which one is the nearest to it.
+_ASYMMETRIC = 'asymmetric', 'floor'
+_ALIGNED = 'align_corners', 'round_prefer_ceil'
+_HALF_PIXEL = 'half_pixel', 'round_prefer_ceil'
 
 
 class OnnxWriter(Writer):
@@ -177,6 +183,7 @@ def _converted(graph_def: tf1.GraphDef, image: tf.Tensor, outputs: Mapping[str, 
                 input_names=[image.name],
                 output_names=[one.name for one in outputs.values()],
                 opset=OPSET,
+                custom_op_handlers={name: (_resize, []) for name in _RESIZES},
                 tensors_to_rename=names,
             )
     except Exception as error:  # the converter raises what it likes
@@ -191,6 +198,56 @@ def _converted(graph_def: tf1.GraphDef, image: tf.Tensor, outputs: Mapping[str, 
         model, {'opset': str(OPSET), 'made_with': f'tf2onnx {tf2onnx.__version__}'}
     )
     return model
+
+
+def _resize(context: Any, node: Any, name: str, args: Any) -> None:
+    """Converts a resize by its result's size.
+
+    The converter's own way is by factors, float32: 7 pixels times 13 / 7 become 12.
+
+    Args:
+        context: the graph of tf2onnx.
+        node: its node.
+        name: of it.
+        args: none.
+    """
+    del args
+    count, _, _, channels = context.get_shape(node.input[0])
+    height, width = node.inputs[1].get_tensor_value()
+    sizes = np.array([count, channels, height, width], np.int64)
+    nothing = context.make_const(f'{name}/nothing', np.zeros([0], np.float32))
+    places, nearest = _ASYMMETRIC
+    if node.get_attr_value('align_corners', False):
+        places, nearest = _ALIGNED
+    elif node.get_attr_value('half_pixel_centers', False):
+        places, nearest = _HALF_PIXEL
+    mode = _RESIZES[node.type]
+    channels_first = context.make_node('Transpose', [node.input[0]], attr={'perm': [0, 3, 1, 2]})
+    resized = context.make_node(
+        'Resize',
+        [
+            channels_first.output[0],
+            nothing.output[0],
+            nothing.output[0],
+            context.make_const(f'{name}/sizes', sizes).output[0],
+        ],
+        attr={
+            'mode': mode,
+            'coordinate_transformation_mode': places,
+            **({'nearest_mode': nearest} if mode == 'nearest' else {}),
+        },
+    )
+    shapes, types, outputs = node.output_shapes, node.output_dtypes, node.output
+    context.remove_node(name)
+    context.make_node(
+        'Transpose',
+        resized.output,
+        attr={'perm': [0, 2, 3, 1]},
+        name=name,
+        outputs=outputs,
+        shapes=shapes,
+        dtypes=types,
+    )
 
 
 def _is_unknown(node: Any) -> bool:

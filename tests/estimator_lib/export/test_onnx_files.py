@@ -176,6 +176,52 @@ def test_roundings_of_training_are_in_the_file(tmp_path):
     np.testing.assert_allclose(found, number * step, atol=1e-5)
 
 
+def lines_between(size, new, half_pixels, aligned):
+    """float64 [new, size]: what each pixel of a line is of those of the line that it is made of."""
+    matrix = np.zeros([new, size])
+    for row in range(new):
+        place = row * (size - 1) / (new - 1) if aligned else row * size / new
+        if half_pixels:
+            place = (row + 0.5) * size / new - 0.5
+        place = min(max(place, 0.0), size - 1.0)
+        low = min(int(place), size - 2)
+        matrix[row, low : low + 2] = 1 - (place - low), place - low
+    return matrix
+
+
+@writes
+def test_resizes_are_of_the_size_that_they_are_to_be(tmp_path):
+    """7 x 5 pixels at 13 x 11: factors in float32 would make less of them."""
+
+    def resized(pixels):
+        cut = pixels[:, :7, :5]
+        raw = tf.raw_ops
+        return {
+            'half': raw.ResizeBilinear(images=cut, size=[13, 11], half_pixel_centers=True),
+            'aligned': raw.ResizeBilinear(images=cut, size=[13, 11], align_corners=True),
+            'old': raw.ResizeBilinear(images=cut, size=[13, 11]),
+            'nearest': raw.ResizeNearestNeighbor(images=cut, size=[13, 11]),
+            'nearest_half': raw.ResizeNearestNeighbor(
+                images=cut, size=[13, 11], half_pixel_centers=True
+            ),
+        }
+
+    names = 'half', 'aligned', 'old', 'nearest', 'nearest_half'
+    path = str(tmp_path / 'model.onnx')
+    onnx_files.OnnxWriter().write(Graph(resized, *names).static(), path, 'none')
+    image = np.random.RandomState(0).uniform(0, 1, [1, SIZE, SIZE, 4]).astype(np.float32)
+    found = onnx_files.OnnxModel(path).run(image)
+    cut = image[0, :7, :5]
+    for name, options in (('half', (True, False)), ('aligned', (False, True)), ('old', 2 * (0,))):
+        rows, columns = lines_between(7, 13, *options), lines_between(5, 11, *options)
+        expected = np.einsum('ih,jw,hwc->ijc', rows, columns, cut)
+        np.testing.assert_allclose(found[name][0], expected, atol=1e-5, err_msg=name)
+    for name, shift in (('nearest', 0.0), ('nearest_half', 0.5)):
+        rows = ((np.arange(13) + shift) * 7 / 13).astype(int)
+        columns = ((np.arange(11) + shift) * 5 / 11).astype(int)
+        np.testing.assert_array_equal(found[name][0], cut[rows][:, columns], err_msg=name)
+
+
 @writes
 def test_an_op_that_the_standard_has_not_is_named(tmp_path):
     graph = Graph(lambda pixels: {'y': tf.math.digamma(pixels)}, 'y').static()
