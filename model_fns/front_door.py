@@ -12,7 +12,14 @@ from estimator_lib import distribution, errors, training
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.commands import check, predict
 from estimator_lib.drawing.tiling import Tiling
-from estimator_lib.export import exported_model, exporting, frozen_graph, serving
+from estimator_lib.export import (
+    deploying,
+    exported_model,
+    exporting,
+    frozen_graph,
+    serving,
+    writers,
+)
 from estimator_lib.task import AS_CONFIGURED, Shown, Task
 from model_fns import build_task, builtin_configs, images, label_map_files, make_task, validate
 from model_fns.datasets import demo, image_sources
@@ -38,6 +45,7 @@ _PATHS = (
     'images',
     'output_dir',
 )
+_TASK_OPTIONS = ('max_detections', 'fast_nms')  # of an export, see `Task.deployable`
 _TRAINED = ('evaluate', 'export', 'predict')  # modes that need a model, not its training
 
 
@@ -164,8 +172,13 @@ def _export(flags: Any) -> None:
     checkpoint = checkpoint_files.resolve_checkpoint(flags.checkpoint_path or flags.model_dir)
     if flags.format == 'frozen_graph':
         _refuse_of_saved_models(flags)
+        _refuse_of_devices(flags)
         print(frozen_graph.export_frozen_graph(task, config, checkpoint, flags.export_dir))
         return
+    if flags.format != 'saved_model':
+        print(_export_file(flags, task, config, checkpoint))
+        return
+    _refuse_of_devices(flags)
     if flags.input_type:
         serving_input = _SERVING_INPUTS[flags.input_type]
     else:
@@ -182,9 +195,30 @@ def _export(flags: Any) -> None:
     print(path)
 
 
+def _export_file(
+    flags: Any, task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, checkpoint: str
+) -> str:
+    """Writes a file for small devices; returns its folder."""
+    _refuse_of_saved_models(flags)
+    if flags.input_type:
+        raise errors.UserError(
+            f'--input_type={flags.input_type} is of --format=saved_model: a file for small devices '
+            'takes pixels; leave it out.'
+        )
+    return deploying.export_file(
+        task,
+        config,
+        checkpoint,
+        flags.export_dir,
+        flags.format,
+        writers.Request(flags.quantize, flags.representative_examples),
+        {name: flags[name].value for name in _TASK_OPTIONS if flags[name].value},
+    )
+
+
 def _refuse_of_saved_models(flags: Any) -> None:
-    """Refuses flags that say something of signatures, which a frozen graph does not have."""
-    if flags.input_type not in (None, 'image_tensor'):
+    """Refuses flags that say something of signatures, which other formats do not have."""
+    if flags.format == 'frozen_graph' and flags.input_type not in (None, 'image_tensor'):
         raise errors.UserError(
             f'--input_type={flags.input_type}: a frozen graph takes image_tensor; expected that, '
             'or --format=saved_model.'
@@ -192,6 +226,13 @@ def _refuse_of_saved_models(flags: Any) -> None:
     for name in ('signature_name', 'warmup_requests'):
         if flags[name].value:
             raise errors.UserError(f'--{name} is of --format=saved_model; leave it out.')
+
+
+def _refuse_of_devices(flags: Any) -> None:
+    """Refuses flags of files for small devices."""
+    for name in ('quantize', 'representative_examples', *_TASK_OPTIONS):
+        if flags[name].value != flags[name].default:
+            raise errors.UserError(f'--{name} is of --format=tflite; leave it out.')
 
 
 def _predict(flags: Any) -> None:
