@@ -11,12 +11,12 @@ from estimator_lib import distribution, errors, training
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.commands import check, predict
 from estimator_lib.drawing.tiling import Tiling
-from estimator_lib.export import exported_file, exporting, frozen_graph
-from estimator_lib.task import AS_CONFIGURED, Shown
+from estimator_lib.export import deploying, exported_file, exporting, frozen_graph, writers
+from estimator_lib.task import AS_CONFIGURED, Shown, Task
 from model_fns import build_task, chosen_models, flag_configs, images, make_task, validate
 from model_fns.datasets import image_sources
 from model_fns.datasets.beam import runs
-from protos import export_pb2
+from protos import export_pb2, pipeline_pb2
 
 log = logging.getLogger('estimator_lib')
 
@@ -38,6 +38,7 @@ _PATHS = (
     'images',
     'output_dir',
 )
+_TASK_OPTIONS = ('max_detections', 'fast_nms')  # of an export, see `Task.deployable`
 
 
 def run(flags: Any) -> None:
@@ -139,8 +140,13 @@ def _export(flags: Any) -> None:
     checkpoint = checkpoint_files.resolve_checkpoint(flags.checkpoint_path or flags.model_dir)
     if flags.format == 'frozen_graph':
         _refuse_of_saved_models(flags)
+        _refuse_of_devices(flags)
         print(frozen_graph.export_frozen_graph(task, config, checkpoint, flags.export_dir))
         return
+    if flags.format != 'saved_model':
+        print(_export_file(flags, task, config, checkpoint))
+        return
+    _refuse_of_devices(flags)
     if flags.input_type:
         serving_input = _SERVING_INPUTS[flags.input_type]
     else:
@@ -157,9 +163,30 @@ def _export(flags: Any) -> None:
     print(path)
 
 
+def _export_file(
+    flags: Any, task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, checkpoint: str
+) -> str:
+    """Writes a file for small devices; returns its folder."""
+    _refuse_of_saved_models(flags)
+    if flags.input_type:
+        raise errors.UserError(
+            f'--input_type={flags.input_type} is of --format=saved_model: a file for small devices '
+            'takes pixels; leave it out.'
+        )
+    return deploying.export_file(
+        task,
+        config,
+        checkpoint,
+        flags.export_dir,
+        flags.format,
+        writers.Request(flags.quantize, flags.representative_examples),
+        {name: flags[name].value for name in _TASK_OPTIONS if flags[name].value},
+    )
+
+
 def _refuse_of_saved_models(flags: Any) -> None:
-    """Refuses flags that say something of signatures, which a frozen graph does not have."""
-    if flags.input_type not in (None, 'image_tensor'):
+    """Refuses flags that say something of signatures, which other formats do not have."""
+    if flags.format == 'frozen_graph' and flags.input_type not in (None, 'image_tensor'):
         raise errors.UserError(
             f'--input_type={flags.input_type}: a frozen graph takes image_tensor; expected that, '
             'or --format=saved_model.'
@@ -167,6 +194,16 @@ def _refuse_of_saved_models(flags: Any) -> None:
     for name in ('signature_name', 'warmup_requests'):
         if flags[name].value:
             raise errors.UserError(f'--{name} is of --format=saved_model; leave it out.')
+
+
+def _refuse_of_devices(flags: Any) -> None:
+    """Refuses flags of files for small devices."""
+    for name in ('quantize', 'representative_examples', *_TASK_OPTIONS):
+        if flags[name].value != flags[name].default:
+            raise errors.UserError(
+                f'--{name} is of files for small devices (--format=tflite, --format=onnx); leave '
+                'it out.'
+            )
 
 
 def _predict(flags: Any) -> None:

@@ -61,6 +61,8 @@ def export_file(
     """
     writer = formats.writer(format_name)
     quantize = _quantize(writer, config, request)
+    if quantize != INT8 and request.representative_examples != Request().representative_examples:
+        raise errors.UserError('--representative_examples is of --quantize=int8; leave it out.')
     deployable = task.deployable(writer.ops, options)
     writer.check()
     prefix = checkpoint_files.resolve_checkpoint(checkpoint)

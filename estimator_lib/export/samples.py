@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Sequence
+from typing import Any, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -35,10 +35,11 @@ class Sample(NamedTuple):
 
 
 def of_evaluation(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, count: int) -> Sample:
-    """Images to run a file on: those of the evaluation where they are here, else noise."""
-    found = _first(task, config.eval_input_reader, count)
-    if found:
-        return Sample('images of the evaluation', found)
+    """Images to run a file on: of the evaluation, else of the training, else of noise."""
+    for kind, readers in reversed(_readers(config)):
+        found = _first(task, readers, count)
+        if found:
+            return Sample(kind, found)
     random = np.random.RandomState(0)
     noise = [random.randint(0, 256, [320, 320, 3]).astype(np.uint8) for _ in range(count)]
     return Sample('images of noise', noise)
@@ -55,10 +56,7 @@ def representative(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, cou
             f'--representative_examples={count}: ranges are measured on images; expected 1 or '
             'more (100 are enough).'
         )
-    for kind, readers in (
-        ('images of the training', [config.train_input_reader]),
-        ('images of the evaluation', config.eval_input_reader),
-    ):
+    for kind, readers in _readers(config):
         found = _first(task, readers, count)
         if found:
             return Sample(kind, found)
@@ -75,6 +73,15 @@ def pixels(task: Task, deployable: Deployable, images: Sequence[np.ndarray]) -> 
         served = tf1.placeholder(tf.uint8, [1, None, None, 3])
         result = deployable.pixels(task.serving_features(served))
         return [session.run(result, {served: image[np.newaxis]}) for image in images]
+
+
+def _readers(
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+) -> Sequence[Tuple[str, Sequence[Any]]]:
+    return (
+        ('images of the training', [config.train_input_reader]),
+        ('images of the evaluation', config.eval_input_reader),
+    )
 
 
 def _first(task: Task, readers: Sequence[Any], count: int) -> Sequence[np.ndarray]:

@@ -49,8 +49,9 @@ class TfliteWriter(Writer):
         with tempfile.TemporaryDirectory() as folder:
             saved_model = os.path.join(folder, 'saved_model')
             _save(graph, saved_model, is_int8=quantize == INT8)
-            content = _converted(saved_model, quantize, representative)
-        _require_custom_ops(content, graph.deployable.custom_ops(self.ops), path)
+            custom_ops = graph.deployable.custom_ops(self.ops)
+            content = _converted(saved_model, quantize, representative, bool(custom_ops))
+        _require_custom_ops(content, custom_ops, path)
         with tf.io.gfile.GFile(path, 'wb') as file:
             file.write(content)
 
@@ -144,14 +145,17 @@ def _save(graph: StaticGraph, path: str, is_int8: bool) -> None:
         tf1.saved_model.simple_save(session, path, {static_graph.INPUT: image}, outputs)
 
 
-def _converted(path: str, quantize: str, representative: Sequence[np.ndarray]) -> bytes:
+def _converted(
+    path: str, quantize: str, representative: Sequence[np.ndarray], custom_ops: bool
+) -> bytes:
     """The content of the file.
 
     Raises:
         errors.UserError: the network has an op that TFLite does not.
     """
     converter = tf.lite.TFLiteConverter.from_saved_model(path)
-    converter.allow_custom_ops = True
+    # What TFLite does not have would become a custom op that nothing runs.
+    converter.allow_custom_ops = custom_ops
     if quantize != NONE:
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
     if quantize == FLOAT16:
@@ -182,13 +186,18 @@ def _require_custom_ops(content: bytes, names: Sequence[str], path: str) -> None
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the converter's remarks on its own work."""
+    """Without the converter's remarks on its own work, of which it prints some past the log."""
     loggers = [logging.getLogger(name) for name in ('tensorflow', 'absl')]
     levels = [one.level for one in loggers]
     for one in loggers:
         one.setLevel(logging.ERROR)
+    standard_error = os.dup(2)
     try:
-        yield
+        with open(os.devnull, 'w') as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+            yield
     finally:
+        os.dup2(standard_error, 2)
+        os.close(standard_error)
         for one, level in zip(loggers, levels):
             one.setLevel(level)

@@ -24,6 +24,13 @@ def test_what_is_not_exact_may_be_a_tenth_of_the_range_of_all_images_apart():
     assert agreement.compare(alike, [{'a': np.array([2.0, 2.1])}], exact=False) == {'a': 0.5}
 
 
+def test_a_class_that_is_as_probable_as_the_best_is_as_good():
+    probabilities = [np.array([[0.5, 0.3, 0.2]]), np.array([[0.395, 0.4, 0.205]])]
+    assert agreement.of_classes(probabilities, [np.array([0]), np.array([0])]) == 1.0
+    assert agreement.of_classes(probabilities, [np.array([1]), np.array([1])]) == 0.5
+    assert agreement.of_classes(probabilities, [np.array([2]), np.array([2])]) == 0.0
+
+
 def test_largest_differences_by_hand():
     expected = [{'a': np.array([1.0, 2.0]), 'b': np.array([1])}, {'a': np.array([3.0, 3.0])}]
     expected[1]['b'] = np.array([1])

@@ -11,7 +11,7 @@ from estimator_lib import errors
 from estimator_lib.checkpoints import evaluated
 from estimator_lib.export import deploying, exported_file
 from protos import pipeline_pb2
-from tests.estimator_lib import tiny_deployable, tiny_task
+from tests.estimator_lib import tiny_task
 
 IMAGES = np.random.RandomState(1).randint(0, 256, [2, 9, 12, 3]).astype(np.uint8)
 
@@ -22,12 +22,12 @@ def path(tmp_path_factory):
     checkpoint = tiny_task.save(folder / 'model.ckpt-7', tiny_task.values())
     evaluated.write(str(folder), 7, {'val': {'accuracy': 0.5}, 'another': {'accuracy': 0.1}})
     config = pipeline_pb2.TrainEvalPipelineConfig()
-    task = tiny_deployable.DeployedTask()
+    task = tiny_task.TinyTask()
     return deploying.export_file(task, config, checkpoint, str(folder), 'tflite') + '/model.tflite'
 
 
 def test_images_of_any_size_and_number_become_outputs_of_the_task(path):
-    predictor = exported_file.FilePredictor(tiny_deployable.DeployedTask(), path)
+    predictor = exported_file.FilePredictor(tiny_task.TinyTask(), path)
     assert predictor.path == path and predictor.max_batch_size is None
     assert predictor.output_names == ['classes', 'logits']
     found = predictor.predict(IMAGES)
@@ -41,7 +41,7 @@ def test_images_of_any_size_and_number_become_outputs_of_the_task(path):
 
 
 def test_what_lies_beside_a_file_is_found(path, tmp_path):
-    predictor = exported_file.FilePredictor(tiny_deployable.DeployedTask(), path)
+    predictor = exported_file.FilePredictor(tiny_task.TinyTask(), path)
     assert predictor.metrics == {'accuracy': 0.5}
     assert predictor.config_path == os.path.join(os.path.dirname(path), 'pipeline.config')
     assert exported_file.step_of(path) == 7
@@ -53,10 +53,10 @@ def test_what_lies_beside_a_file_is_found(path, tmp_path):
 
 
 def test_a_file_of_another_network_is_refused(path):
-    class Larger(tiny_deployable.TinyDeployable):
+    class Larger(tiny_task.TinyDeployable):
         input_shape = (7, 6, 3)
 
-    class WithMore(tiny_deployable.TinyDeployable):
+    class WithMore(tiny_task.TinyDeployable):
         def __init__(self, task):
             super().__init__(task)
             self.meanings['depth'] = 'of each pixel'
@@ -65,7 +65,7 @@ def test_a_file_of_another_network_is_refused(path):
         (Larger, r'takes an image of \[1, 6, 6, 3\], and the network of the config one of \[1, 7,'),
         (WithMore, "has no output 'depth', which the network of the config has"),
     ):
-        task = tiny_deployable.DeployedTask()
+        task = tiny_task.TinyTask()
         task.deployable = lambda ops, options, task=task, kind=kind: kind(task)
         with pytest.raises(errors.UserError, match=message):
             exported_file.ExportedFile(task, path)
@@ -83,7 +83,7 @@ def test_what_is_no_file_is_refused(tmp_path):
         (broken, 'cannot be run by TFLite'),
     ):
         with pytest.raises(errors.UserError, match=message):
-            exported_file.ExportedFile(tiny_deployable.DeployedTask(), str(wrong))
+            exported_file.ExportedFile(tiny_task.TinyTask(), str(wrong))
 
 
 def test_a_file_is_known_by_the_end_of_its_name():
@@ -93,4 +93,8 @@ def test_a_file_is_known_by_the_end_of_its_name():
 
 def test_export_json_says_what_is_in_the_file(path):
     about = json.loads(pathlib.Path(path).with_name('export.json').read_text())
-    assert about['outputs']['classes'] == {'dtype': 'int64', 'shape': [1], 'meaning': 'the best'}
+    assert about['outputs']['classes'] == {
+        'dtype': 'int64',
+        'shape': [1],
+        'meaning': 'the larger one',
+    }

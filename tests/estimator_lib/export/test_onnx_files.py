@@ -15,7 +15,7 @@ from estimator_lib import errors
 from estimator_lib.export import deploying, onnx_files, static_graph
 from estimator_lib.export.deployable import Deployable
 from protos import pipeline_pb2
-from tests.estimator_lib import tiny_deployable, tiny_task
+from tests.estimator_lib import tiny_task
 
 tf1 = tf.compat.v1
 
@@ -65,7 +65,7 @@ class Graph(Deployable):
 def test_a_file_computes_the_network(tmp_path):
     checkpoint = tiny_task.save(tmp_path / 'model.ckpt', tiny_task.values())
     config = pipeline_pb2.TrainEvalPipelineConfig()
-    task = tiny_deployable.DeployedTask()
+    task = tiny_task.TinyTask()
     folder = deploying.export_file(task, config, checkpoint, str(tmp_path), 'onnx')
     about = json.loads(pathlib.Path(folder, 'export.json').read_text())
     assert about['format'] == 'onnx' and about['opset'] == '15'
