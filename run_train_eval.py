@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 # Read when TensorFlow is imported, whose build reports missing GPU libraries as errors.
 _TENSORFLOW_LOG = 'TF_CPP_MIN_LOG_LEVEL'
-FORMATS = ('saved_model', 'frozen_graph')
+FORMATS = ('saved_model', 'frozen_graph', 'tflite', 'onnx')
+QUANTIZES = ('none', 'dynamic', 'float16', 'int8')
 INPUT_TYPES = ('image_tensor', 'encoded_image_string_tensor', 'tf_example')
 
 
@@ -62,6 +63,11 @@ def define_flags() -> flags.FlagValues:
     )
     integer('num_train_steps', None, 'Overrides train_config.num_steps.', 1)
     string('checkpoint_path', 'evaluate, export, predict: the checkpoint; left out: the latest.')
+    string(
+        'model_file',
+        'evaluate, predict: a .tflite or .onnx file that an export has written, in place of a '
+        'checkpoint or a SavedModel.',
+    )
     string('checkpoint_dir', 'Evaluate the checkpoints of this folder as they come; no training.')
     boolean('run_once', 'With checkpoint_dir: evaluate the latest checkpoint, once.')
     integer(
@@ -86,7 +92,8 @@ def define_flags() -> flags.FlagValues:
         'format',
         FORMATS[0],
         FORMATS,
-        'export: what is written; a frozen graph is run beside the network before it stays.',
+        'export: what is written; other files than SavedModels are run beside the network before '
+        'they stay.',
         flag_values=values,
     )
     flags.DEFINE_enum(
@@ -104,10 +111,45 @@ def define_flags() -> flags.FlagValues:
         'needs tensorflow-serving-api).',
         0,
     )
+    _define_device_flags(values)
     _define_prediction_flags(values)
     boolean('check_all', 'check: every record, not a sample.')
     _define_logging_flags(values)
     return values
+
+
+def _define_device_flags(values: flags.FlagValues) -> None:
+    """The flags of exports for small devices."""
+    from absl import flags
+
+    flags.DEFINE_enum(
+        'quantize',
+        None,
+        QUANTIZES,
+        'export to tflite: the arithmetic; left out: none, or int8 where the model was trained for '
+        'it (graph_rewriter).',
+        flag_values=values,
+    )
+    flags.DEFINE_integer(
+        'representative_examples',
+        100,
+        'export to tflite as int8: how many images (of the training, else of the evaluation) the '
+        'ranges of activations are measured on.',
+        flag_values=values,
+    )
+    flags.DEFINE_integer(
+        'max_detections',
+        None,
+        "export to tflite or onnx: rows of a detector's outputs; left out: max_total_detections.",
+        lower_bound=1,
+        flag_values=values,
+    )
+    flags.DEFINE_boolean(
+        'fast_nms',
+        False,
+        'export to tflite or onnx: suppression of all classes of a detector as one.',
+        flag_values=values,
+    )
 
 
 def _define_prediction_flags(values: flags.FlagValues) -> None:

@@ -46,6 +46,13 @@ setup(
         'serving': ['tensorflow-serving-api==2.15.*'],
         # Conversion and prediction on Flink, Dataflow, Spark or several machines.
         'beam': ['apache-beam>=2.55'],
+        # Files for onnxruntime. onnx 1.19 and later cannot be imported beside TensorFlow 2.15; the
+        # tf2onnx that goes with protobuf 4 needs Python 3.10: 3.9 runs such files, no more.
+        'onnx': [
+            'tf2onnx>=1.17; python_version >= "3.10"',
+            'onnx>=1.15,<1.19',
+            'onnxruntime>=1.15',
+        ],
         'test': [
             'pytest>=7',
             'pytest-xdist>=3',
@@ -55,6 +62,9 @@ setup(
             'pycocotools>=2.0.6',
             'tensorflow-serving-api==2.15.*',
             'apache-beam>=2.55',
+            'tf2onnx>=1.17; python_version >= "3.10"',
+            'onnx>=1.15,<1.19',
+            'onnxruntime>=1.15',
         ],
     },
     entry_points={

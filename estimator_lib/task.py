@@ -8,6 +8,8 @@ from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib import errors
+
 Example = Dict[str, tf.Tensor]
 Features = Dict[str, tf.Tensor]
 Labels = Dict[str, tf.Tensor]
@@ -346,6 +348,26 @@ class Task(abc.ABC):
     def export_outputs(self, outputs: Tensors) -> Tensors:
         """The outputs of the `serving_default` signature by name."""
 
+    def deployable(self, ops: Any, options: Mapping[str, Any]) -> Any:
+        """The network as files for small devices have it.
+
+        Args:
+            ops: an `export.deployable.Ops`: what the format computes with.
+            options: the flags of an export that are a task's to know (`max_detections`,
+                `fast_nms`), by name: those that were given.
+
+        Returns:
+            An `export.deployable.Deployable` (whose room stands above this module).
+
+        Raises:
+            errors.UserError: the task does not know an option, or what its config describes has no
+                place in such a file; nothing has been built.
+        """
+        del ops, options
+        raise errors.UserError(
+            f'{self.name} has no files for devices; expected --format=saved_model.'
+        )
+
     def image_tensor_name(self) -> str:
         """The name of the input in frozen graphs, as programs for the published ones feed it."""
         return 'image_tensor'
@@ -391,6 +413,10 @@ class Task(abc.ABC):
         They are saved in `model_dir` and in exports, which may be moved to where the data is not.
         """
         return {}
+
+    def class_names(self) -> Sequence[str]:
+        """The names of the classes, in the order of their numbers in outputs; empty: none known."""
+        return ()
 
     def check_evaluation(self) -> None:
         """Refuses an evaluation that could not be made, before hours of training.

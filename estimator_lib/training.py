@@ -16,7 +16,13 @@ from estimator_lib.checkpoints import checkpoint_files, plain_paths
 from estimator_lib.cluster import run_lock, running
 from estimator_lib.data import inputs
 from estimator_lib.distribution import run_configs
-from estimator_lib.evaluation import evaluating, evaluators, scheduling, watching
+from estimator_lib.evaluation import (
+    evaluating,
+    evaluators,
+    file_evaluation,
+    scheduling,
+    watching,
+)
 from estimator_lib.export import export_policies
 from estimator_lib.export.exporting import GraphHook
 from estimator_lib.hooks import preemption, progress
@@ -57,14 +63,14 @@ def create_estimator(
 
 def create_run_config(
     config: pipeline_pb2.TrainEvalPipelineConfig,
-    model_dir: str,
+    model_dir: Optional[str],
     plan: Optional[distribution.Plan] = None,
 ) -> tf.estimator.RunConfig:
     """Cadences, seed, session options and devices of a run.
 
     Args:
         config: how it trains.
-        model_dir: of the run.
+        model_dir: of the run; None: it has none.
         plan: see `create_estimator`.
     """
     train_config = config.train_config
@@ -183,6 +189,39 @@ def evaluate(
     with preemption.preemption_guard():
         evaluator.evaluate(checkpoint)
     return evaluator.last_metrics
+
+
+def evaluate_file(
+    task: Task,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    path: str,
+    model_dir: Optional[str] = None,
+    eval_training_data: int = 0,
+) -> Metrics:
+    """Evaluates a `.tflite` or `.onnx` file that an export has written.
+
+    Args:
+        task: of the model that the file is of.
+        config: how, and on which examples.
+        path: of the file.
+        model_dir: where events, pictures and `<file>.metrics.json` go; None: nowhere.
+        eval_training_data: n: evaluate on every n-th training example as well; 0: do not.
+
+    Returns:
+        The metrics, by evaluation set: those of a checkpoint but for losses.
+
+    Raises:
+        errors.UserError: the file cannot be run, or is of another model than the task.
+    """
+    with preemption.preemption_guard():
+        return file_evaluation.evaluate_file(
+            task,
+            config.eval_config,
+            path,
+            evaluators.evaluation_sets(task, config, eval_training_data),
+            create_run_config(config, model_dir),
+            model_dir,
+        )
 
 
 def evaluate_checkpoints(

@@ -5,17 +5,16 @@ from __future__ import annotations
 import functools
 import logging
 import os
-from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence
 
-from estimator_lib import config as config_lib
 from estimator_lib import distribution, errors, training
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.commands import check, predict
 from estimator_lib.drawing.tiling import Tiling
-from estimator_lib.export import exported_model, exporting, frozen_graph, serving
+from estimator_lib.export import deploying, exported_file, exporting, frozen_graph, writers
 from estimator_lib.task import AS_CONFIGURED, Shown, Task
-from model_fns import build_task, builtin_configs, images, label_map_files, make_task, validate
-from model_fns.datasets import demo, image_sources
+from model_fns import build_task, chosen_models, flag_configs, images, make_task, validate
+from model_fns.datasets import image_sources
 from model_fns.datasets.beam import runs
 from protos import export_pb2, pipeline_pb2
 
@@ -35,10 +34,11 @@ _PATHS = (
     'checkpoint_dir',
     'export_dir',
     'saved_model_dir',
+    'model_file',
     'images',
     'output_dir',
 )
-_TRAINED = ('evaluate', 'export', 'predict')  # modes that need a model, not its training
+_TASK_OPTIONS = ('max_detections', 'fast_nms')  # of an export, see `Task.deployable`
 
 
 def run(flags: Any) -> None:
@@ -66,43 +66,6 @@ def run(flags: Any) -> None:
         modes[flags.mode](flags)
 
 
-def load_config(flags: Any) -> pipeline_pb2.TrainEvalPipelineConfig:
-    """The pipeline config of a run: file, then overrides, then single fields, then flags.
-
-    What has been trained needs no path of its training: see `label_map_files.localize`.
-    """
-    settings = list(flags.set)
-    if flags.num_train_steps is not None:
-        settings.append(f'train_config.num_steps={flags.num_train_steps}')
-    path = flags.pipeline_config_path or config_lib.saved_pipeline_config(flags.model_dir)
-    if not path and flags.mode in _TRAINED and flags.checkpoint_path:
-        path = config_lib.saved_pipeline_config(os.path.dirname(flags.checkpoint_path))
-    if path:
-        config = _load_file(flags, path, settings)
-    else:
-        log.info('no --pipeline_config_path: running the embedded demo')
-        config = config_lib.parse_pipeline_config(
-            demo.demo_pipeline_text(), 'the embedded demo', flags.config_override, settings
-        )
-    if flags.sample_1_of_n_eval_examples > 1:
-        for reader in config.eval_input_reader:
-            reader.sample_1_of_n_examples = flags.sample_1_of_n_eval_examples
-    return config
-
-
-def _load_file(
-    flags: Any, path: str, settings: Sequence[str] = ()
-) -> pipeline_pb2.TrainEvalPipelineConfig:
-    path = builtin_configs.resolve(path)
-    config = config_lib.load_pipeline_config(path)
-    if flags.checkpoint_dir or flags.mode in _TRAINED:
-        checkpoint = flags.checkpoint_path or flags.checkpoint_dir or ''
-        folders = [flags.model_dir, os.path.dirname(path), checkpoint, os.path.dirname(checkpoint)]
-        label_map_files.localize(config, folders, only_names=flags.mode in ('export', 'predict'))
-    config = config_lib.apply_overrides(config, flags.config_override)
-    return config_lib.apply_settings(config, settings or flags.set)
-
-
 def _train_and_evaluate(flags: Any) -> None:
     _need(flags, 'model_dir')
     if flags.checkpoint_path:
@@ -110,7 +73,7 @@ def _train_and_evaluate(flags: Any) -> None:
             '--checkpoint_path is read by --mode=evaluate and --mode=export; training starts from '
             f'a checkpoint with --set train_config.fine_tune_checkpoint={flags.checkpoint_path}'
         )
-    config = load_config(flags)
+    config = flag_configs.load_config(flags)
     task = build_task(config, flags.mode)
     metrics = training.train_and_evaluate(
         task,
@@ -125,8 +88,12 @@ def _train_and_evaluate(flags: Any) -> None:
 
 
 def _evaluate(flags: Any) -> None:
+    file = chosen_models.file_of(flags)
+    if file:
+        _evaluate_file(flags, file)
+        return
     _need(flags, 'model_dir')
-    config = load_config(flags)
+    config = flag_configs.load_config(flags)
     metrics = training.evaluate(
         build_task(config, flags.mode),
         config,
@@ -137,9 +104,18 @@ def _evaluate(flags: Any) -> None:
     _print_metrics(metrics)
 
 
+def _evaluate_file(flags: Any, path: str) -> None:
+    """Evaluates a file for devices, and says what its checkpoint came to."""
+    config = chosen_models.config_of_file(flags, path)
+    metrics = training.evaluate_file(
+        build_task(config, flags.mode), config, path, flags.model_dir, _training_sample(flags)
+    )
+    _print_metrics(metrics, exported_file.metrics_beside(path))
+
+
 def _watch_checkpoints(flags: Any) -> None:
     _need(flags, 'model_dir')
-    config = load_config(flags)
+    config = flag_configs.load_config(flags)
     task = build_task(config, flags.mode)
     if flags.eval_training_data:
         # As the published front end does: the training examples instead of the others.
@@ -158,14 +134,19 @@ def _watch_checkpoints(flags: Any) -> None:
 def _export(flags: Any) -> None:
     if not flags.model_dir and not flags.pipeline_config_path:
         raise errors.UserError('--mode=export needs --model_dir (or --pipeline_config_path).')
-    config = load_config(flags)
+    config = flag_configs.load_config(flags)
     task = build_task(config, flags.mode)
     _need(flags, 'export_dir')
     checkpoint = checkpoint_files.resolve_checkpoint(flags.checkpoint_path or flags.model_dir)
     if flags.format == 'frozen_graph':
         _refuse_of_saved_models(flags)
+        _refuse_of_devices(flags)
         print(frozen_graph.export_frozen_graph(task, config, checkpoint, flags.export_dir))
         return
+    if flags.format != 'saved_model':
+        print(_export_file(flags, task, config, checkpoint))
+        return
+    _refuse_of_devices(flags)
     if flags.input_type:
         serving_input = _SERVING_INPUTS[flags.input_type]
     else:
@@ -182,9 +163,30 @@ def _export(flags: Any) -> None:
     print(path)
 
 
+def _export_file(
+    flags: Any, task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, checkpoint: str
+) -> str:
+    """Writes a file for small devices; returns its folder."""
+    _refuse_of_saved_models(flags)
+    if flags.input_type:
+        raise errors.UserError(
+            f'--input_type={flags.input_type} is of --format=saved_model: a file for small devices '
+            'takes pixels; leave it out.'
+        )
+    return deploying.export_file(
+        task,
+        config,
+        checkpoint,
+        flags.export_dir,
+        flags.format,
+        writers.Request(flags.quantize, flags.representative_examples),
+        {name: flags[name].value for name in _TASK_OPTIONS if flags[name].value},
+    )
+
+
 def _refuse_of_saved_models(flags: Any) -> None:
-    """Refuses flags that say something of signatures, which a frozen graph does not have."""
-    if flags.input_type not in (None, 'image_tensor'):
+    """Refuses flags that say something of signatures, which other formats do not have."""
+    if flags.format == 'frozen_graph' and flags.input_type not in (None, 'image_tensor'):
         raise errors.UserError(
             f'--input_type={flags.input_type}: a frozen graph takes image_tensor; expected that, '
             'or --format=saved_model.'
@@ -192,6 +194,16 @@ def _refuse_of_saved_models(flags: Any) -> None:
     for name in ('signature_name', 'warmup_requests'):
         if flags[name].value:
             raise errors.UserError(f'--{name} is of --format=saved_model; leave it out.')
+
+
+def _refuse_of_devices(flags: Any) -> None:
+    """Refuses flags of files for small devices."""
+    for name in ('quantize', 'representative_examples', *_TASK_OPTIONS):
+        if flags[name].value != flags[name].default:
+            raise errors.UserError(
+                f'--{name} is of files for small devices (--format=tflite, --format=onnx); leave '
+                'it out.'
+            )
 
 
 def _predict(flags: Any) -> None:
@@ -202,7 +214,7 @@ def _predict(flags: Any) -> None:
     if flags.runner_options and not flags.runner:
         raise errors.UserError('--runner_options: they are of a runner; expected --runner too.')
     runner = runs.runner_of(flags.runner, flags.runner_options) if flags.runner else None
-    predictor, task, source = _model(flags)
+    predictor, task, source = chosen_models.model_of(flags)
     max_pixels = images.MAX_PIXELS if source.config is None else images.pixel_limit(source.config)
     decoding = flags.exif == 'apply', max_pixels
     found = image_sources.find_images(flags.images, *decoding)
@@ -226,7 +238,7 @@ def _predict(flags: Any) -> None:
         from model_fns.datasets.beam import prediction
 
         skipped = prediction.predict_images(
-            functools.partial(_open, source),
+            functools.partial(chosen_models.open_model, source),
             found,
             functools.partial(image_sources.Decoder, *decoding),
             output_dir,
@@ -248,67 +260,8 @@ def _tiling(flags: Any) -> Optional[Tiling]:
     return Tiling(flags.tile, flags.overlap)
 
 
-class _ModelSource(NamedTuple):
-    """What a model is loaded from; it can be pickled.
-
-    Attributes:
-        path: of a SavedModel or a checkpoint.
-        signature_name: of the SavedModel; None: it is a checkpoint.
-        config: None: not known, and neither is what outputs mean.
-    """
-
-    path: str
-    signature_name: Optional[str]
-    config: Optional[pipeline_pb2.TrainEvalPipelineConfig]
-
-
-class _Model(NamedTuple):
-    """The model that predictions are asked of.
-
-    Attributes:
-        predictor: runs it.
-        task: what its outputs mean; None: not known.
-        source: what it was loaded from.
-    """
-
-    predictor: exported_model.Predictor
-    task: Optional[Task]
-    source: _ModelSource
-
-
-def _model(flags: Any) -> _Model:
-    """The model that is asked for."""
-    if not flags.saved_model_dir:
-        if not (flags.model_dir or flags.checkpoint_path):
-            raise errors.UserError(
-                '--mode=predict needs --saved_model_dir (or --model_dir or --checkpoint_path).'
-            )
-        checkpoint = flags.checkpoint_path or flags.model_dir
-        source = _ModelSource(checkpoint, None, load_config(flags))
-        return _Model(*_open(source), source)
-    for name in ('model_dir', 'checkpoint_path'):
-        if flags[name].value:
-            raise errors.UserError(f'--saved_model_dir and --{name}: expected one of them.')
-    signature_name = flags.signature_name or serving.DEFAULT_SIGNATURE
-    predictor = exported_model.Predictor(flags.saved_model_dir, signature_name)
-    path = flags.pipeline_config_path or predictor.config_path
-    if path is None:
-        log.warning('%s holds no pipeline.config: no pictures are drawn', predictor.path)
-        return _Model(predictor, None, _ModelSource(predictor.path, signature_name, None))
-    source = _ModelSource(predictor.path, signature_name, _load_file(flags, path))
-    return _Model(predictor, build_task(source.config, flags.mode), source)
-
-
-def _open(source: _ModelSource) -> Tuple[exported_model.Predictor, Optional[Task]]:
-    """Loads a model, and its task."""
-    task = None if source.config is None else build_task(source.config, 'predict')
-    if source.signature_name is None:
-        return exported_model.CheckpointPredictor(task, source.config, source.path), task
-    return exported_model.Predictor(source.path, source.signature_name), task
-
-
 def _check(flags: Any) -> None:
-    config = load_config(flags)
+    config = flag_configs.load_config(flags)
     check.check(make_task, config, flags.model_dir, check_all=flags.check_all, validate=validate)
 
 
@@ -322,11 +275,16 @@ def _need(flags: Any, name: str) -> None:
         raise errors.UserError(f'--mode={flags.mode} needs --{name}.')
 
 
-def _print_metrics(metrics: Dict[str, Dict[str, float]]) -> None:
+def _print_metrics(
+    metrics: Dict[str, Dict[str, float]], of_checkpoint: Mapping[str, Any] = {}
+) -> None:
+    """Prints the metrics of each set, beside those of the checkpoint where these are known."""
     for name, values in metrics.items():
         print(f'evaluation on {name}:')
+        before = of_checkpoint.get(name, {})
         for metric in sorted(values):
-            print(f'  {metric} = {values[metric]:.6g}')
+            known = f' (checkpoint: {before[metric]:.6g})' if metric in before else ''
+            print(f'  {metric} = {values[metric]:.6g}{known}')
 
 
 def _print_next(model_dir: str, metrics: Dict[str, Dict[str, float]]) -> None:

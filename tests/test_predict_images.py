@@ -285,7 +285,7 @@ def test_bad_input_gets_one_sentence(case, classifier, tmp_path, capsys):
 def test_predict_needs_a_model(tmp_path, capsys):
     flags = [f'--images={tmp_path}', f'--output_dir={tmp_path / "out"}']
     assert front_door('--mode=predict', *flags) == 2
-    assert 'needs --saved_model_dir (or --model_dir or' in capsys.readouterr().err
+    assert 'needs --saved_model_dir (or --model_file, --model_dir or' in capsys.readouterr().err
 
 
 def test_a_model_of_another_program_is_run_with_a_config(classifier, tmp_path):

@@ -105,10 +105,7 @@ class Evaluator:
         if one.name in self._pictures:
             self._pictures[one.name].write(step, self._task.worth_showing(metrics))
         seconds = time.monotonic() - started
-        text = 'evaluation on %s, step %d, %.1f s (first batch after %.2f s)'
-        log.info(text, one.name, step, seconds, first)
-        for name in sorted(metrics):
-            log.info('  %-48s %.6g', self._task.metric_title(name), metrics[name])
+        log_metrics(self._task, f'{one.name}, step {step}', metrics, seconds, first)
         return metrics
 
     def _values(self, one: EvaluationSet, checkpoint_path: str) -> Tuple[Dict[str, Any], float]:
@@ -129,14 +126,46 @@ class Evaluator:
     def _hooks(self, one: EvaluationSet) -> List[tf.estimator.SessionRunHook]:
         if not self._eval_config.num_visualizations:
             return []
-        self._pictures[one.name] = summaries.ExamplePictures(
-            self._task.draw,
-            self._estimator.eval_dir(one.name),
-            self._eval_config.num_visualizations,
-            self._eval_config.visualization_export_dir,
-            self._task.files,
-        )
+        eval_dir = self._estimator.eval_dir(one.name)
+        self._pictures[one.name] = create_pictures(self._task, self._eval_config, eval_dir)
         return [self._pictures[one.name]]
+
+
+def create_pictures(
+    task: Task, eval_config: eval_pb2.EvalConfig, eval_dir: str
+) -> summaries.ExamplePictures:
+    """The hook that draws the first examples of an evaluation.
+
+    Args:
+        task: draws.
+        eval_config: how many, and where else to.
+        eval_dir: of the events.
+    """
+    return summaries.ExamplePictures(
+        task.draw,
+        eval_dir,
+        eval_config.num_visualizations,
+        eval_config.visualization_export_dir,
+        task.files,
+    )
+
+
+def log_metrics(
+    task: Task, what: str, metrics: Mapping[str, float], seconds: float, first: float
+) -> None:
+    """Logs what an evaluation came to.
+
+    Args:
+        task: names the metrics.
+        what: was evaluated, and on what.
+        metrics: by name.
+        seconds: that it took.
+        first: seconds to the first batch.
+    """
+    text = 'evaluation on %s, %.1f s (first batch after %.2f s)'
+    log.info(text, what, seconds, first)
+    for name in sorted(metrics):
+        log.info('  %-48s %.6g', task.metric_title(name), metrics[name])
 
 
 @contextlib.contextmanager

@@ -1,74 +1,80 @@
-"""The graph and session of an evaluation, kept from one checkpoint to the next."""
+"""The graph and session of an evaluation, kept from one model to the next."""
 
 from __future__ import annotations
 
+import abc
 import time
-from typing import Any, Dict, Sequence
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence
 
 import tensorflow as tf
 
 from estimator_lib.data import inputs
+from estimator_lib.task import Metric
 
 tf1 = tf.compat.v1
 
 
-class EvaluationSession:
-    """Evaluates checkpoints of one model on one set of examples.
+class Measured(NamedTuple):
+    """What the graph of a pass measures.
 
-    To build a graph and to prepare it for its first run takes longer than to read a checkpoint; so
-    that is done once, and each evaluation sets the variables anew and begins a new pass.
+    Attributes:
+        metrics: (value, update op) by name; the updates are run for each batch.
+        values: what is told beside the metrics' values at the end, by name.
+    """
+
+    metrics: Mapping[str, Metric]
+    values: Mapping[str, tf.Tensor]
+
+
+class Passes(abc.ABC):
+    """Passes over a set of examples, in one graph and session.
 
     Args:
-        estimator: gives the evaluation graph and the session's options.
-        input_fn: one pass over the examples.
+        config: of the session and its random seed.
         hooks: told of each pass: `after_create_session` when it begins, then of each of its
             batches, and `end`. (`begin` is called once, when the graph is built.)
 
     Attributes:
-        seconds_to_first_batch: of the last evaluation, from its start; the building of the graph
-            included where it was the first one.
+        seconds_to_first_batch: of the last pass, from its start; the building of the graph included
+            where it was the first one.
     """
 
     def __init__(
-        self,
-        estimator: tf.estimator.Estimator,
-        input_fn: inputs.RecordInput,
-        hooks: Sequence[tf1.train.SessionRunHook] = (),
+        self, config: tf.estimator.RunConfig, hooks: Sequence[tf1.train.SessionRunHook] = ()
     ):
-        self._started = time.monotonic()
+        self._started: Optional[float] = time.monotonic()
         self.seconds_to_first_batch = 0.0
         self._hooks = list(hooks)
-        config = estimator.config
         with tf.Graph().as_default() as graph:
             tf1.set_random_seed(config.tf_random_seed)
-            step = tf1.train.create_global_step()
-            features, labels = input_fn(config=config)
-            spec = estimator.model_fn(features, labels, tf.estimator.ModeKeys.EVAL, config)
-            metrics = {'loss': tf1.metrics.mean(spec.loss), **spec.eval_metric_ops}
+            measured = self._measure()
             for hook in self._hooks:
                 hook.begin()
-            self._saver = spec.scaffold.saver
             # The iterator over the examples begins with the tables.
             self._begin_pass = tf.group(tf1.local_variables_initializer(), tf1.tables_initializer())
-            self._update = tf.group([update for _, update in metrics.values()])
-            self._values = {name: value for name, (value, _) in metrics.items()}
-            self._values[tf1.GraphKeys.GLOBAL_STEP] = step
+            self._update = tf.group([update for _, update in measured.metrics.values()])
+            self._values = {name: value for name, (value, _) in measured.metrics.items()}
+            self._values.update(measured.values)
         graph.finalize()
         self._session = tf1.Session(graph=graph, config=config.session_config)
 
-    def evaluate(self, checkpoint_path: str) -> Dict[str, Any]:
-        """One pass with the variables of a checkpoint.
+    @abc.abstractmethod
+    def _measure(self) -> Measured:
+        """Builds the graph: a batch of examples, what is made of it, its metrics."""
 
-        Args:
-            checkpoint_path: its prefix.
+    def close(self) -> None:
+        """Gives the memory back."""
+        self._session.close()
 
-        Returns:
-            What the metrics came to, by name; among them `loss`, the mean over the batches, and
-            `global_step`.
-        """
+    def _begin(self, session: tf1.Session) -> None:
+        """Gives the graph's variables their values in the pass that begins; there are none."""
+        del session
+
+    def _run_pass(self) -> Dict[str, Any]:
+        """One pass; returns what the metrics came to, by name."""
         session, started = self._session, self._started or time.monotonic()
-        self._started = 0.0
-        self._saver.restore(session, checkpoint_path)
+        self._started = None
+        self._begin(session)
         session.run(self._begin_pass)
         for hook in self._hooks:
             hook.after_create_session(session, None)
@@ -81,10 +87,6 @@ class EvaluationSession:
             hook.end(session)
         return session.run(self._values)
 
-    def close(self) -> None:
-        """Gives the memory back."""
-        self._session.close()
-
     def _step(self) -> bool:
         """Takes a batch into the metrics; False where the examples have ended."""
         asked = [hook.before_run(None) for hook in self._hooks]
@@ -96,3 +98,52 @@ class EvaluationSession:
         for hook, result in zip(self._hooks, results):
             hook.after_run(None, tf1.train.SessionRunValues(result, None, None))
         return True
+
+
+class EvaluationSession(Passes):
+    """Evaluates checkpoints of one model on one set of examples.
+
+    To build a graph and to prepare it for its first run takes longer than to read a checkpoint; so
+    that is done once, and each evaluation sets the variables anew and begins a new pass.
+
+    Args:
+        estimator: gives the evaluation graph and the session's options.
+        input_fn: one pass over the examples.
+        hooks: see `Passes`.
+    """
+
+    def __init__(
+        self,
+        estimator: tf.estimator.Estimator,
+        input_fn: inputs.RecordInput,
+        hooks: Sequence[tf1.train.SessionRunHook] = (),
+    ):
+        self._estimator = estimator
+        self._input_fn = input_fn
+        self._checkpoint_path = ''
+        super().__init__(estimator.config, hooks)
+
+    def evaluate(self, checkpoint_path: str) -> Dict[str, Any]:
+        """One pass with the variables of a checkpoint.
+
+        Args:
+            checkpoint_path: its prefix.
+
+        Returns:
+            What the metrics came to, by name; among them `loss`, the mean over the batches, and
+            `global_step`.
+        """
+        self._checkpoint_path = checkpoint_path
+        return self._run_pass()
+
+    def _measure(self) -> Measured:
+        config = self._estimator.config
+        step = tf1.train.create_global_step()
+        features, labels = self._input_fn(config=config)
+        spec = self._estimator.model_fn(features, labels, tf.estimator.ModeKeys.EVAL, config)
+        self._saver = spec.scaffold.saver
+        metrics = {'loss': tf1.metrics.mean(spec.loss), **spec.eval_metric_ops}
+        return Measured(metrics, {tf1.GraphKeys.GLOBAL_STEP: step})
+
+    def _begin(self, session: tf1.Session) -> None:
+        self._saver.restore(session, self._checkpoint_path)

@@ -8,7 +8,7 @@ model loads in about the same time, from one file.
 from __future__ import annotations
 
 import collections
-from typing import Dict, List, Mapping, Optional, Sequence, Set
+from typing import Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Set
 
 import numpy as np
 import tensorflow as tf
@@ -16,6 +16,7 @@ import tensorflow as tf
 tf1 = tf.compat.v1
 
 _CONVOLUTIONS = ('Conv2D', 'DepthwiseConv2dNative')
+_CONTROL_FLOW = ('Enter', 'Exit', 'Switch', 'Merge', 'NextIteration', 'LoopCond')
 
 
 def freeze(session: tf1.Session, outputs: Sequence[tf.Tensor]) -> tf1.GraphDef:
@@ -55,11 +56,81 @@ def fold_batch_norms(graph_def: tf1.GraphDef, outputs: Sequence[tf.Tensor]) -> t
         convolution = graph.foldable_convolution(node)
         if convolution is not None:
             replaced.update(_folded(graph, node, convolution))
-    result = tf1.GraphDef(versions=graph_def.versions, library=graph_def.library)
     nodes = [new for node in graph_def.node for new in replaced.get(node.name, [node])]
-    needed = _needed(nodes, names)
-    result.node.extend(node for node in nodes if node.name in needed)
+    return _pruned(graph_def, nodes, names)
+
+
+def constant_nodes(graph_def: tf1.GraphDef) -> FrozenSet[str]:
+    """The names of the nodes whose outputs are the same in each run."""
+    with tf.Graph().as_default() as graph:
+        tf1.import_graph_def(graph_def, name='')
+    found: Set[str] = set()
+    for op in graph.get_operations():
+        of_constants = op.inputs and all(one.op.name in found for one in op.inputs)
+        if op.type == 'Const' or (of_constants and _is_function_of_inputs(op)):
+            found.add(op.name)
+    return frozenset(found)
+
+
+def constants(graph_def: tf1.GraphDef, names: Iterable[str]) -> Dict[str, np.ndarray]:
+    """The values of inputs of nodes that are constants (or identities of these), by their names."""
+    graph = _Graph(graph_def, [])
+    values = {name: graph.constant(name) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def fold_constants(graph_def: tf1.GraphDef, outputs: Sequence[tf.Tensor]) -> tf1.GraphDef:
+    """Computes what depends on constants alone, once and for all.
+
+    Args:
+        graph_def: from `freeze`.
+        outputs: what the graph computes.
+
+    Returns:
+        The graph with constants in the places of nodes; nodes keep their names.
+    """
+    names = [output.op.name for output in outputs]
+    known = constant_nodes(graph_def)
+    used = [name for node in graph_def.node if node.name not in known for name in node.input]
+    used += names
+    computed = {node.name for node in graph_def.node if node.op != 'Const'} & known
+    folded = sorted({node_name(name) for name in used} & computed)
+    # A node with more outputs than the first is no constant.
+    folded = [name for name in folded if not _further_output_of(name, used)]
+    with tf.Graph().as_default(), tf1.Session() as session:
+        tf1.import_graph_def(graph_def, name='')
+        values = dict(zip(folded, session.run([f'{name}:0' for name in folded])))
+    nodes = [
+        _constant(node.name, values[node.name], values[node.name].dtype)
+        if node.name in values
+        else node
+        for node in graph_def.node
+    ]
+    return _pruned(graph_def, nodes, names)
+
+
+def bypass(graph_def: tf1.GraphDef, names: Iterable[str]) -> tf1.GraphDef:
+    """Makes identities of their first input of some nodes."""
+    names = set(names)
+    result = tf1.GraphDef()
+    result.CopyFrom(graph_def)
+    for node in result.node:
+        if node.name in names:
+            source = node.input[0]
+            controls = [name for name in node.input if name.startswith('^')]
+            node.CopyFrom(tf1.NodeDef(name=node.name, op='Identity', input=[source, *controls]))
+            node.attr['T'].type = tf.float32.as_datatype_enum
     return result
+
+
+def _is_function_of_inputs(op: tf.Operation) -> bool:
+    """Whether an op gives the same for the same, and is none of control flow."""
+    has_function = any(attr.type == 'func' for attr in op.op_def.attr)
+    return not (op.op_def.is_stateful or has_function or op.type in _CONTROL_FLOW)
+
+
+def _further_output_of(name: str, inputs: Sequence[str]) -> bool:
+    return any(node_name(one) == name and ':' in one and not one.endswith(':0') for one in inputs)
 
 
 class _Graph:
@@ -70,9 +141,9 @@ class _Graph:
         self._uses = collections.Counter(outputs)
         self._further_outputs = set()
         for node in graph_def.node:
-            self._uses.update(map(_node_name, node.input))
+            self._uses.update(map(node_name, node.input))
             self._further_outputs.update(
-                _node_name(name) for name in node.input if ':' in name and name[-2:] != ':0'
+                node_name(name) for name in node.input if ':' in name and name[-2:] != ':0'
             )
 
     def constant(self, name: str) -> Optional[np.ndarray]:
@@ -84,7 +155,7 @@ class _Graph:
         """The convolution that a node's batch norm can be multiplied into; None for none."""
         if node.op != 'FusedBatchNormV3' or node.attr['is_training'].b:
             return None
-        convolution = self._nodes[_node_name(node.input[0])]
+        convolution = self._nodes[node_name(node.input[0])]
         if convolution.op not in _CONVOLUTIONS or self._uses[convolution.name] != 1:
             return None
         if any(one.attr['data_format'].s != b'NHWC' for one in (node, convolution)):
@@ -97,15 +168,15 @@ class _Graph:
 
     def _is_own_constant(self, name: str) -> bool:
         """Whether an input is a constant that nothing else uses."""
-        node = self._nodes[_node_name(name)]
+        node = self._nodes[node_name(name)]
         while node.op == 'Identity' and self._uses[node.name] == 1:
-            node = self._nodes[_node_name(node.input[0])]
+            node = self._nodes[node_name(node.input[0])]
         return node.op == 'Const' and self._uses[node.name] == 1
 
     def _source(self, name: str) -> tf1.NodeDef:
-        node = self._nodes[_node_name(name)]
+        node = self._nodes[node_name(name)]
         while node.op == 'Identity':
-            node = self._nodes[_node_name(node.input[0])]
+            node = self._nodes[node_name(node.input[0])]
         return node
 
 
@@ -139,9 +210,19 @@ def _folded(
     }
 
 
+def _pruned(
+    graph_def: tf1.GraphDef, nodes: Sequence[tf1.NodeDef], names: Sequence[str]
+) -> tf1.GraphDef:
+    """A graph of some nodes in the place of its own, without those that nothing needs."""
+    result = tf1.GraphDef(versions=graph_def.versions, library=graph_def.library)
+    needed = _needed(nodes, names)
+    result.node.extend(node for node in nodes if node.name in needed)
+    return result
+
+
 def _needed(nodes: Sequence[tf1.NodeDef], names: Sequence[str]) -> Set[str]:
     """The names of the nodes that some nodes depend on, and theirs."""
-    inputs = {node.name: [_node_name(name) for name in node.input] for node in nodes}
+    inputs = {node.name: [node_name(name) for name in node.input] for node in nodes}
     needed: Set[str] = set()
     waiting = list(names)
     while waiting:
@@ -159,6 +240,6 @@ def _constant(name: str, value: np.ndarray, dtype: np.dtype) -> tf1.NodeDef:
     return node
 
 
-def _node_name(name: str) -> str:
+def node_name(name: str) -> str:
     """The node that an input of a node comes from."""
     return name.lstrip('^').partition(':')[0]

@@ -66,15 +66,37 @@ class Family(abc.ABC):
 
     @abc.abstractmethod
     def _distort(self, image: tf.Tensor, size: Size, seed: tf.Tensor) -> tf.Tensor:
-        """What `train` does before `_normalize`: pixels from 0 to 255, of any numeric type."""
+        """What `train` does before `normalize`: pixels from 0 to 255, of any numeric type."""
 
     @abc.abstractmethod
     def _frame(self, image: tf.Tensor, size: Size) -> tf.Tensor:
-        """What `evaluate` does before `_normalize`: pixels from 0 to 255, of any numeric type."""
+        """What `evaluate` does before `normalize`: pixels from 0 to 255, of any numeric type."""
+
+    def normalize(self, pixels: tf.Tensor) -> tf.Tensor:
+        """Pixels as the network wants them.
+
+        Args:
+            pixels: float32 [.., height, width, channels] in [0, 255].
+        """
+        return self._normalize(pixels)
+
+    def denormalize(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Pixels that `normalize` makes the given inputs of, those of `evaluate` if it made them.
+
+        Where normalisation takes brightness and contrast away, they are others.
+
+        Args:
+            inputs: float32 [.., height, width, channels].
+        """
+        return self._denormalize(inputs)
 
     @abc.abstractmethod
     def _normalize(self, pixels: tf.Tensor) -> tf.Tensor:
         """Float pixels from 0 to 255 as the network wants them."""
+
+    @abc.abstractmethod
+    def _denormalize(self, inputs: tf.Tensor) -> tf.Tensor:
+        """The inverse of `_normalize`."""
 
     def _finish(self, pixels: tf.Tensor, image: tf.Tensor, size: Size) -> tf.Tensor:
         pixels = tf.cast(pixels, tf.float32)
@@ -141,6 +163,9 @@ class Inception(Family):
     def _normalize(self, pixels):
         return pixels * (2 / 255) - 1
 
+    def _denormalize(self, inputs):
+        return (inputs + 1) * (255 / 2)
+
 
 @dataclasses.dataclass(frozen=True)
 class SlowInception(Inception):
@@ -194,8 +219,14 @@ class Vgg(Family):
         return _resized_crop(image, resized_size, (resized_size - size) // 2, size)
 
     def _normalize(self, pixels):
+        return pixels - self._mean(pixels)
+
+    def _denormalize(self, inputs):
+        return inputs + self._mean(inputs)
+
+    def _mean(self, pixels: tf.Tensor) -> np.ndarray:
         mean = np.array(self.MEAN, np.float32)
-        return pixels - (mean if pixels.shape[-1] == 3 else np.dot(mean, _LUMINANCE))
+        return mean if pixels.shape[-1] == 3 else np.dot(mean, _LUMINANCE)
 
     def _short_side(self, size: Size) -> int:
         default = 256 if max(size) <= 256 else math.ceil(max(size) * 256 / 224)
@@ -217,6 +248,9 @@ class Lenet(Family):
     def _normalize(self, pixels):
         return (pixels - 128) / 128
 
+    def _denormalize(self, inputs):
+        return inputs * 128 + 128
+
 
 @FAMILIES.register('cifarnet')
 @dataclasses.dataclass(frozen=True)
@@ -237,7 +271,7 @@ class Cifarnet(Family):
         rows, columns = tf.unstack(spare + 2 * padding + 1)
         start = tf.stack([_integer(row, rows), _integer(column, columns)]) - padding
         crop = _flip(images.window(image, start, *size), flip)
-        # slim also shifts the brightness, which `_normalize` undoes exactly.
+        # slim also shifts the brightness, which `normalize` undoes exactly.
         return _scale_contrast(tf.cast(crop, tf.float32), _between(contrast, 0.2, 1.8))
 
     def _frame(self, image, size):
@@ -247,6 +281,12 @@ class Cifarnet(Family):
         mean, variance = tf.nn.moments(pixels, [-3, -2, -1], keepdims=True)
         num_values = pixels.shape[-3:].num_elements()
         return (pixels - mean) / tf.maximum(tf.sqrt(variance), 1 / math.sqrt(num_values))
+
+    def _denormalize(self, inputs):
+        # Brightness and contrast are gone: any others will do, such as those that use all values.
+        low = tf.reduce_min(inputs, [-3, -2, -1], keepdims=True)
+        high = tf.reduce_max(inputs, [-3, -2, -1], keepdims=True)
+        return tf.math.divide_no_nan(inputs - low, high - low) * 255
 
 
 def _uniforms(seed: tf.Tensor, count: int) -> List[tf.Tensor]:

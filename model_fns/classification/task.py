@@ -10,6 +10,7 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.config.rules import ConfigRules
 from estimator_lib.drawing import visualization
+from estimator_lib.export import deployable
 from estimator_lib.task import (
     AS_CONFIGURED,
     IMAGE,
@@ -35,15 +36,18 @@ from model_fns import (
 from model_fns import label_map as label_maps
 from model_fns.backbones import registry
 from model_fns.classification import config_rules, inputs, losses, metrics, preprocessing
+from model_fns.classification.deployable import (
+    CLASSES,
+    LOGITS,
+    PROBABILITIES,
+    ClassificationDeployable,
+)
 from model_fns.label_map import LabelMap
 from protos import classification_pb2, pipeline_pb2
 
 ModeKeys = tf.estimator.ModeKeys
 
-LOGITS = 'logits'
 AUXILIARY_LOGITS = 'auxiliary_logits'
-PROBABILITIES = 'probabilities'
-CLASSES = 'classes'
 
 _TOP_K = 5  # classes that are told of an image, unless another number is asked for
 
@@ -283,6 +287,23 @@ class ClassificationTask(Task):
     def export_outputs(self, outputs: Tensors) -> Tensors:
         """See `postprocess`."""
         return {name: outputs[name] for name in (LOGITS, PROBABILITIES, CLASSES)}
+
+    def deployable(
+        self, ops: deployable.Ops, options: Mapping[str, Any]
+    ) -> ClassificationDeployable:
+        """See `Task`."""
+        del ops
+        deployable.refuse_options(options, 'a classifier finds no objects')
+        return ClassificationDeployable(
+            (self._height, self._width, self._channels),
+            self._preprocess,
+            lambda features: self.predict(features, ModeKeys.PREDICT)[LOGITS],
+            lambda logits: self.postprocess({LOGITS: logits}, {}),
+        )
+
+    def class_names(self) -> Sequence[str]:
+        """See `Task`."""
+        return self._class_names()
 
     def restore_map(
         self, variables: Sequence[tf.Variable], checkpoint_type: str

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import abc
 import importlib
-from typing import Any, Callable, FrozenSet, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, FrozenSet, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.export.deployable import Deployable, Ops
 from estimator_lib.registry import Registry
 from estimator_lib.task import Tensors
 from model_fns import checkpoint_scopes
@@ -59,6 +60,7 @@ class Detector(abc.ABC):
         outputs: the names of `fields` that its detections have beyond boxes: masks, keypoints.
         tells_classes: whether its detections have a class; else all are of the first.
         side_inputs: the names of `fields` that `predict` takes beside images.
+        where: path of its config, for messages.
     """
 
     num_classes: int
@@ -69,6 +71,7 @@ class Detector(abc.ABC):
     outputs: FrozenSet[str] = frozenset()
     tells_classes: bool = True
     side_inputs: FrozenSet[str] = frozenset()
+    where: str = 'model'
 
     @abc.abstractmethod
     def preprocess(self, images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
@@ -142,6 +145,14 @@ class Detector(abc.ABC):
         del images, boxes
         return None
 
+    def deployable(self, ops: Ops, options: Mapping[str, Any]) -> Deployable:
+        """See `Task.deployable`; its outputs have the class ids of the task."""
+        del ops, options
+        raise errors.ConfigError(
+            f'{self.where}: such a detector has no place in a file for small devices; expected a '
+            'single-shot detector of upright boxes (model.ssd), or --format=saved_model.'
+        )
+
     def export_outputs(self, outputs: Tensors) -> Tensors:
         """What a served model answers of its detections: all but what pictures alone show."""
         return {name: one for name, one in outputs.items() if name != fields.SHOWN_PROPOSALS}
@@ -188,13 +199,15 @@ def content_shares(true_shapes: tf.Tensor, images: tf.Tensor) -> tf.Tensor:
     return tf.cast(true_shapes[:, :2], tf.float32) / size
 
 
-def fill_padding(images: tf.Tensor, true_shapes: tf.Tensor, values: Tuple[float, ...]) -> tf.Tensor:
+def fill_padding(
+    images: tf.Tensor, true_shapes: tf.Tensor, values: Union[Tuple[float, ...], tf.Tensor]
+) -> tf.Tensor:
     """Images [B, height, width, channels] whose padding holds the given values."""
     _, height, width, _ = tf.unstack(tf.shape(images))
     rows = tf.range(height)[tf.newaxis, :] < true_shapes[:, 0:1]
     columns = tf.range(width)[tf.newaxis, :] < true_shapes[:, 1:2]
     inside = tf.logical_and(rows[:, :, tf.newaxis], columns[:, tf.newaxis, :])
-    return tf.where(inside[..., tf.newaxis], images, tf.constant(values, tf.float32))
+    return tf.where(inside[..., tf.newaxis], images, tf.convert_to_tensor(values, tf.float32))
 
 
 def without_scope(

@@ -10,6 +10,7 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.config.rules import ConfigRules
 from estimator_lib.drawing.tiling import Window
+from estimator_lib.export.deployable import Deployable, Ops
 from estimator_lib.task import (
     AS_CONFIGURED,
     Arrays,
@@ -273,6 +274,16 @@ class DetectionTask(Task):
             return context.of_examples(examples), {}
         received = context.received(batch_size)
         return received, received
+
+    def deployable(self, ops: Ops, options: Mapping[str, Any]) -> Deployable:
+        """See `detector.Detector.deployable`."""
+        return self._model.deployable(ops, options)
+
+    def class_names(self) -> Sequence[str]:
+        """See `Task`: of the ids from 1 on; an id that no class has is its name."""
+        names, first = self._reader.class_names(), label_maps.FIRST_ID
+        ids = range(first, first + self._model.num_classes)
+        return [names.get(one, str(one)) for one in ids]
 
     def export_outputs(self, outputs: Tensors) -> Tensors:
         """See `detector.Detector.export_outputs`."""

@@ -46,11 +46,19 @@ def without_padding(outputs: Tensors, features: Features) -> Tensors:
 
 def at_original_size(outputs: Tensors, features: Features) -> Tensors:
     """Outputs of resized images, at the size of the images as they were sent."""
-    resized, original = (_common_size(features, name) for name in (RESIZED_SIZE, ORIGINAL_SIZE))
-    return {name: _resized(name, value, resized, original) for name, value in outputs.items()}
+    served, original = (_common_size(features, name) for name in (RESIZED_SIZE, ORIGINAL_SIZE))
+    return {name: resized(name, value, served, original) for name, value in outputs.items()}
 
 
-def _resized(name: str, value: tf.Tensor, old: sizes.Size, new: sizes.Size) -> tf.Tensor:
+def resized(name: str, value: tf.Tensor, old: sizes.Size, new: sizes.Size) -> tf.Tensor:
+    """An output at another size.
+
+    Args:
+        name: of the output: ids are not mixed, and offsets are in pixels.
+        value: [batch, *old] or [batch, *old, channels].
+        old: its size.
+        new: that of the result.
+    """
     is_map = value.shape.rank == 3
     maps = value[..., tf.newaxis] if is_map else value
     maps = sizes.resize(maps, new, 'nearest' if name in _NEAREST else 'bilinear')

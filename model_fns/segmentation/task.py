@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.config.rules import ConfigRules
+from estimator_lib.export import deployable
 from estimator_lib.task import (
     AS_CONFIGURED,
     Arrays,
@@ -41,6 +42,7 @@ from model_fns.segmentation.data import (
     presets,
     targets,
 )
+from model_fns.segmentation.deployable import SegmentationDeployable
 from model_fns.segmentation.metrics import metrics
 from model_fns.segmentation.networks import image_pyramid, sizes
 from model_fns.segmentation.networks.network import SegmentationNetwork
@@ -349,6 +351,26 @@ class SegmentationTask(Task):
     def export_outputs(self, outputs: Tensors) -> Tensors:
         """See `postprocess`."""
         return dict(outputs)
+
+    def deployable(self, ops: deployable.Ops, options: Mapping[str, Any]) -> SegmentationDeployable:
+        """See `Task`: of the size that evaluation asks for, else of that of training."""
+        del ops
+        deployable.refuse_options(options, 'segmentation finds no boxes')
+        evaluation = self._model.evaluation
+        return SegmentationDeployable(
+            (
+                evaluation.crop_height or self._model.crop_height,
+                evaluation.crop_width or self._model.crop_width,
+            ),
+            lambda images: self.predict({fields.IMAGE: images}, ModeKeys.PREDICT),
+            self.postprocess,
+            self._network.output_names(),
+            self._preprocessor.mean_pixel,
+        )
+
+    def class_names(self) -> Sequence[str]:
+        """See `Task`; the first is the background's, where there is one."""
+        return self._dataset.class_names
 
     def image_tensor_name(self) -> str:
         """See `Task`: DeepLab's."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib.export.deployable import Deployable, refuse_options
 from estimator_lib.task import IMAGE, SOURCE_ID, Task
 
 tf1 = tf.compat.v1
@@ -72,6 +73,32 @@ class TinyTask(Task):
 
     def restore_map(self, variables, checkpoint_type):
         return {variable.op.name: variable for variable in variables}
+
+    def deployable(self, ops, options):
+        refuse_options(options, 'a tiny task knows none')
+        return TinyDeployable(self)
+
+
+class TinyDeployable(Deployable):
+    """The task's network of pixels."""
+
+    input_shape = (SIZE, SIZE, 3)
+
+    def __init__(self, task):
+        self.meanings = {'logits': 'two numbers', 'classes': 'the larger one'}
+        self._task = task
+
+    def pixels(self, features):
+        return (features[IMAGE] + 1.0) * (255.0 / 2.0)
+
+    def network(self, pixels):
+        return self._task.predict({IMAGE: pixels * (2.0 / 255.0) - 1.0}, 'infer')
+
+    def finish(self, raw, ops):
+        return self._task.postprocess(raw, {})
+
+    def outputs(self, found, features):
+        return found
 
 
 def values(channels=2, scale=1.0):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Callable, Dict, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.export.deployable import Deployable, Ops
 from model_fns import layers
-from model_fns.detection import config_rules_fields, detector, fields
+from model_fns.detection import config_rules_fields, deployable, detector, fields
 from model_fns.detection.boxes import (
     anchors,
     axis_aligned,
@@ -99,7 +100,7 @@ class SsdModel(detector.Detector):
         self.num_classes = num_classes
         self.resizer = resizer
         self.family = family
-        self._where = where
+        self.where = where
         self.class_columns = num_classes + int(background_column)
         self._extractor_for = extractor_for
         self._predictor_for = predictor_for
@@ -145,7 +146,7 @@ class SsdModel(detector.Detector):
         counts = self._anchor_generator.anchors_per_location()
         if len(counts) != len(maps):
             raise errors.ConfigError(
-                f'{self._where}.anchor_generator: anchors for {len(counts)} feature maps, and the '
+                f'{self.where}.anchor_generator: anchors for {len(counts)} feature maps, and the '
                 f'feature extractor makes {len(maps)}; expected as many.'
             )
         predictor = self._predictor_for(is_training, self._box_coder.code_size, self.class_columns)
@@ -235,6 +236,10 @@ class SsdModel(detector.Detector):
             predictions[fields.CLASS_LOGITS],
             windows,
         )
+
+    def deployable(self, ops: Ops, options: Mapping[str, Any]) -> Deployable:
+        """See `Detector`."""
+        return deployable.build(self, self._box_coder, self._post_processor, ops, options)
 
     def restore_map(
         self, variables: Sequence[tf.Variable], checkpoint_type: str

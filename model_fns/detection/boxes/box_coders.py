@@ -41,22 +41,25 @@ class FasterRcnnBoxCoder(BoxCoder):
 
     Args:
         scales: (sy, sx, sh, sw).
+
+    Attributes:
+        scales: as given.
     """
 
     def __init__(self, scales: Tuple[float, float, float, float] = (10.0, 10.0, 5.0, 5.0)):
-        self._scales = scales
+        self.scales = scales
 
     def encode(self, boxes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
         """See `BoxCoder`."""
         ya, xa, ha, wa = _positive_sizes(anchors)
         y, x, h, w = _positive_sizes(boxes)
         offsets = [(y - ya) / ha, (x - xa) / wa, tf.math.log(h / ha), tf.math.log(w / wa)]
-        return tf.stack(offsets, axis=-1) * tf.constant(self._scales)
+        return tf.stack(offsets, axis=-1) * tf.constant(self.scales)
 
     def decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
         """See `BoxCoder`."""
         ya, xa, ha, wa = box_ops.to_center_size(anchors)
-        ty, tx, th, tw = tf.unstack(codes / tf.constant(self._scales), axis=-1)
+        ty, tx, th, tw = tf.unstack(codes / tf.constant(self.scales), axis=-1)
         return box_ops.from_center_size(
             ty * ha + ya, tx * wa + xa, tf.exp(th) * ha, tf.exp(tw) * wa
         )

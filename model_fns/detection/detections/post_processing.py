@@ -52,6 +52,10 @@ class PostProcessor:
         converter: from logits to scores.
         rules: which boxes are kept.
         background_column: whether the first column of class logits is background, and so no class.
+
+    Attributes:
+        converter: as given.
+        rules: as given.
     """
 
     def __init__(
@@ -60,8 +64,8 @@ class PostProcessor:
         rules: suppression.Rules,
         background_column: bool = True,
     ):
-        self._converter = converter
-        self._rules = rules
+        self.converter = converter
+        self.rules = rules
         self._background_columns = int(background_column)
 
     def apply(
@@ -95,16 +99,16 @@ class PostProcessor:
             class), `RAW_DETECTION_SCORES` [B, A, C'], and masks and further values where given.
             Behind the last detection of an image are zeros.
         """
-        scores = self._converter(class_logits)
+        scores = self.converter(class_logits)
         of_classes = scores[..., self._background_columns :]
         found = suppression.suppress(
             boxes,
             of_classes,
-            self._rules,
+            self.rules,
             tf.constant(_WHOLE) if windows is None else windows,
             counts,
         )
-        valid = tf.sequence_mask(found.counts, self._rules.max_total)
+        valid = tf.sequence_mask(found.counts, self.rules.max_total)
 
         def picked(values: tf.Tensor) -> tf.Tensor:
             rows = tf.gather(values, found.anchors, batch_dims=1)

@@ -16,6 +16,12 @@ from model_fns.segmentation.networks.heads import Head
 
 Values = Dict[str, tf.Tensor]  # by head: [batch, height, width, channels]
 
+_OUTPUTS = {
+    fields.SEMANTIC_HEAD: (fields.SEMANTIC_PREDICTIONS, fields.SEMANTIC_PROBABILITIES),
+    fields.INSTANCE_CENTER_HEAD: (fields.INSTANCE_CENTERS,),
+    fields.OFFSET_HEAD: (fields.CENTER_OFFSETS,),
+    fields.EDGE_HEAD: (fields.EDGE_PREDICTIONS,),
+}
 # Where the largest probability, and the probabilities themselves, of a head go.
 _PREDICTIONS = {
     fields.SEMANTIC_HEAD: fields.SEMANTIC_PREDICTIONS,
@@ -76,6 +82,14 @@ def mean_of_views(views: Sequence[Values]) -> Values:
         return dict(views[0])
     share = 1.0 / len(views)
     return {name: tf.add_n([view[name] for view in views]) * share for name in views[0]}
+
+
+def output_names(heads: Sequence[Head]) -> Sequence[str]:
+    """The names in `fields` of what `predictions` gives."""
+    names = []
+    for head in heads:
+        names += _OUTPUTS[head.name]
+    return names
 
 
 def predictions(heads: Sequence[Head], values: Values) -> Dict[str, tf.Tensor]:

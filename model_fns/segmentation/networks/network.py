@@ -136,6 +136,10 @@ class SegmentationNetwork:
         own = tuple(head.own_scope for head in self.heads if head.num_filters)
         return (_LOGITS_SCOPE, *_CONTEXT_SCOPES, _DECODER_SCOPE, dense_prediction_cell.SCOPE, *own)
 
+    def output_names(self) -> Sequence[str]:
+        """The names in `fields` of what `infer` gives."""
+        return inference.output_names(self.heads)
+
     def at_output_stride(
         self, output_stride: int, atrous_rates: Sequence[int] = (), where: str = ''
     ) -> SegmentationNetwork:

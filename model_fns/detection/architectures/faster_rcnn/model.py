@@ -70,7 +70,7 @@ class FasterRcnnModel(detector.Detector):
         self._backbone = backbone
         self._first = first
         self._second = second
-        self._where = where
+        self.where = where
         self._of_model = of_models(family)
         self._coder = coder
 
@@ -219,7 +219,7 @@ class FasterRcnnModel(detector.Detector):
         made = generator.generate([anchors.size_of(features)], size).boxes
         boxes = tf.convert_to_tensor(made)
         if is_training and not self._first.clips_anchors:
-            where = f'{self._where}.first_stage_anchor_generator'
+            where = f'{self.where}.first_stage_anchor_generator'
             rows = regions.rows_inside(generator.hulls(made), size, where)
             boxes = tf.gather(boxes, rows)
             codes, logits = (tf.gather(values, rows, axis=1) for values in (codes, logits))

@@ -1,0 +1,114 @@
+"""Evaluating a file for devices: the metrics of a checkpoint, of the numbers of the file."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any, Dict, List, Optional, Sequence
+
+import tensorflow as tf
+
+from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.data import inputs
+from estimator_lib.evaluation import evaluating
+from estimator_lib.evaluation.evaluation_session import Measured, Passes
+from estimator_lib.export.exported_file import ExportedFile, step_of
+from estimator_lib.hooks import summaries
+from estimator_lib.task import Task
+from protos import eval_pb2
+
+tf1 = tf.compat.v1
+
+
+class FileSession(Passes):
+    """Evaluates a file on one set of examples.
+
+    Losses are not among what it measures: they are of raw numbers of the network, which a file with
+    the detections or classes of an image need not have.
+
+    Args:
+        task: of the metrics.
+        file: what is evaluated.
+        input_fn: one pass over the examples.
+        config: see `Passes`.
+        hooks: see `Passes`.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        file: ExportedFile,
+        input_fn: inputs.RecordInput,
+        config: tf.estimator.RunConfig,
+        hooks: Sequence[tf1.train.SessionRunHook] = (),
+    ):
+        self._task = task
+        self._file = file
+        self._input_fn = input_fn
+        super().__init__(config, hooks)
+
+    def evaluate(self) -> Dict[str, Any]:
+        """One pass; returns what the metrics came to, by name."""
+        return self._run_pass()
+
+    def _measure(self) -> Measured:
+        features, labels = self._input_fn()
+        features, _ = inputs.pop_reader_state(features)
+        outputs = self._file.outputs(features)
+        metrics = self._task.metrics(outputs, features, labels)
+        summaries.offer_examples(features, outputs, labels)
+        return Measured(metrics, {})
+
+
+def evaluate_file(
+    task: Task,
+    eval_config: eval_pb2.EvalConfig,
+    path: str,
+    sets: Sequence[evaluating.EvaluationSet],
+    config: tf.estimator.RunConfig,
+    model_dir: Optional[str] = None,
+) -> Dict[str, Dict[str, float]]:
+    """Evaluates a file as a checkpoint is evaluated, but for losses.
+
+    Args:
+        task: of the model that the file is of.
+        eval_config: how many examples are drawn, and where to.
+        path: of the file.
+        sets: what to evaluate on.
+        config: of the session and its random seed.
+        model_dir: where events, pictures and `<file>.metrics.json` go; None: nowhere.
+
+    Returns:
+        The metrics, by evaluation set.
+
+    Raises:
+        errors.UserError: the file cannot be run, or is of another model than the task.
+    """
+    file = ExportedFile(task, path)
+    step, name = step_of(path), os.path.basename(path)
+    found: Dict[str, Dict[str, float]] = {}
+    for one in sets:
+        started = time.monotonic()
+        eval_dir = model_dir and os.path.join(model_dir, f'eval_{one.name}_{name}')
+        pictures: List[summaries.ExamplePictures] = []
+        if eval_dir and eval_config.num_visualizations:
+            pictures.append(evaluating.create_pictures(task, eval_config, eval_dir))
+        with evaluating.explained(one.input_fn):
+            session = FileSession(task, file, one.input_fn, config, pictures)
+            values = session.evaluate()
+        session.close()
+        metrics = found[one.name] = task.finish_metrics(values)
+        if eval_dir:
+            summaries.write(eval_dir, step, metrics, task.draw_metrics(values))
+        for hook in pictures:
+            hook.write(step, task.worth_showing(metrics))
+        seconds = time.monotonic() - started
+        what = f'{one.name}, {name}'
+        evaluating.log_metrics(task, what, metrics, seconds, session.seconds_to_first_batch)
+    if model_dir:
+        tf.io.gfile.makedirs(model_dir)
+        checkpoint_files.write_atomically(
+            os.path.join(model_dir, f'{name}.metrics.json'), json.dumps(found, indent=2) + '\n'
+        )
+    return found

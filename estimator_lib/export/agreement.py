@@ -1,0 +1,130 @@
+"""Whether an exported file computes what the model computes: parts of its outputs that agree."""
+
+from __future__ import annotations
+
+import os
+from typing import Dict, Mapping, Sequence
+
+import numpy as np
+
+from estimator_lib import errors
+from estimator_lib.task import Arrays
+
+# Folding batch norm rounds otherwise than batch norm does.
+_EXACT = {'rtol': 1e-3, 'atol': 1e-4}
+# Of a float output's range over all images: what 8-bit arithmetic through a whole network costs.
+_NEAR = 0.1
+_AS_PROBABLE = 0.02
+
+
+def compare(
+    expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool = True
+) -> Dict[str, float]:
+    """How much of each output is as expected, in [0, 1].
+
+    Args:
+        expected: outputs of each image, by name.
+        found: those that are compared with them.
+        exact: whether floats must be equal but for rounding; else they may be a tenth of the
+            output's range apart.
+
+    Returns:
+        By name, the part of the numbers that are equal, or close where they are floats; 0 where
+        shapes differ.
+    """
+    parts: Dict[str, float] = {}
+    for name in expected[0]:
+        tolerance = _EXACT if exact else _near([one[name] for one in expected])
+        same = [_close(want[name], got[name], tolerance) for want, got in zip(expected, found)]
+        parts[name] = float(np.mean(np.concatenate(same))) if same else 0.0
+    return parts
+
+
+def of_classes(probabilities: Sequence[np.ndarray], classes: Sequence[np.ndarray]) -> float:
+    """The part of classes that are right, or as good: as probable as the best one, but for little.
+
+    Args:
+        probabilities: [.., C], of each image.
+        classes: ints [..], those that were found for it.
+    """
+    same = []
+    for expected, found in zip(probabilities, classes):
+        of_found = np.take_along_axis(expected, np.asarray(found)[..., np.newaxis], -1)[..., 0]
+        same.append(np.ravel(of_found >= expected.max(-1) - _AS_PROBABLE))
+    return float(np.mean(np.concatenate(same)))
+
+
+def largest_differences(expected: Sequence[Arrays], found: Sequence[Arrays]) -> Dict[str, float]:
+    """The largest difference of two numbers of each float output, by name."""
+    return {
+        name: max(
+            float(np.abs(want[name] - got[name]).max(initial=0.0))
+            for want, got in zip(expected, found)
+        )
+        for name, value in expected[0].items()
+        if value.dtype.kind == 'f' and value.shape == found[0][name].shape
+    }
+
+
+def require(parts: Mapping[str, float], least: float, path: str) -> None:
+    """Refuses a file that computes something else than its model.
+
+    Args:
+        parts: of `compare`.
+        least: that each must be.
+        path: of the file.
+
+    Raises:
+        errors.UserError: one is less.
+    """
+    worst = min(parts, key=lambda name: parts[name])
+    if parts[worst] < least:
+        raise errors.UserError(
+            f'{os.path.basename(path)} was written and computes something else than the model: '
+            f'{parts[worst]:.1%} of {worst} agree; expected at least {least:.0%}. '
+            'No export is left.'
+        )
+
+
+def require_change(expected: Sequence[Arrays], found: Sequence[Arrays], path: str) -> None:
+    """Refuses a file whose outputs are the same for all images, where the model's are not.
+
+    Args:
+        expected: outputs of the model, of each image.
+        found: of the file.
+        path: of the file.
+
+    Raises:
+        errors.UserError: they are.
+    """
+    if _changes(expected) and not _changes(found):
+        raise errors.UserError(
+            f'{os.path.basename(path)} was written and answers every image with the same outputs. '
+            'No export is left.'
+        )
+
+
+def line(parts: Mapping[str, float], images: str) -> str:
+    """The parts, for the log."""
+    listed = ', '.join(f'{name} {part:.2%}' for name, part in parts.items())
+    return f'agreement with the network on {images}: {listed}'
+
+
+def _changes(outputs: Sequence[Arrays]) -> bool:
+    first = outputs[0]
+    return any(not np.array_equal(one[name], first[name]) for one in outputs for name in first)
+
+
+def _near(values: Sequence[np.ndarray]) -> Mapping[str, float]:
+    if values[0].dtype.kind != 'f' or not values[0].size:
+        return _EXACT
+    extent = max(float(one.max()) for one in values) - min(float(one.min()) for one in values)
+    return {'rtol': 0.0, 'atol': max(_NEAR * extent, _EXACT['atol'])}
+
+
+def _close(expected: np.ndarray, found: np.ndarray, tolerance: Mapping[str, float]) -> np.ndarray:
+    if expected.shape != found.shape:
+        return np.zeros([1], bool)
+    if expected.dtype.kind != 'f':
+        return np.ravel(expected == found)
+    return np.ravel(np.isclose(found, expected, **tolerance))

@@ -1,0 +1,135 @@
+"""What a task offers to small devices: a static graph, which TFLite and ONNX share.
+
+A device has no decoder, no images of any size, no loops and no resizing worth having. So a
+`Deployable` splits what a SavedModel does in one graph into what the file computes and what the
+program around it does:
+
+    features -> `pixels` -> [ `network` -> `finish` ] -> `outputs`
+    host        host          file         file          host
+
+`pixels` and `outputs` are graph functions on batches that any host can run: `--mode=predict` and
+`--mode=evaluate` do, around the file, so that what comes out means what it means for a checkpoint.
+`network` has all variables and is frozen (see `static_graph`); `finish` has none, and is added to
+the frozen network in ops that the format knows.
+
+A writer of a format asks for nothing else: see `formats`.
+"""
+
+from __future__ import annotations
+
+import abc
+import enum
+from typing import Any, Dict, FrozenSet, Mapping, Sequence, Tuple
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.export import agreement
+from estimator_lib.task import Arrays, Features, Tensors
+
+
+class Ops(enum.Enum):
+    """What a format computes with.
+
+    Attributes:
+        CORE: ops of TensorFlow without control flow, which every converter knows.
+        TFLITE: these, and the custom ops that TFLite's interpreter registers by itself.
+    """
+
+    CORE = 'core'
+    TFLITE = 'tflite'
+
+
+class Deployable(abc.ABC):
+    """A task's network of one image of a fixed size.
+
+    Attributes:
+        input_shape: (height, width, channels) of the image.
+        meanings: what each output of `finish` is, by its name: for people who read `export.json`.
+    """
+
+    input_shape: Tuple[int, int, int]
+    meanings: Mapping[str, str]
+
+    @abc.abstractmethod
+    def pixels(self, features: Features) -> tf.Tensor:
+        """What the file is given of a batch.
+
+        Args:
+            features: from `Task.prepare` in evaluation or from `Task.serving_features`.
+
+        Returns:
+            float32 [B, *input_shape] in [0, 255], not rounded. A program on a device brings images
+            to that size in its own way, and feeds the pixels as they are.
+        """
+
+    @abc.abstractmethod
+    def network(self, pixels: tf.Tensor) -> Tensors:
+        """The network in inference, without what chooses among its outputs.
+
+        Args:
+            pixels: float32 [1, *input_shape] in [0, 255]; normalisation is the network's.
+
+        Returns:
+            Raw outputs by name, of static shape.
+        """
+
+    def finish(self, raw: Tensors, ops: Ops) -> Tensors:
+        """The outputs of the file: the raw ones, unless the task chooses among them.
+
+        Args:
+            raw: of `network`, maybe from another graph than it was built in; no variables may be
+                made.
+            ops: what may be used. All give the same outputs, by the same names.
+
+        Returns:
+            By the names of `meanings`, with a leading dimension of 1.
+        """
+        del ops
+        return dict(raw)
+
+    def custom_ops(self, ops: Ops) -> FrozenSet[str]:
+        """The custom ops that a file of this network must have."""
+        del ops
+        return frozenset()
+
+    @abc.abstractmethod
+    def outputs(self, found: Tensors, features: Features) -> Tensors:
+        """What `Task.postprocess` would give: `Task.metrics` and `Task.export_outputs` take it.
+
+        Args:
+            found: outputs of files, [B, ..], by the names of `meanings`.
+            features: what `pixels` was given.
+
+        Returns:
+            Outputs of the batch; raw ones that no file has may be missing.
+        """
+
+    def agreement(
+        self, expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool
+    ) -> Dict[str, float]:
+        """How much of what a file computes is what TensorFlow computes.
+
+        Args:
+            expected: outputs of `finish` in TensorFlow, of each image.
+            found: of the file, of the same images.
+            exact: whether the file computes in float32; else numbers may differ somewhat.
+
+        Returns:
+            Parts of 1, by what they are of. All are held against a bound.
+        """
+        return agreement.compare(expected, found, exact)
+
+
+def refuse_options(options: Mapping[str, Any], reason: str) -> None:
+    """Refuses flags that mean nothing to a task.
+
+    Args:
+        options: see `Task.deployable`.
+        reason: why not.
+
+    Raises:
+        errors.UserError: there are any.
+    """
+    for name in options:
+        raise errors.UserError(f'--{name}: {reason}; leave it out.')

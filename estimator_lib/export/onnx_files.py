@@ -1,0 +1,271 @@
+"""Files for ONNX: written by tf2onnx, run by onnxruntime; neither is needed by anything else.
+
+The graph is the static one that all formats share, in operations of the standard alone; suppression
+is one of them, `NonMaxSuppression`. A file takes pixels from 0 to 255 as float32 [1, height, width,
+channels], and computes in float32. Of a network that was trained to be quantised it computes what
+the evaluation computes: pairs of `QuantizeLinear` and `DequantizeLinear` round what is rounded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import importlib.util
+import logging
+import sys
+from typing import Any, Dict, Iterator, Mapping, Optional, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.export import static_graph
+from estimator_lib.export.deployable import Ops
+from estimator_lib.export.static_graph import StaticGraph
+from estimator_lib.export.writers import NONE, FileModel, Writer
+
+tf1 = tf.compat.v1
+
+# Of 2021: what is in these networks is in it, and runtimes that are years old read it.
+OPSET = 15
+
+_INSTALL = "pip install 'vision-model-fns[onnx]'"
+_WRITING = ('tf2onnx', 'onnx')
+_RUNNING = 'onnxruntime'
+# The first onnx that cannot be imported beside TensorFlow 2.15, whose ml_dtypes is too old for it.
+_TOO_NEW = (1, 19)
+_TYPES: Mapping[str, str] = {
+    'tensor(float)': 'float32',
+    'tensor(uint8)': 'uint8',
+    'tensor(int32)': 'int32',
+    'tensor(int64)': 'int64',
+}
+# Resizes whose result has a size that is known.
+_RESIZES: Mapping[str, str] = {'ResizeBilinear': 'linear', 'ResizeNearestNeighbor': 'nearest'}
+# Of `Resize`: where a pixel of the result lies, and which one is the nearest to it.
+_ASYMMETRIC = 'asymmetric', 'floor'
+_ALIGNED = 'align_corners', 'round_prefer_ceil'
+_HALF_PIXEL = 'half_pixel', 'round_prefer_ceil'
+
+
+class OnnxWriter(Writer):
+    """See `Writer`."""
+
+    name = 'onnx'
+    file_name = 'model.onnx'
+    ops = Ops.CORE
+    quantizes = (NONE,)
+
+    def check(self) -> None:
+        """See `Writer`."""
+        if sys.version_info < (3, 10) and not _is_installed('tf2onnx'):
+            raise errors.UserError(
+                '--format=onnx: tf2onnx has no release for Python 3.9 that goes with this '
+                'protobuf; expected Python 3.10 or 3.11 to write such a file (3.9 runs it).'
+            )
+        for package in (*_WRITING, _RUNNING):
+            if not _is_installed(package):
+                raise errors.UserError(
+                    f'--format=onnx: the package {package} is not installed; {_INSTALL}'
+                )
+        version = importlib.metadata.version('onnx')
+        if tuple(map(int, version.split('.')[:2])) >= _TOO_NEW:
+            raise errors.UserError(
+                f'--format=onnx: onnx {version} cannot be imported beside TensorFlow 2.15; '
+                f'expected onnx<1.19: {_INSTALL}'
+            )
+
+    def write(
+        self,
+        graph: StaticGraph,
+        path: str,
+        quantize: str,
+        representative: Sequence[np.ndarray] = (),
+    ) -> None:
+        """See `Writer`."""
+        with tf.Graph().as_default() as built:
+            shape = [1, *graph.deployable.input_shape]
+            image = tf1.placeholder(tf.float32, shape, static_graph.INPUT)
+            outputs = graph.add_evaluated(image, self.ops)
+        model = _converted(built.as_graph_def(), image, outputs)
+        with tf.io.gfile.GFile(path, 'wb') as file:
+            file.write(model.SerializeToString())
+
+    def load(self, path: str) -> FileModel:
+        """See `Writer`."""
+        return OnnxModel(path)
+
+
+class OnnxModel(FileModel):
+    """A file in onnxruntime, on the CPU.
+
+    Args:
+        path: of the file.
+        num_threads: that a run may take; None: as many as the runtime likes.
+
+    Raises:
+        errors.UserError: onnxruntime is not installed; the file cannot be read, or is not one of
+            ours: an image in, named outputs.
+    """
+
+    def __init__(self, path: str, num_threads: Optional[int] = None):
+        if not _is_installed(_RUNNING):
+            raise errors.UserError(
+                f'{path}: the package {_RUNNING} is not installed; {_INSTALL}, or pip install '
+                f'{_RUNNING}'
+            )
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        options.intra_op_num_threads = num_threads or 0
+        try:
+            with tf.io.gfile.GFile(path, 'rb') as file:
+                content = file.read()
+            self._session = onnxruntime.InferenceSession(
+                content, options, providers=['CPUExecutionProvider']
+            )
+        except Exception as error:  # the runtime's own have no base that is public
+            reason = errors.first_line(error)
+            raise errors.UserError(f'{path} cannot be run by onnxruntime: {reason}') from error
+        inputs = self._session.get_inputs()
+        names = [one.name for one in inputs]
+        if names != [static_graph.INPUT]:
+            raise errors.UserError(
+                f'{path}: an ONNX file with the inputs {names}; expected one that '
+                f'--mode=export --format=onnx has written, with the input {static_graph.INPUT!r}.'
+            )
+        self._names = [one.name for one in self._session.get_outputs()]
+        self.about = {
+            'inputs': {static_graph.INPUT: _described(inputs[0], 'pixels from 0 to 255')},
+            'outputs': {one.name: _described(one) for one in self._session.get_outputs()},
+            **self._session.get_modelmeta().custom_metadata_map,
+        }
+
+    def run(self, image: np.ndarray) -> Dict[str, np.ndarray]:
+        """See `FileModel`."""
+        found = self._session.run(self._names, {static_graph.INPUT: image})
+        return dict(zip(self._names, found))
+
+
+def _is_installed(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
+
+
+def _described(value: Any, meaning: str = '') -> Dict[str, Any]:
+    """An input or output for `export.json`."""
+    return {
+        'dtype': _TYPES.get(value.type, value.type),
+        'shape': list(value.shape),
+        **({'meaning': meaning} if meaning else {}),
+    }
+
+
+def _converted(graph_def: tf1.GraphDef, image: tf.Tensor, outputs: Mapping[str, tf.Tensor]) -> Any:
+    """The `ModelProto`.
+
+    Args:
+        graph_def: without variables.
+        image: the input.
+        outputs: by the names that they get.
+
+    Raises:
+        errors.UserError: there is an op that the standard has not.
+    """
+    import onnx
+    import tf2onnx.convert
+
+    names = {image.name: static_graph.INPUT, **{one.name: key for key, one in outputs.items()}}
+    try:
+        with _quiet():
+            model, _ = tf2onnx.convert.from_graph_def(
+                graph_def,
+                input_names=[image.name],
+                output_names=[one.name for one in outputs.values()],
+                opset=OPSET,
+                custom_op_handlers={name: (_resize, []) for name in _RESIZES},
+                tensors_to_rename=names,
+            )
+    except Exception as error:  # the converter raises what it likes
+        reason = errors.first_line(error)
+        raise errors.UserError(f'the network has no place in an ONNX file: {reason}') from error
+    unknown = sorted({node.op_type for node in model.graph.node if _is_unknown(node)})
+    if unknown:
+        raise errors.UserError(
+            f'the network has no place in an ONNX file: opset {OPSET} has no {", ".join(unknown)}.'
+        )
+    onnx.helper.set_model_props(
+        model, {'opset': str(OPSET), 'made_with': f'tf2onnx {tf2onnx.__version__}'}
+    )
+    return model
+
+
+def _resize(context: Any, node: Any, name: str, args: Any) -> None:
+    """Converts a resize by its result's size.
+
+    The converter's own way is by factors, float32: 7 pixels times 13 / 7 become 12.
+
+    Args:
+        context: the graph of tf2onnx.
+        node: its node.
+        name: of it.
+        args: none.
+    """
+    del args
+    count, _, _, channels = context.get_shape(node.input[0])
+    height, width = node.inputs[1].get_tensor_value()
+    sizes = np.array([count, channels, height, width], np.int64)
+    nothing = context.make_const(f'{name}/nothing', np.zeros([0], np.float32))
+    places, nearest = _ASYMMETRIC
+    if node.get_attr_value('align_corners', False):
+        places, nearest = _ALIGNED
+    elif node.get_attr_value('half_pixel_centers', False):
+        places, nearest = _HALF_PIXEL
+    mode = _RESIZES[node.type]
+    channels_first = context.make_node('Transpose', [node.input[0]], attr={'perm': [0, 3, 1, 2]})
+    resized = context.make_node(
+        'Resize',
+        [
+            channels_first.output[0],
+            nothing.output[0],
+            nothing.output[0],
+            context.make_const(f'{name}/sizes', sizes).output[0],
+        ],
+        attr={
+            'mode': mode,
+            'coordinate_transformation_mode': places,
+            **({'nearest_mode': nearest} if mode == 'nearest' else {}),
+        },
+    )
+    shapes, types, outputs = node.output_shapes, node.output_dtypes, node.output
+    context.remove_node(name)
+    context.make_node(
+        'Transpose',
+        resized.output,
+        attr={'perm': [0, 2, 3, 1]},
+        name=name,
+        outputs=outputs,
+        shapes=shapes,
+        dtypes=types,
+    )
+
+
+def _is_unknown(node: Any) -> bool:
+    """Whether an op was left as it is called in TensorFlow."""
+    import onnx
+
+    return not onnx.defs.has(node.op_type, OPSET, node.domain)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the converter's remarks on its own work."""
+    loggers = [logging.getLogger(name) for name in ('tensorflow', 'absl', 'tf2onnx')]
+    levels = [one.level for one in loggers]
+    for one in loggers:
+        one.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for one, level in zip(loggers, levels):
+            one.setLevel(level)

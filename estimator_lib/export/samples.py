@@ -1,0 +1,120 @@
+"""Images that an exported file is run on, and that its ranges are measured on."""
+
+from __future__ import annotations
+
+from typing import Any, List, NamedTuple, Sequence, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.data.record_sources import input_files
+from estimator_lib.export.deployable import Deployable
+from estimator_lib.task import IMAGE, Task
+from protos import pipeline_pb2
+
+tf1 = tf.compat.v1
+
+_MOST_FILES = 16  # that are read at a time
+_SPREAD = 8  # records among which one is drawn, for each image
+
+
+class Sample(NamedTuple):
+    """Images, and where they are from.
+
+    Attributes:
+        kind: in words.
+        images: uint8 [height, width, 3] each.
+    """
+
+    kind: str
+    images: Sequence[np.ndarray]
+
+    def __str__(self) -> str:
+        return f'{len(self.images)} {self.kind}'
+
+
+def of_evaluation(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, count: int) -> Sample:
+    """Images to run a file on: of the evaluation, else of the training, else of noise."""
+    for kind, readers in reversed(_readers(config)):
+        found = _first(task, readers, count)
+        if found:
+            return Sample(kind, found)
+    random = np.random.RandomState(0)
+    noise = [random.randint(0, 256, [320, 320, 3]).astype(np.uint8) for _ in range(count)]
+    return Sample('images of noise', noise)
+
+
+def representative(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, count: int) -> Sample:
+    """Images to measure the ranges of activations on: of the training, else of the evaluation.
+
+    Raises:
+        errors.UserError: `count` is not positive, or there are no images.
+    """
+    if count < 1:
+        raise errors.UserError(
+            f'--representative_examples={count}: ranges are measured on images; expected 1 or '
+            'more (100 are enough).'
+        )
+    for kind, readers in _readers(config):
+        found = _first(task, readers, count)
+        if found:
+            return Sample(kind, found)
+    raise errors.UserError(
+        '--quantize=int8 measures the ranges of activations on images, and there are none: '
+        'expected records at train_input_reader or eval_input_reader that can be read here '
+        "(--set 'train_input_reader.tf_record_input_reader.input_path.0=FILE' names them)."
+    )
+
+
+def pixels(task: Task, deployable: Deployable, images: Sequence[np.ndarray]) -> List[np.ndarray]:
+    """What a file is given of images: float32 [1, *input_shape] each."""
+    with tf.Graph().as_default(), tf1.Session() as session:
+        served = tf1.placeholder(tf.uint8, [1, None, None, 3])
+        result = deployable.pixels(task.serving_features(served))
+        return [session.run(result, {served: image[np.newaxis]}) for image in images]
+
+
+def _readers(
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+) -> Sequence[Tuple[str, Sequence[Any]]]:
+    return (
+        ('images of the training', [config.train_input_reader]),
+        ('images of the evaluation', config.eval_input_reader),
+    )
+
+
+def _first(task: Task, readers: Sequence[Any], count: int) -> Sequence[np.ndarray]:
+    """The images of the first records that can be decoded, of the first reader that has any."""
+    for reader in readers:
+        try:
+            files = [file.path for file in input_files(reader)]
+        except errors.UserError:
+            continue
+        found = _decoded(task, files, count)
+        if found:
+            return found
+    return []
+
+
+def _decoded(task: Task, files: Sequence[str], count: int) -> Sequence[np.ndarray]:
+    with tf.Graph().as_default(), tf1.Session() as session:
+        # From all files and not their first records alone, which may all be of one class; the same
+        # each time.
+        records = tf.data.Dataset.from_tensor_slices(files).interleave(
+            tf.data.TFRecordDataset, cycle_length=min(len(files), _MOST_FILES)
+        )
+        records = records.shuffle(_SPREAD * count, seed=0, reshuffle_each_iteration=False)
+        examples = records.map(lambda one: task.decode(one)[IMAGE])
+        images = examples.ignore_errors().take(count)
+        # Tables of label names are looked up: such an input has to be initialised.
+        iterator = tf1.data.make_initializable_iterator(images)
+        following = iterator.get_next()
+        session.run([tf1.tables_initializer(), iterator.initializer])
+        found = []
+        try:
+            while True:
+                image = session.run(following)
+                found.append(np.clip(np.round(image), 0, 255).astype(np.uint8))
+        except tf.errors.OutOfRangeError:
+            return [image for image in found if image.shape[-1] == 3]

@@ -1,0 +1,203 @@
+"""Files for TFLite: written by TensorFlow's converter, run by its interpreter.
+
+All are made of a SavedModel with a signature, the one way on which inputs and outputs keep their
+names and on which custom ops arrive. A file takes pixels from 0 to 255: float32, or uint8 where its
+arithmetic is int8. Outputs are float32 (and int64 classes).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import tempfile
+from typing import Any, Dict, Iterator, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.export import static_graph
+from estimator_lib.export.deployable import Ops
+from estimator_lib.export.static_graph import StaticGraph
+from estimator_lib.export.writers import DYNAMIC, FLOAT16, INT8, NONE, FileModel, Writer
+
+tf1 = tf.compat.v1
+
+_PIXELS = (0.0, 255.0)
+_SIGNATURE = 'serving_default'
+
+
+class TfliteWriter(Writer):
+    """See `Writer`."""
+
+    name = 'tflite'
+    file_name = 'model.tflite'
+    ops = Ops.TFLITE
+    quantizes = (NONE, DYNAMIC, FLOAT16, INT8)
+
+    def write(
+        self,
+        graph: StaticGraph,
+        path: str,
+        quantize: str,
+        representative: Sequence[np.ndarray] = (),
+    ) -> None:
+        """See `Writer`."""
+        if quantize == INT8:
+            _check_representative(representative, graph.deployable.input_shape)
+        with tempfile.TemporaryDirectory() as folder:
+            saved_model = os.path.join(folder, 'saved_model')
+            _save(graph, saved_model, is_int8=quantize == INT8)
+            custom_ops = graph.deployable.custom_ops(self.ops)
+            content = _converted(saved_model, quantize, representative, bool(custom_ops))
+        _require_custom_ops(content, custom_ops, path)
+        with tf.io.gfile.GFile(path, 'wb') as file:
+            file.write(content)
+
+    def load(self, path: str) -> FileModel:
+        """See `Writer`."""
+        return TfliteModel(path)
+
+
+class TfliteModel(FileModel):
+    """A file in TFLite's interpreter.
+
+    Args:
+        path: of the file.
+        num_threads: that a run may take; None: as many as the interpreter likes.
+
+    Raises:
+        errors.UserError: it cannot be read, or is not one of ours: an image in, named outputs.
+    """
+
+    def __init__(self, path: str, num_threads: Any = None):
+        try:
+            with tf.io.gfile.GFile(path, 'rb') as file:
+                content = file.read()
+            self._interpreter = tf.lite.Interpreter(model_content=content, num_threads=num_threads)
+            self._interpreter.allocate_tensors()
+        except (tf.errors.OpError, ValueError, RuntimeError) as error:
+            reason = errors.first_line(error)
+            raise errors.UserError(f'{path} cannot be run by TFLite: {reason}') from error
+        self._run = self._runner(path)
+        ((_, self._input),) = self._run.get_input_details().items()
+        self.about = {
+            'inputs': {static_graph.INPUT: _described(self._input, 'pixels from 0 to 255')},
+            'outputs': {
+                name: _described(one) for name, one in self._run.get_output_details().items()
+            },
+            'made_with': f'TensorFlow {tf.__version__}',
+        }
+
+    def run(self, image: np.ndarray) -> Dict[str, np.ndarray]:
+        """See `FileModel`."""
+        if self._input['dtype'] != np.float32:
+            image = np.clip(np.round(image), *_PIXELS).astype(self._input['dtype'])
+        return dict(self._run(**{static_graph.INPUT: image}))
+
+    def _runner(self, path: str) -> Any:
+        inputs = self._interpreter.get_signature_list().get(_SIGNATURE, {}).get('inputs')
+        if inputs != [static_graph.INPUT]:
+            raise errors.UserError(
+                f'{path}: a TFLite file with the inputs {inputs}; expected one that '
+                f'--mode=export --format=tflite has written, with the input {static_graph.INPUT!r}.'
+            )
+        return self._interpreter.get_signature_runner(_SIGNATURE)
+
+
+def _described(details: Any, meaning: str = '') -> Dict[str, Any]:
+    """An input or output for `export.json`."""
+    scale, zero_point = details['quantization']
+    return {
+        'dtype': np.dtype(details['dtype']).name,
+        'shape': [int(side) for side in details['shape']],
+        **({'scale': float(scale), 'zero_point': int(zero_point)} if scale else {}),
+        **({'meaning': meaning} if meaning else {}),
+    }
+
+
+def _check_representative(images: Sequence[np.ndarray], shape: Sequence[int]) -> None:
+    """Refuses what the converter would complain of late and obscurely."""
+    if not len(images):
+        raise errors.UserError(
+            'int8: the representative examples are none; expected at least one image.'
+        )
+    for image in images:
+        if image.shape != (1, *shape) or image.dtype != np.float32:
+            raise errors.UserError(
+                f'int8: a representative example is {image.dtype} {list(image.shape)}; expected '
+                f'float32 {[1, *shape]}, what the network takes.'
+            )
+
+
+def _save(graph: StaticGraph, path: str, is_int8: bool) -> None:
+    """Writes the SavedModel that is converted."""
+    with tf.Graph().as_default(), tf1.Session() as session:
+        shape = [1, *graph.deployable.input_shape]
+        image = tf1.placeholder(tf.float32, shape, static_graph.INPUT)
+        taken = image
+        if is_int8:
+            # So that a step of the quantised input is a pixel's, whatever the examples hold.
+            low, high = _PIXELS
+            taken = tf.quantization.fake_quant_with_min_max_args(image, low, high)
+        outputs = graph.add(taken, Ops.TFLITE)
+        tf1.saved_model.simple_save(session, path, {static_graph.INPUT: image}, outputs)
+
+
+def _converted(
+    path: str, quantize: str, representative: Sequence[np.ndarray], custom_ops: bool
+) -> bytes:
+    """The content of the file.
+
+    Raises:
+        errors.UserError: the network has an op that TFLite does not.
+    """
+    converter = tf.lite.TFLiteConverter.from_saved_model(path)
+    # What TFLite does not have would become a custom op that nothing runs.
+    converter.allow_custom_ops = custom_ops
+    if quantize != NONE:
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    if quantize == FLOAT16:
+        converter.target_spec.supported_types = [tf.float16]
+    if quantize == INT8:
+        converter.representative_dataset = lambda: ([image] for image in representative)
+        converter.target_spec.supported_ops = [
+            tf.lite.OpsSet.TFLITE_BUILTINS_INT8,
+            tf.lite.OpsSet.TFLITE_BUILTINS,
+        ]
+        converter.inference_input_type = tf.uint8
+    try:
+        with _quiet():
+            return converter.convert()
+    except Exception as error:  # the converter raises what it likes
+        reason = errors.first_line(error)
+        raise errors.UserError(f'the network has no place in a TFLite file: {reason}') from error
+
+
+def _require_custom_ops(content: bytes, names: Sequence[str], path: str) -> None:
+    missing = [name for name in sorted(names) if name.encode() not in content]
+    if missing:
+        raise errors.UserError(
+            f'{os.path.basename(path)} was converted without the op {missing[0]}: it would answer '
+            'every image with constants. No export is left.'
+        )
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the converter's remarks on its own work, of which it prints some past the log."""
+    loggers = [logging.getLogger(name) for name in ('tensorflow', 'absl')]
+    levels = [one.level for one in loggers]
+    for one in loggers:
+        one.setLevel(logging.ERROR)
+    standard_error = os.dup(2)
+    try:
+        with open(os.devnull, 'w') as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+            yield
+    finally:
+        os.dup2(standard_error, 2)
+        os.close(standard_error)
+        for one, level in zip(loggers, levels):
+            one.setLevel(level)

@@ -1,0 +1,69 @@
+"""A classifier as files for small devices have it: pixels in, logits and probabilities out."""
+
+from __future__ import annotations
+
+from typing import Callable, Dict, Sequence, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib.export import agreement
+from estimator_lib.export import deployable as interface
+from estimator_lib.task import IMAGE, Arrays, Features, Tensors
+from model_fns.classification import preprocessing
+
+# Outputs of the task, of which the first two are those of files.
+LOGITS = 'logits'  # float32 [batch, classes]
+PROBABILITIES = 'probabilities'  # float32 [batch, classes]
+CLASSES = 'classes'  # int64 [batch]: labels
+
+
+class ClassificationDeployable(interface.Deployable):
+    """See `Deployable`.
+
+    Args:
+        input_shape: (height, width, channels) of the network's input.
+        family: how pixels become the network's input.
+        logits: features -> logits [batch, num_classes], in inference.
+        postprocess: logits -> outputs, see `ClassificationTask.postprocess`.
+    """
+
+    def __init__(
+        self,
+        input_shape: Tuple[int, int, int],
+        family: preprocessing.Family,
+        logits: Callable[[Features], tf.Tensor],
+        postprocess: Callable[[tf.Tensor], Tensors],
+    ):
+        self.input_shape = input_shape
+        self.meanings = {
+            LOGITS: 'of each class, in the order of labels.txt',
+            PROBABILITIES: 'of each class, in the order of labels.txt; their sum is 1',
+        }
+        self._family = family
+        self._logits = logits
+        self._postprocess = postprocess
+
+    def pixels(self, features: Features) -> tf.Tensor:
+        """See `Deployable`."""
+        return tf.clip_by_value(self._family.denormalize(features[IMAGE]), 0.0, 255.0)
+
+    def network(self, pixels: tf.Tensor) -> Tensors:
+        """See `Deployable`."""
+        logits = self._logits({IMAGE: self._family.normalize(pixels)})
+        return {LOGITS: logits, PROBABILITIES: tf.nn.softmax(logits)}
+
+    def outputs(self, found: Tensors, features: Features) -> Tensors:
+        """See `Deployable`."""
+        del features
+        return {**self._postprocess(found[LOGITS]), **found}
+
+    def agreement(
+        self, expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool
+    ) -> Dict[str, float]:
+        """The numbers, and the classes that they make the most probable."""
+        classes = agreement.of_classes(
+            [one[PROBABILITIES] for one in expected],
+            [np.argmax(one[LOGITS], -1) for one in found],
+        )
+        return {CLASSES: classes, **agreement.compare(expected, found, exact)}

@@ -1,0 +1,254 @@
+"""A single-shot detector as files for small devices have it: pixels in, detections out."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, FrozenSet, Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.export import deployable as interface
+from estimator_lib.export.deployable import Ops
+from estimator_lib.task import Arrays, Features, Tensors
+from model_fns import label_map as label_maps
+from model_fns.detection import detector, fields
+from model_fns.detection.boxes import axis_aligned, box_coders
+from model_fns.detection.detections import device_suppression, post_processing, suppression
+
+_SCORES = 'class_predictions'  # raw, after the score converter
+_MEANINGS = {
+    fields.DETECTION_BOXES: (
+        'ymin, xmin, ymax, xmax as shares of the input, by falling score; they may reach out of it'
+    ),
+    fields.DETECTION_CLASSES: 'counted from 0, as in labels.txt',
+    fields.DETECTION_SCORES: 'from 0 to 1',
+    fields.NUM_DETECTIONS: 'how many rows of the others are detections',
+}
+_FOUND = 0.3  # the score from which on a detection is expected to be found again
+_SAME_BOX = 0.9  # the IoU with it that the other box then has; where numbers differ:
+_NEAR_BOX = 0.6
+_NEAR_SCORE = 0.1
+_EXACT_SCORE = 1e-3
+
+
+class SingleShotDeployable(interface.Deployable):
+    """See `Deployable`.
+
+    Args:
+        model: the detector.
+        converter: from logits to scores.
+        rules: of the file's suppression.
+        changes_frame: whether boxes are those of the image, not of the padded input.
+    """
+
+    def __init__(
+        self,
+        model: detector.Detector,
+        converter: post_processing.ScoreConverter,
+        rules: device_suppression.Rules,
+        changes_frame: bool,
+    ):
+        self.input_shape = (*model.resizer.static_size, model.resizer.channels)
+        self.meanings = _MEANINGS
+        self._model = model
+        self._converter = converter
+        self._rules = rules
+        self._changes_frame = changes_frame
+
+    def pixels(self, features: Features) -> tf.Tensor:
+        """See `Deployable`; padding has the colour that the network makes its padding of."""
+        images = tf.ensure_shape(features[fields.IMAGE], [None, *self.input_shape])
+        if self._model.resizer.pads:
+            colour = self._padding_pixel()
+            images = detector.fill_padding(images, features[fields.TRUE_IMAGE_SHAPE], colour)
+        return tf.clip_by_value(images, 0.0, 255.0)
+
+    def network(self, pixels: tf.Tensor) -> Tensors:
+        """See `Deployable`: codes [1, A, 4], scores [1, A, C'] and anchors [A, 4]."""
+        images = self._model.preprocess(pixels, None)
+        predictions = self._model.predict(images, None, None, False)
+        return {
+            fields.BOX_ENCODINGS: predictions[fields.BOX_ENCODINGS],
+            _SCORES: self._converter(predictions[fields.CLASS_LOGITS]),
+            fields.ANCHORS: predictions[fields.ANCHORS],
+        }
+
+    def finish(self, raw: Tensors, ops: Ops) -> Tensors:
+        """See `Deployable`: the detections that suppression leaves."""
+        suppress = {
+            Ops.CORE: device_suppression.in_one_op,
+            Ops.TFLITE: device_suppression.in_tflite,
+        }[ops]
+        found = suppress(raw[fields.BOX_ENCODINGS], raw[_SCORES], raw[fields.ANCHORS], self._rules)
+        return {
+            fields.DETECTION_BOXES: found.boxes,
+            fields.DETECTION_CLASSES: found.classes,
+            fields.DETECTION_SCORES: found.scores,
+            fields.NUM_DETECTIONS: found.count,
+        }
+
+    def custom_ops(self, ops: Ops) -> FrozenSet[str]:
+        """See `Deployable`."""
+        return frozenset({device_suppression.TFLITE_OP} if ops is Ops.TFLITE else ())
+
+    def outputs(self, found: Tensors, features: Features) -> Tensors:
+        """See `Deployable`: what task and detector make of detections, without raw ones."""
+        boxes = found[fields.DETECTION_BOXES]
+        if self._model.resizer.pads:
+            true_shapes = features[fields.TRUE_IMAGE_SHAPE]
+            far = detector.content_shares(true_shapes, features[fields.IMAGE])
+            windows = tf.concat([tf.zeros_like(far), far], axis=1)[:, tf.newaxis]
+            boxes = axis_aligned.clip_to_window(boxes, windows)
+            if self._changes_frame:
+                boxes = axis_aligned.change_frame(boxes, windows)
+        else:
+            boxes = tf.clip_by_value(boxes, 0.0, 1.0)
+        counts = found[fields.NUM_DETECTIONS]
+        scores = found[fields.DETECTION_SCORES]
+        valid = tf.sequence_mask(tf.cast(counts, tf.int32), scores.shape[1])
+        classes = tf.where(valid, found[fields.DETECTION_CLASSES], 0.0)
+        return {
+            fields.DETECTION_BOXES: tf.where(valid[..., tf.newaxis], boxes, 0.0),
+            fields.DETECTION_CLASSES: label_maps.to_id(classes),
+            fields.DETECTION_SCORES: tf.where(valid, scores, 0.0),
+            fields.NUM_DETECTIONS: counts,
+        }
+
+    def agreement(
+        self, expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool
+    ) -> Dict[str, float]:
+        """The detections that are found again, and the scores in order.
+
+        Rows cannot be held against each other: two of almost the same score change places.
+        """
+        again = [
+            one for want, got in zip(expected, found) for one in _found_again(want, got, exact)
+        ]
+        tolerance = _EXACT_SCORE if exact else _NEAR_SCORE
+        scores = [
+            np.abs(_scores(want) - _scores(got)) <= tolerance for want, got in zip(expected, found)
+        ]
+        parts = {'scores in order': float(np.mean(scores))}
+        # Of a network that finds nothing yet, none.
+        return {f'detections from {_FOUND} on': float(np.mean(again)), **parts} if again else parts
+
+    def _padding_pixel(self) -> tf.Tensor:
+        """float32 [channels]: what the normalisation, which is affine, makes the padding of."""
+        black = tf.zeros([1, 1, 1, self.input_shape[-1]])
+        lowest, next_one = (self._model.preprocess(one, None) for one in (black, black + 1.0))
+        values = tf.constant(self._model.resizer.pad_values)
+        return ((values - lowest) / (next_one - lowest))[0, 0, 0]
+
+
+def build(
+    model: detector.Detector,
+    coder: box_coders.BoxCoder,
+    post_processor: post_processing.PostProcessor,
+    ops: Ops,
+    options: Mapping[str, Any],
+) -> SingleShotDeployable:
+    """The detector for a format.
+
+    Args:
+        model: `model.ssd`.
+        coder: of its boxes.
+        post_processor: from raw predictions to detections.
+        ops: what the format computes with.
+        options: `max_detections` (those of the config, unless it is given) and `fast_nms`.
+
+    Raises:
+        errors.UserError: an option that there is not, or a part of the model has no place in a
+            file; the message names the field.
+    """
+    unknown = {name: one for name, one in options.items() if name not in _OPTIONS}
+    interface.refuse_options(unknown, 'detection does not know it')
+    _refuse(model, coder, post_processor.rules)
+    kept = post_processor.rules
+    most = options.get('max_detections') or kept.max_total
+    rules = device_suppression.Rules(
+        num_classes=model.num_classes,
+        max_detections=most,
+        max_per_class=kept.max_per_class,
+        score_threshold=kept.score_threshold,
+        iou_threshold=kept.iou_threshold,
+        fast=kept.class_agnostic or bool(options.get('fast_nms')),
+        scales=coder.scales,
+    )
+    return SingleShotDeployable(model, post_processor.converter, rules, kept.change_frame)
+
+
+_OPTIONS = ('max_detections', 'fast_nms')
+
+
+def _refuse(model: detector.Detector, coder: box_coders.BoxCoder, rules: suppression.Rules) -> None:
+    """Refuses what the one op of a file does not know."""
+    where = model.where
+    suppresses = f'{where}.post_processing.batch_non_max_suppression'
+    refused = (
+        (
+            model.resizer.static_size is None,
+            f'{where}.image_resizer: inputs differ in size, and a file for small devices has one; '
+            'expected fixed_shape_resizer, or keep_aspect_ratio_resizer with '
+            'pad_to_max_dimension: true',
+        ),
+        (
+            model.family is not axis_aligned,
+            f'{where}.box_type: ROTATED boxes have no place in a file for small devices; expected '
+            'UPRIGHT',
+        ),
+        (
+            type(coder) is not box_coders.FasterRcnnBoxCoder,
+            f'{where}.box_coder: {_NAMES.get(type(coder), type(coder).__name__)} (keypoints and '
+            'other codes) has no place in a file for small devices; expected faster_rcnn_box_coder',
+        ),
+        (
+            rules.soft_sigma > 0,
+            f'{suppresses}.soft_nms_sigma: {rules.soft_sigma:g}: files for small devices have no '
+            'soft NMS; expected 0',
+        ),
+        (
+            rules.max_classes_per_box > 1,
+            f'{suppresses}.max_classes_per_detection: {rules.max_classes_per_box}: in files for '
+            'small devices a box has one class; expected 1',
+        ),
+    )
+    for is_refused, message in refused:
+        if is_refused:
+            raise errors.ConfigError(f'{message}, or --format=saved_model.')
+
+
+_NAMES: Mapping[type, str] = {
+    box_coders.KeypointBoxCoder: 'keypoint_box_coder',
+    box_coders.MeanStddevBoxCoder: 'mean_stddev_box_coder',
+    box_coders.SquareBoxCoder: 'square_box_coder',
+}
+
+
+def _scores(outputs: Arrays) -> np.ndarray:
+    """Scores [N], zeros behind the last detection."""
+    scores = outputs[fields.DETECTION_SCORES][0]
+    return np.where(np.arange(len(scores)) < outputs[fields.NUM_DETECTIONS][0], scores, 0.0)
+
+
+def _found_again(expected: Arrays, found: Arrays, exact: bool) -> Sequence[bool]:
+    """Whether each detection with a good score is among those of another run."""
+    boxes, others = (one[fields.DETECTION_BOXES][0] for one in (expected, found))
+    classes, other_classes = (one[fields.DETECTION_CLASSES][0] for one in (expected, found))
+    is_other = np.arange(len(others)) < found[fields.NUM_DETECTIONS][0]
+    rows = np.flatnonzero(_scores(expected) >= _FOUND)
+    least = _SAME_BOX if exact else _NEAR_BOX
+    return [
+        bool(
+            np.any(is_other & (other_classes == classes[row]) & (_iou(boxes[row], others) > least))
+        )
+        for row in rows
+    ]
+
+
+def _iou(box: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """[n]: of a box [4] with others [n, 4]."""
+    low, high = np.maximum(box[:2], others[:, :2]), np.minimum(box[2:], others[:, 2:])
+    common = np.prod(np.maximum(high - low, 0.0), -1)
+    areas = [np.prod(one[..., 2:] - one[..., :2], -1) for one in (box, others)]
+    return common / np.maximum(areas[0] + areas[1] - common, 1e-12)

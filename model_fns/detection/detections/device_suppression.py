@@ -1,0 +1,154 @@
+"""Suppression as files for small devices have it: of one image, in one op.
+
+`in_one_op` is TensorFlow's own, which other formats have as well. `in_tflite` is the op
+`TFLite_Detection_PostProcess` of TFLite's interpreter: it decodes boxes too. TensorFlow has no such
+op; a function that says that it implements one stands for it until the converter puts the op in its
+place. What the function itself computes is constant.
+
+Both give boxes that are not cut at the image's borders, classes from 0 and, always, as many rows as
+there is room for: zeros behind the last detection, or anything.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from model_fns.detection.boxes import axis_aligned, box_coders
+
+TFLITE_OP = 'TFLite_Detection_PostProcess'
+
+
+@dataclasses.dataclass(frozen=True)
+class Rules:
+    """What is kept.
+
+    Attributes:
+        num_classes: without background.
+        max_detections: rows of the outputs.
+        max_per_class: survivors of a class; of no meaning where `fast`.
+        score_threshold: only scores above it count.
+        iou_threshold: a box that overlaps a better one more than this is dropped.
+        fast: an anchor has its best class alone, and classes suppress each other.
+        scales: of the box code, see `box_coders.FasterRcnnBoxCoder`.
+    """
+
+    num_classes: int
+    max_detections: int
+    max_per_class: int
+    score_threshold: float
+    iou_threshold: float
+    fast: bool
+    scales: Tuple[float, float, float, float]
+
+
+class Detections(NamedTuple):
+    """Of one image. N is the number of rows.
+
+    Attributes:
+        boxes: float32 [1, N, 4], normalized to the input.
+        classes: float32 [1, N], from 0.
+        scores: float32 [1, N], falling.
+        count: float32 [1]: how many rows are detections.
+    """
+
+    boxes: tf.Tensor
+    classes: tf.Tensor
+    scores: tf.Tensor
+    count: tf.Tensor
+
+
+def in_one_op(codes: tf.Tensor, scores: tf.Tensor, anchors: tf.Tensor, rules: Rules) -> Detections:
+    """The detections of one image.
+
+    Args:
+        codes: float32 [1, A, 4].
+        scores: float32 [1, A, C] or, with a first column of background, [1, A, C + 1].
+        anchors: float32 [A, 4], corners.
+        rules: what is kept.
+    """
+    boxes = box_coders.FasterRcnnBoxCoder(rules.scales).decode(codes, anchors)
+    scores = scores[..., scores.shape[-1] - rules.num_classes :]
+    if rules.fast:
+        return _of_best_classes(boxes, scores, rules)
+    found = tf.raw_ops.CombinedNonMaxSuppression(
+        boxes=boxes[:, :, tf.newaxis],
+        scores=scores,
+        max_output_size_per_class=rules.max_per_class,
+        max_total_size=rules.max_detections,
+        iou_threshold=rules.iou_threshold,
+        score_threshold=rules.score_threshold,
+        clip_boxes=False,
+    )
+    room = rules.max_detections
+    return Detections(
+        tf.ensure_shape(found.nmsed_boxes, [1, room, axis_aligned.SIZE]),
+        tf.ensure_shape(found.nmsed_classes, [1, room]),
+        tf.ensure_shape(found.nmsed_scores, [1, room]),
+        tf.cast(found.valid_detections, tf.float32),
+    )
+
+
+def in_tflite(codes: tf.Tensor, scores: tf.Tensor, anchors: tf.Tensor, rules: Rules) -> Detections:
+    """The same in TFLite's op; see the module. The anchors must be a constant of the graph."""
+    room = rules.max_detections
+    low, high = np.split(tf.get_static_value(anchors), 2, axis=-1)
+    centered = tf.constant(np.concatenate([(low + high) / 2, high - low], -1))
+
+    @tf.function(experimental_implements=_op(rules), autograph=False)
+    def post_process(
+        codes: tf.Tensor, scores: tf.Tensor, anchors: tf.Tensor
+    ) -> Tuple[tf.Tensor, ...]:
+        del codes, scores, anchors
+        shapes = ([1, room, axis_aligned.SIZE], [1, room], [1, room], [1])
+        return tuple(tf.zeros(shape) for shape in shapes)
+
+    return Detections(*post_process(codes, scores, centered))
+
+
+def _of_best_classes(boxes: tf.Tensor, scores: tf.Tensor, rules: Rules) -> Detections:
+    """Suppression of all classes as one."""
+    best, classes = tf.reduce_max(scores[0], -1), tf.argmax(scores[0], -1)
+    rows, count = tf.raw_ops.NonMaxSuppressionV4(
+        boxes=boxes[0],
+        scores=best,
+        max_output_size=rules.max_detections,
+        iou_threshold=rules.iou_threshold,
+        score_threshold=rules.score_threshold,
+        pad_to_max_output_size=True,
+    )
+    rows = tf.ensure_shape(rows, [rules.max_detections])
+    is_valid = tf.range(rules.max_detections) < count
+
+    def picked(values: tf.Tensor) -> tf.Tensor:
+        return tf.gather(tf.cast(values, tf.float32), rows)
+
+    return Detections(
+        tf.where(is_valid[:, tf.newaxis], picked(boxes[0]), 0.0)[tf.newaxis],
+        tf.where(is_valid, picked(classes), 0.0)[tf.newaxis],
+        tf.where(is_valid, picked(best), 0.0)[tf.newaxis],
+        tf.cast(count, tf.float32)[tf.newaxis],
+    )
+
+
+def _op(rules: Rules) -> str:
+    """The op with its attributes, as the converter reads them."""
+    y, x, h, w = rules.scales
+    values = {
+        'max_detections': f'i: {rules.max_detections}',
+        'max_classes_per_detection': 'i: 1',
+        'detections_per_class': f'i: {rules.max_per_class}',
+        'use_regular_nms': f'b: {str(not rules.fast).lower()}',
+        'nms_score_threshold': f'f: {rules.score_threshold!r}',
+        'nms_iou_threshold': f'f: {rules.iou_threshold!r}',
+        'num_classes': f'i: {rules.num_classes}',
+        'y_scale': f'f: {y!r}',
+        'x_scale': f'f: {x!r}',
+        'h_scale': f'f: {h!r}',
+        'w_scale': f'f: {w!r}',
+    }
+    attributes = [f'attr {{ key: "{name}" value {{ {text} }} }}' for name, text in values.items()]
+    return ' '.join([f'name: "{TFLITE_OP}"', *attributes])

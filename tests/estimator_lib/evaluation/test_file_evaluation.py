@@ -1,0 +1,91 @@
+"""Files for devices evaluated on records, beside the checkpoint that they were written from."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_lib import errors, training
+from estimator_lib.export import deploying
+from estimator_lib.export.deployable import Deployable
+from estimator_lib.task import IMAGE
+from tests.estimator_lib import line_task, tiny_task
+
+
+class LineDeployable(Deployable):
+    """y = a x as a file computes it."""
+
+    input_shape = (1, 1, 1)
+
+    def __init__(self, task):
+        self.meanings = {'y': 'a x'}
+        self._task = task
+
+    def pixels(self, features):
+        return features[IMAGE]
+
+    def network(self, pixels):
+        return self._task.predict({IMAGE: pixels}, 'infer')
+
+    def outputs(self, found, features):
+        return found
+
+
+class DeployedLine(line_task.Line):
+    """Draws a picture as bright as its output."""
+
+    def deployable(self, ops, options):
+        del ops, options
+        return LineDeployable(self)
+
+    def draw(self, features, outputs, labels=None, shown=None):
+        return np.full([2, 2, 3], round(float(outputs['y'])), np.uint8)
+
+
+@pytest.fixture(scope='module', name='model')
+def _model(tmp_path_factory):
+    """A config, and the file of the line y = 2 x at step 5."""
+    folder = tmp_path_factory.mktemp('line')
+    config = line_task.create_config(folder)
+    config.eval_config.num_visualizations = 3
+    checkpoint = tiny_task.save(folder / 'model.ckpt-5', {'slope': np.float32(2.0)})
+    path = deploying.export_file(DeployedLine(), config, checkpoint, str(folder), 'tflite')
+    return config, f'{path}/model.tflite'
+
+
+def test_the_metrics_of_all_sets_without_losses(model):
+    config, path = model
+    metrics = training.evaluate_file(DeployedLine(), config, path)
+    # 2 x instead of 3 x, of the points 1, 2, 3 and 4 in batches of 3 and 1.
+    assert metrics == {'0': {'error': 2.5}, 'again': {'error': 2.5}}
+
+
+def test_events_pictures_and_metrics_are_written_where_there_is_a_folder(model, tmp_path):
+    config, path = model
+    training.evaluate_file(DeployedLine(), config, path, str(tmp_path / 'run'))
+    written = json.loads((tmp_path / 'run' / 'model.tflite.metrics.json').read_text())
+    assert written == {'0': {'error': 2.5}, 'again': {'error': 2.5}}
+    (events,) = (tmp_path / 'run' / 'eval_again_model.tflite').glob('events*')
+    scalars, pixels = [], []
+    for event in tf.compat.v1.train.summary_iterator(str(events)):
+        for value in event.summary.value:
+            if value.HasField('image'):
+                pixels.append(int(tf.io.decode_png(value.image.encoded_image_string)[0, 0, 0]))
+            else:
+                scalars.append((event.step, value.tag, value.simple_value))
+    assert scalars == [(5, 'error', 2.5)]
+    assert pixels == [2, 4, 6]
+
+
+def test_a_record_that_is_none_is_named(model, tmp_path):
+    config, path = model
+    changed = type(config)()
+    changed.CopyFrom(config)
+    records = tmp_path / 'points.tfrecord'
+    line_task.write_points(records)
+    records.write_bytes(records.read_bytes()[:-3])
+    del changed.eval_input_reader[1:]
+    changed.eval_input_reader[0].tf_record_input_reader.input_path[:] = [str(records)]
+    with pytest.raises(errors.DataError, match='points.tfrecord'):
+        training.evaluate_file(DeployedLine(), changed, path)

@@ -1,0 +1,33 @@
+import numpy as np
+import pytest
+
+from estimator_lib import errors
+from estimator_lib.export import deployable
+from tests.estimator_lib import tiny_task
+
+
+class Plain(tiny_task.TinyDeployable):
+    """One that chooses nothing."""
+
+    finish = deployable.Deployable.finish
+
+
+def test_unless_a_task_says_otherwise_the_raw_outputs_are_those_of_the_file():
+    one = Plain(tiny_task.TinyTask())
+    for ops in deployable.Ops:
+        assert one.finish({'a': 1}, ops) == {'a': 1}
+        assert one.custom_ops(ops) == frozenset()
+
+
+def test_unless_a_task_says_otherwise_numbers_are_compared():
+    one = Plain(tiny_task.TinyTask())
+    expected, found = [{'a': np.array([0.0, 10.0])}], [{'a': np.array([0.5, 12.0])}]
+    assert one.agreement(expected, found, exact=False) == {'a': 0.5}
+    assert one.agreement(expected, found, exact=True) == {'a': 0.0}
+
+
+def test_an_option_that_a_task_does_not_know_is_refused():
+    deployable.refuse_options({}, 'none is known')
+    with pytest.raises(errors.UserError) as caught:
+        deployable.refuse_options({'max_detections': 5}, 'a classifier finds no objects')
+    assert str(caught.value) == ('--max_detections: a classifier finds no objects; leave it out.')

@@ -1,0 +1,100 @@
+"""Files for devices as functions of images, and what is said of those that do not fit."""
+
+import json
+import os
+import pathlib
+
+import numpy as np
+import pytest
+
+from estimator_lib import errors
+from estimator_lib.checkpoints import evaluated
+from estimator_lib.export import deploying, exported_file
+from protos import pipeline_pb2
+from tests.estimator_lib import tiny_task
+
+IMAGES = np.random.RandomState(1).randint(0, 256, [2, 9, 12, 3]).astype(np.uint8)
+
+
+@pytest.fixture(scope='module')
+def path(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('file')
+    checkpoint = tiny_task.save(folder / 'model.ckpt-7', tiny_task.values())
+    evaluated.write(str(folder), 7, {'val': {'accuracy': 0.5}, 'another': {'accuracy': 0.1}})
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    task = tiny_task.TinyTask()
+    return deploying.export_file(task, config, checkpoint, str(folder), 'tflite') + '/model.tflite'
+
+
+def test_images_of_any_size_and_number_become_outputs_of_the_task(path):
+    predictor = exported_file.FilePredictor(tiny_task.TinyTask(), path)
+    assert predictor.path == path and predictor.max_batch_size is None
+    assert predictor.output_names == ['classes', 'logits']
+    found = predictor.predict(IMAGES)
+    expected = tiny_task.expected_logits(IMAGES, tiny_task.values())
+    np.testing.assert_allclose(found['logits'], expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(found['classes'], expected.argmax(-1))
+    assert found['classes'].dtype == np.int64
+    other = predictor.predict(IMAGES[:1, :5, :7])
+    expected = tiny_task.expected_logits(IMAGES[:1, :5, :7], tiny_task.values())
+    np.testing.assert_allclose(other['logits'], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_what_lies_beside_a_file_is_found(path, tmp_path):
+    predictor = exported_file.FilePredictor(tiny_task.TinyTask(), path)
+    assert predictor.metrics == {'accuracy': 0.5}
+    assert predictor.config_path == os.path.join(os.path.dirname(path), 'pipeline.config')
+    assert exported_file.step_of(path) == 7
+    alone = tmp_path / 'model.tflite'
+    alone.write_bytes(pathlib.Path(path).read_bytes())
+    assert exported_file.config_beside(str(alone)) is None
+    assert exported_file.metrics_beside(str(alone)) == {}
+    assert exported_file.step_of(str(alone)) == 0
+
+
+def test_a_file_of_another_network_is_refused(path):
+    class Larger(tiny_task.TinyDeployable):
+        input_shape = (7, 6, 3)
+
+    class WithMore(tiny_task.TinyDeployable):
+        def __init__(self, task):
+            super().__init__(task)
+            self.meanings['depth'] = 'of each pixel'
+
+    for kind, message in (
+        (Larger, r'takes an image of \[1, 6, 6, 3\], and the network of the config one of \[1, 7,'),
+        (WithMore, "has no output 'depth', which the network of the config has"),
+    ):
+        task = tiny_task.TinyTask()
+        task.deployable = lambda ops, options, task=task, kind=kind: kind(task)
+        with pytest.raises(errors.UserError, match=message):
+            exported_file.ExportedFile(task, path)
+
+
+def test_what_is_no_file_is_refused(tmp_path):
+    text = tmp_path / 'model.pb'
+    text.write_text('x')
+    broken = tmp_path / 'model.tflite'
+    broken.write_text('no model')
+    for wrong, message in (
+        (tmp_path, 'is a folder; expected a file in it, .tflite or .onnx'),
+        (tmp_path / 'none.tflite', 'is not there; expected a file, .tflite or .onnx'),
+        (text, 'of no known format; expected one that ends with .tflite or .onnx'),
+        (broken, 'cannot be run by TFLite'),
+    ):
+        with pytest.raises(errors.UserError, match=message):
+            exported_file.ExportedFile(tiny_task.TinyTask(), str(wrong))
+
+
+def test_a_file_is_known_by_the_end_of_its_name():
+    assert exported_file.is_file('a/b.tflite') and exported_file.is_file('b.onnx')
+    assert not any(map(exported_file.is_file, (None, '', 'a/tflite', 'model.ckpt-3', 'a.tflite/1')))
+
+
+def test_export_json_says_what_is_in_the_file(path):
+    about = json.loads(pathlib.Path(path).with_name('export.json').read_text())
+    assert about['outputs']['classes'] == {
+        'dtype': 'int64',
+        'shape': [1],
+        'meaning': 'the larger one',
+    }

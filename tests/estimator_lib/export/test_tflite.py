@@ -1,0 +1,118 @@
+"""Files of a tiny network, run by TFLite's interpreter."""
+
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.export import static_graph, tflite
+from estimator_lib.export.deployable import Ops
+from protos import pipeline_pb2
+from tests.estimator_lib import tiny_task
+
+tf1 = tf.compat.v1
+PIXELS = np.random.RandomState(3).randint(0, 256, [12, 1, 6, 6, 3]).astype(np.float32)
+WRITER = tflite.TfliteWriter()
+EXPECTED = tiny_task.expected_logits(PIXELS[:, 0], tiny_task.values())
+
+
+@pytest.fixture(scope='module')
+def graph(tmp_path_factory):
+    prefix = tiny_task.save(tmp_path_factory.mktemp('model') / 'model.ckpt', tiny_task.values())
+    deployable = tiny_task.TinyTask().deployable(Ops.TFLITE, {})
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    return static_graph.build(deployable, config, prefix)
+
+
+def but(graph, **methods):
+    """The same graph with another deployable."""
+    changed = type('Changed', (tiny_task.TinyDeployable,), methods)
+    return graph._replace(deployable=changed(tiny_task.TinyTask()))
+
+
+@pytest.mark.parametrize(
+    ('quantize', 'most'), [('none', 1e-4), ('float16', 0.02), ('dynamic', 0.05), ('int8', 0.1)]
+)
+def test_a_file_computes_what_the_network_does(graph, tmp_path, quantize, most):
+    path = str(tmp_path / 'model.tflite')
+    WRITER.write(graph, path, quantize, PIXELS)
+    model = WRITER.load(path)
+    found = [model.run(image) for image in PIXELS]
+    logits = np.concatenate([one['logits'] for one in found])
+    np.testing.assert_allclose(logits, EXPECTED, atol=most)
+    assert found[0]['classes'].dtype == np.int64 and found[0]['logits'].dtype == np.float32
+    image = model.about['inputs']['image']
+    assert image['shape'] == [1, 6, 6, 3] and image['meaning'] == 'pixels from 0 to 255'
+    if quantize == 'int8':
+        assert (image['dtype'], image['scale'], image['zero_point']) == ('uint8', 1.0, 0)
+    else:
+        assert (image['dtype'], image.get('scale')) == ('float32', None)
+    assert model.about['outputs']['classes'] == {'dtype': 'int64', 'shape': [1]}
+
+
+def test_kinds_of_arithmetic_are_those_that_were_asked_for(graph, tmp_path):
+    kinds = {}
+    for quantize in WRITER.quantizes:
+        path = str(tmp_path / quantize)
+        WRITER.write(graph, path, quantize, PIXELS)
+        interpreter = tf.lite.Interpreter(path)
+        kinds[quantize] = {
+            np.dtype(one['dtype']).name
+            for one in interpreter.get_tensor_details()
+            if one['shape'].size == 4 and one['name'] != ''
+        }
+    assert kinds['none'] == {'float32'}
+    assert 'float16' in kinds['float16']
+    assert 'int8' in kinds['int8'] and 'int8' not in kinds['none'] | kinds['float16']
+
+
+@pytest.mark.parametrize(
+    ('representative', 'said'),
+    [
+        ([], 'the representative examples are none'),
+        ([PIXELS[0, :, :5]], r'is float32 \[1, 5, 6, 3\]; expected float32 \[1, 6, 6, 3\]'),
+        ([PIXELS[0].astype(np.uint8)], 'is uint8'),
+    ],
+)
+def test_representative_examples_that_do_not_fit(graph, tmp_path, representative, said):
+    with pytest.raises(errors.UserError, match=said):
+        WRITER.write(graph, str(tmp_path / 'model.tflite'), 'int8', representative)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_custom_op_that_does_not_arrive(graph, tmp_path):
+    lacking = but(graph, custom_ops=lambda self, ops: frozenset({'Some_Op'}))
+    with pytest.raises(errors.UserError, match='was converted without the op Some_Op'):
+        WRITER.write(lacking, str(tmp_path / 'model.tflite'), 'none')
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_op_that_tflite_does_not_have(graph, tmp_path, capfd):
+    def finish(self, raw, ops):
+        return {'logits': tf.math.betainc(raw['logits'], raw['logits'], raw['logits'])}
+
+    with pytest.raises(errors.UserError, match='no place in a TFLite file: .*Betainc'):
+        WRITER.write(but(graph, finish=finish), str(tmp_path / 'model.tflite'), 'none')
+    assert 'Betainc' not in capfd.readouterr().err  # it is told once
+
+
+def test_files_that_cannot_be_run(tmp_path):
+    path = tmp_path / 'model.tflite'
+    with pytest.raises(errors.UserError, match='cannot be run by TFLite'):
+        WRITER.load(str(path))
+    path.write_bytes(b'no model')
+    with pytest.raises(errors.UserError, match='cannot be run by TFLite'):
+        WRITER.load(str(path))
+
+
+def test_a_file_of_another_program(tmp_path):
+    with tf.Graph().as_default(), tf1.Session() as session:
+        other = tf1.placeholder(tf.float32, [1, 4], 'other')
+        saved_model = str(tmp_path / 'saved_model')
+        tf1.saved_model.simple_save(session, saved_model, {'other': other}, {'sum': other + 1.0})
+    path = tmp_path / 'model.tflite'
+    path.write_bytes(tf.lite.TFLiteConverter.from_saved_model(saved_model).convert())
+    with pytest.raises(errors.UserError, match=r"inputs \['other'\]; expected one that --mode"):
+        WRITER.load(str(path))
