@@ -6,8 +6,6 @@ something by (boxes, masks, metrics) are in the tasks' rules.
 
 from __future__ import annotations
 
-from google.protobuf import message as message_lib
-
 from estimator_lib.config import rules
 from estimator_lib.config.rules import (
     ALL,
@@ -19,13 +17,11 @@ from estimator_lib.config.rules import (
     FRACTION,
     NOT_POSITIVE,
     POSITIVE,
-    Condition,
     because,
     names,
     or_0,
     ranges,
 )
-from protos import train_pb2
 
 _READS_BY_ITSELF = 'the input pipeline chooses its own parallelism and buffers'
 _QUEUES = 'there are no queues: the input pipeline feeds the network directly'
@@ -108,18 +104,6 @@ _UNSUPPORTED = {
 }
 
 
-def _starts_from_checkpoint(config: message_lib.Message) -> bool:
-    return bool(getattr(config, 'train_config', config).fine_tune_checkpoint)
-
-
-_CONDITIONS = {
-    'TrainConfig.fine_tune_checkpoint_version': Condition(
-        lambda value, config: value != train_pb2.V2 or not _starts_from_checkpoint(config),
-        'checkpoints of TensorFlow 2 objects cannot be restored by variable name; use a '
-        'checkpoint of TensorFlow 1',
-    ),
-}
-
 _RANGES = {
     **ranges(COUNT, 'TrainConfig.batch_size EvalConfig.batch_size InputReader.read_block_length'),
     **ranges(FEW, 'InputReader.num_readers InputReader.num_parallel_batches'),
@@ -186,7 +170,6 @@ ENGINE = rules.ConfigRules(
     supported=_SUPPORTED,
     ignored=_IGNORED,
     unsupported=_UNSUPPORTED,
-    conditions=_CONDITIONS,
     ranges=_RANGES,
     same_in_readers={'max_image_pixels': ''},
 )
