@@ -40,6 +40,7 @@ class SingleShotDeployable(interface.Deployable):
         converter: from logits to scores.
         rules: of the file's suppression.
         changes_frame: whether boxes are those of the image, not of the padded input.
+        drops_empty: whether boxes without area inside the image are no detections.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class SingleShotDeployable(interface.Deployable):
         converter: post_processing.ScoreConverter,
         rules: device_suppression.Rules,
         changes_frame: bool,
+        drops_empty: bool,
     ):
         self.input_shape = (*model.resizer.static_size, model.resizer.channels)
         self.meanings = _MEANINGS
@@ -55,6 +57,7 @@ class SingleShotDeployable(interface.Deployable):
         self._converter = converter
         self._rules = rules
         self._changes_frame = changes_frame
+        self._drops_empty = drops_empty
 
     def pixels(self, features: Features) -> tf.Tensor:
         """See `Deployable`; padding has the colour that the network makes its padding of."""
@@ -104,15 +107,22 @@ class SingleShotDeployable(interface.Deployable):
                 boxes = axis_aligned.change_frame(boxes, windows)
         else:
             boxes = tf.clip_by_value(boxes, 0.0, 1.0)
-        counts = found[fields.NUM_DETECTIONS]
         scores = found[fields.DETECTION_SCORES]
-        valid = tf.sequence_mask(tf.cast(counts, tf.int32), scores.shape[1])
-        classes = tf.where(valid, found[fields.DETECTION_CLASSES], 0.0)
+        counts = tf.cast(found[fields.NUM_DETECTIONS], tf.int32)
+        valid = tf.sequence_mask(counts, scores.shape[1])
+        if self._drops_empty:
+            valid = tf.logical_and(valid, axis_aligned.area(boxes) > 0)
+        # What stays moves up, in order.
+        rows = tf.argsort(tf.cast(tf.logical_not(valid), tf.int32), stable=True)
+        boxes, scores, classes, valid = (
+            tf.gather(one, rows, batch_dims=1)
+            for one in (boxes, scores, found[fields.DETECTION_CLASSES], valid)
+        )
         return {
             fields.DETECTION_BOXES: tf.where(valid[..., tf.newaxis], boxes, 0.0),
-            fields.DETECTION_CLASSES: label_maps.to_id(classes),
+            fields.DETECTION_CLASSES: label_maps.to_id(tf.where(valid, classes, 0.0)),
             fields.DETECTION_SCORES: tf.where(valid, scores, 0.0),
-            fields.NUM_DETECTIONS: counts,
+            fields.NUM_DETECTIONS: tf.reduce_sum(tf.cast(valid, tf.float32), axis=1),
         }
 
     def agreement(
@@ -175,7 +185,9 @@ def build(
         fast=kept.class_agnostic or bool(options.get('fast_nms')),
         scales=coder.scales,
     )
-    return SingleShotDeployable(model, post_processor.converter, rules, kept.change_frame)
+    return SingleShotDeployable(
+        model, post_processor.converter, rules, kept.change_frame, kept.drop_empty
+    )
 
 
 _OPTIONS = ('max_detections', 'fast_nms')

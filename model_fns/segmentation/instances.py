@@ -174,6 +174,8 @@ def nearest_centers(offsets: tf.Tensor, centers: heatmaps.Peaks) -> tf.Tensor:
         distance = tf.square(rows - position[0]) + tf.square(columns - position[1])
         is_center = (index < centers.num_valid)[:, tf.newaxis, tf.newaxis]
         closer = (distance < least) & is_center
+        for one in (distance, closer):
+            one.set_shape(rows.shape)  # where the batch is known here and not in the centres
         return index + 1, tf.where(closer, index + 1, nearest), tf.where(closer, distance, least)
 
     start = (

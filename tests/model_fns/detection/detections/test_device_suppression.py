@@ -1,0 +1,94 @@
+"""The one op of files against suppression by its definition, in TensorFlow and in TFLite."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from model_fns.detection.detections import device_suppression, suppression
+from tests.model_fns.detection import slow_suppression
+
+tf1 = tf.compat.v1
+
+SCALES = (10.0, 8.0, 5.0, 4.0)
+RULES = device_suppression.Rules(
+    num_classes=3,
+    max_detections=9,
+    max_per_class=4,
+    score_threshold=0.25,
+    iou_threshold=0.4,
+    fast=False,
+    scales=SCALES,
+)
+ANCHORS = 40
+
+
+def case(background, seed=0):
+    """Codes [1, A, 4], scores [1, A, C'] and anchors [A, 4] that overlap."""
+    random = np.random.RandomState(seed)
+    centers, sizes = random.uniform(0.2, 0.8, [ANCHORS, 2]), random.uniform(0.1, 0.4, [ANCHORS, 2])
+    anchors = np.concatenate([centers - sizes / 2, centers + sizes / 2], -1)
+    codes = random.normal(0.0, 1.0, [1, ANCHORS, 4])
+    scores = random.permutation(3 * ANCHORS).reshape([1, ANCHORS, 3]) / (3 * ANCHORS)
+    if background:
+        scores = np.concatenate([np.ones([1, ANCHORS, 1]), scores], -1)
+    return [one.astype(np.float32) for one in (codes, scores, anchors)]
+
+
+def expected(codes, scores, anchors, rules):
+    """(class, score, box) of the best first, by the definitions."""
+    low, high = anchors[:, :2], anchors[:, 2:]
+    centers = codes[0, :, :2] / SCALES[:2] * (high - low) + (low + high) / 2
+    sizes = np.exp(codes[0, :, 2:] / SCALES[2:]) * (high - low)
+    boxes = np.concatenate([centers - sizes / 2, centers + sizes / 2], -1).astype(np.float32)
+    slow_rules = suppression.Rules(
+        score_threshold=rules.score_threshold,
+        iou_threshold=rules.iou_threshold,
+        max_per_class=rules.max_per_class,
+        max_total=rules.max_detections,
+        class_agnostic=rules.fast,
+    )
+    found = slow_suppression.detections(boxes[:, np.newaxis], scores[0][:, -3:], slow_rules)
+    return [(label, score, box) for score, label, _, box in found]
+
+
+def check(found, wanted):
+    count = len(wanted)
+    assert 1 < count < RULES.max_detections or count == RULES.max_detections
+    assert float(found['count'][0]) == count
+    assert found['boxes'].shape == (1, RULES.max_detections, 4)
+    np.testing.assert_array_equal(found['classes'][0][:count], [one[0] for one in wanted])
+    np.testing.assert_allclose(found['scores'][0][:count], [one[1] for one in wanted], rtol=1e-6)
+    np.testing.assert_allclose(found['boxes'][0][:count], [one[2] for one in wanted], atol=1e-5)
+
+
+KINDS = [(False, False), (True, False), (False, True), (True, True)]
+
+
+@pytest.mark.parametrize(('background', 'fast'), KINDS)
+def test_one_op_keeps_what_suppression_by_its_definition_keeps(background, fast):
+    rules = dataclasses.replace(RULES, fast=fast)
+    arrays = case(background)
+    found = device_suppression.in_one_op(*map(tf.constant, arrays), rules)
+    check({name: one.numpy() for name, one in found._asdict().items()}, expected(*arrays, rules))
+
+
+@pytest.mark.parametrize(('background', 'fast'), KINDS)
+def test_so_does_the_op_of_tflite(background, fast, tmp_path):
+    rules = dataclasses.replace(RULES, fast=fast)
+    codes, scores, anchors = case(background, seed=1)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        inputs = {
+            'codes': tf1.placeholder(tf.float32, codes.shape),
+            'scores': tf1.placeholder(tf.float32, scores.shape),
+        }
+        outputs = device_suppression.in_tflite(*inputs.values(), tf.constant(anchors), rules)
+        path = str(tmp_path / 'saved_model')
+        tf1.saved_model.simple_save(session, path, inputs, outputs._asdict())
+    converter = tf.lite.TFLiteConverter.from_saved_model(path)
+    converter.allow_custom_ops = True
+    content = converter.convert()
+    assert device_suppression.TFLITE_OP.encode() in content
+    run = tf.lite.Interpreter(model_content=content).get_signature_runner()
+    check(run(codes=codes, scores=scores), expected(codes, scores, anchors, rules))

@@ -1,0 +1,227 @@
+"""Files of a single-shot detector, run by TFLite's interpreter."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from google.protobuf import text_format
+
+from estimator_lib import config as config_lib
+from estimator_lib import errors
+from estimator_lib.export import formats, samples
+from estimator_lib.export.deployable import Ops
+from model_fns import build_task
+from model_fns.detection import fields
+from protos import pipeline_pb2
+from tests import tiny_deployed, tiny_detection, tiny_rotated, tiny_two_stage
+
+DETECTIONS = (
+    fields.DETECTION_BOXES,
+    fields.DETECTION_CLASSES,
+    fields.DETECTION_SCORES,
+    fields.NUM_DETECTIONS,
+)
+PADDED = """
+  keep_aspect_ratio_resizer {
+    min_dimension: 64 max_dimension: 64 pad_to_max_dimension: true
+    per_channel_pad_value: [0.0, 0.5, -1.0]
+  }
+"""
+SUPPRESSION = 'post_processing.batch_non_max_suppression'
+
+
+def config_of(text='', resizer='', model=tiny_detection.MODEL):
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    text_format.Parse(model.format(hyperparams=tiny_detection.HYPERPARAMS), config)
+    if resizer:
+        config.model.ssd.ClearField('image_resizer')
+        text = f'model {{ ssd {{ image_resizer {{ {resizer} }} }} }} {text}'
+    text_format.Merge(text, config)
+    return config
+
+
+def model(config, folder):
+    task = build_task(config)
+    return task, config, tiny_deployed.save(task, folder / 'model.ckpt')
+
+
+OF_SUPPRESSION = 'model { ssd { post_processing { batch_non_max_suppression { %s } } } }'
+UNCHANGED = OF_SUPPRESSION % 'change_coordinate_frame: false'
+
+
+@pytest.fixture(scope='module', params=['fixed', 'padded'])
+def trained(request, tmp_path_factory):
+    config = config_of() if request.param == 'fixed' else config_of(resizer=PADDED)
+    return model(config, tmp_path_factory.mktemp('model'))
+
+
+@pytest.fixture(scope='module')
+def deployed(trained, tmp_path_factory):
+    return tiny_deployed.Deployed(*trained, tmp_path_factory.mktemp('file'))
+
+
+def test_a_file_answers_as_the_export_does(trained, deployed):
+    served = tiny_deployed.Served(trained[0], trained[2])
+    assert set(deployed.file.about['outputs']) == set(deployed.deployable.meanings)
+    for image in tiny_deployed.images(3, 50, 64):
+        expected, found = served(image), deployed(image)
+        assert expected[fields.NUM_DETECTIONS] >= 2
+        # Of an image that has as many as there is room for, a box without area took a place.
+        rows = int(found[fields.NUM_DETECTIONS][0])
+        assert rows >= expected[fields.NUM_DETECTIONS][0] - 2
+        for name in DETECTIONS[:3]:
+            np.testing.assert_allclose(
+                found[name][0, :rows], expected[name][0, :rows], rtol=1e-3, atol=1e-3, err_msg=name
+            )
+
+
+def test_boxes_are_cut_at_the_border_and_none_without_area_stays():
+    deployable = build_task(config_of()).deployable(Ops.CORE, {})
+    outside, across, inside = [1.1, 0.0, 1.3, 0.5], [-0.2, 0.5, 0.5, 1.5], [0.1, 0.2, 0.3, 0.4]
+    found = {
+        fields.DETECTION_BOXES: tf.constant([[across, outside, inside, inside]]),
+        fields.DETECTION_CLASSES: tf.constant([[1.0, 0.0, 1.0, 0.0]]),
+        fields.DETECTION_SCORES: tf.constant([[0.9, 0.8, 0.7, 0.6]]),
+        fields.NUM_DETECTIONS: tf.constant([3.0]),
+    }
+    outputs = {name: one.numpy()[0] for name, one in deployable.outputs(found, {}).items()}
+    expected = [[0.0, 0.5, 0.5, 1.0], inside, [0.0] * 4, [0.0] * 4]
+    np.testing.assert_allclose(outputs[fields.DETECTION_BOXES], expected)
+    # Ids of label maps, which are from 1.
+    np.testing.assert_allclose(outputs[fields.DETECTION_CLASSES], [2, 2, 1, 1])
+    np.testing.assert_allclose(outputs[fields.DETECTION_SCORES], [0.9, 0.7, 0.0, 0.0])
+    assert outputs[fields.NUM_DETECTIONS] == 2
+
+
+def test_boxes_are_those_of_the_image_and_not_of_the_padded_input():
+    features = {
+        fields.IMAGE: tf.zeros([1, 64, 64, 3]),
+        fields.TRUE_IMAGE_SHAPE: tf.constant([[32, 64, 3]]),
+    }
+    found = {
+        fields.DETECTION_BOXES: tf.constant([[[0.1, 0.2, 0.6, 0.4]]]),
+        fields.DETECTION_CLASSES: tf.constant([[0.0]]),
+        fields.DETECTION_SCORES: tf.constant([[0.9]]),
+        fields.NUM_DETECTIONS: tf.constant([1.0]),
+    }
+    for change, expected in ((UNCHANGED, [0.1, 0.2, 0.5, 0.4]), ('', [0.2, 0.2, 1.0, 0.4])):
+        deployable = build_task(config_of(change, PADDED)).deployable(Ops.CORE, {})
+        boxes = deployable.outputs(found, features)[fields.DETECTION_BOXES]
+        np.testing.assert_allclose(boxes.numpy()[0, 0], expected, atol=1e-6)
+
+
+def test_options():
+    task = build_task(config_of())
+    deployable = task.deployable(Ops.CORE, {'max_detections': 3, 'fast_nms': True})
+    raw = {
+        fields.BOX_ENCODINGS: tf.zeros([1, 6, 4]),
+        'class_predictions': tf.constant(
+            [[[0.9, 0.8], [0.1, 0.7], [0.6, 0.1], [0.5, 0.2], [0.2, 0.4], [0.3, 0.1]]]
+        ),
+        fields.ANCHORS: tf.constant(
+            [[0.1 * i, 0.0, 0.1 * i + 0.1, 1.0] for i in (0, 0, 2, 3, 4, 5)]
+        ),
+    }
+    found = {name: one.numpy()[0] for name, one in deployable.finish(raw, Ops.CORE).items()}
+    # The second anchor's box is that of the first, whose best class is another.
+    np.testing.assert_allclose(found[fields.DETECTION_SCORES], [0.9, 0.6, 0.5])
+    np.testing.assert_allclose(found[fields.DETECTION_CLASSES], [0, 0, 0])
+    by_class = task.deployable(Ops.CORE, {}).finish(raw, Ops.CORE)[fields.DETECTION_SCORES]
+    assert by_class.shape == [1, 10]  # max_total_detections
+    np.testing.assert_allclose(by_class.numpy()[0, :3], [0.9, 0.8, 0.6])
+    with pytest.raises(errors.UserError, match='--other: detection does not know it'):
+        task.deployable(Ops.TFLITE, {'other': 1})
+
+
+def test_int8_keeps_the_op_and_outputs_of_floats(deployed, tmp_path):
+    images = tiny_deployed.images(6, 50, 64)
+    pixels = [deployed.pixels(image) for image in images]
+    writer, path = formats.writer('tflite'), str(tmp_path / 'model.tflite')
+    writer.write(deployed.graph, path, 'int8', pixels)
+    file = writer.load(path)
+    assert file.about['inputs']['image']['dtype'] == 'uint8'
+    found, expected = [file.run(one) for one in pixels], deployed.graph.run(pixels)
+    assert {one.dtype for one in found[0].values()} == {np.dtype(np.float32)}
+    scores = [one[fields.DETECTION_SCORES] for one in found]
+    wanted = [one[fields.DETECTION_SCORES] for one in expected]
+    np.testing.assert_allclose(scores, wanted, atol=0.15)
+
+
+def test_the_padding_of_pixels_is_what_the_network_makes_its_padding_of():
+    task = build_task(config_of(resizer=PADDED))
+    deployable = task.deployable(Ops.CORE, {})
+    (image,) = tiny_deployed.images(1, 32, 64)
+    (found,) = samples.pixels(task, deployable, [image])
+    np.testing.assert_allclose(found[0, :32], image)
+    # Of MobileNet, which has pixels from -1 to 1: 0 is 127.5.
+    np.testing.assert_allclose(found[0, 32:], np.broadcast_to([127.5, 191.25, 0.0], [32, 64, 3]))
+
+
+@pytest.mark.parametrize(
+    ('config', 'said'),
+    [
+        (
+            config_of(resizer='keep_aspect_ratio_resizer { min_dimension: 64 max_dimension: 64 }'),
+            'model.ssd.image_resizer: inputs differ in size',
+        ),
+        (
+            config_of(OF_SUPPRESSION % 'soft_nms_sigma: 0.5'),
+            f'model.ssd.{SUPPRESSION}.soft_nms_sigma: 0.5: ',
+        ),
+        (
+            config_of(
+                'model { ssd { box_coder { square_box_coder {} } box_predictor { '
+                'weight_shared_convolutional_box_predictor { box_code_size: 3 } } } }'
+            ),
+            'model.ssd.box_coder: square_box_coder',
+        ),
+        (
+            config_of(OF_SUPPRESSION % 'use_class_agnostic_nms: true max_classes_per_detection: 2'),
+            f'model.ssd.{SUPPRESSION}.max_classes_per_detection: 2: ',
+        ),
+        (config_of(model=tiny_rotated.MODEL), 'model.ssd.box_type: ROTATED'),
+        (
+            config_lib.parse_pipeline_config(tiny_two_stage.MODEL.format(stages=2), 'text'),
+            'model.faster_rcnn: such a detector has no place in a file for small devices',
+        ),
+    ],
+)
+def test_what_a_file_has_no_place_for_is_refused_by_name(config, said):
+    task = build_task(config)
+    with tf.Graph().as_default() as graph:
+        with pytest.raises(errors.ConfigError) as caught:
+            task.deployable(Ops.TFLITE, {})
+        assert not graph.get_operations()
+    assert str(caught.value).startswith(said)
+    assert '\n' not in str(caught.value)
+
+
+def found_of(*rows):
+    """Outputs of a file with rows of (score, class, box)."""
+    return {
+        fields.DETECTION_SCORES: np.array([[row[0] for row in rows]]),
+        fields.DETECTION_CLASSES: np.array([[row[1] for row in rows]]),
+        fields.DETECTION_BOXES: np.array([[row[2] for row in rows]]),
+        fields.NUM_DETECTIONS: np.array([len(rows)]),
+    }
+
+
+def test_detections_agree_when_they_are_found_again():
+    deployable = build_task(config_of()).deployable(Ops.CORE, {})
+    box, moved, other = [0.0, 0.0, 0.5, 0.5], [0.0, 0.1, 0.5, 0.6], [0.5, 0.5, 1.0, 1.0]
+    expected = [found_of((0.9, 0, box), (0.8, 1, other), (0.2, 1, box))]
+    # Others in order, and one that does not count.
+    swapped = [found_of((0.88, 1, other), (0.85, 0, box), (0.1, 0, other))]
+    parts = deployable.agreement(expected, swapped, exact=False)
+    assert parts == {'detections from 0.3 on': 1.0, 'scores in order': 1.0}
+    # 0.4 of 0.6 wide: an IoU of 2/3.
+    near = [found_of((0.9, 0, moved), (0.8, 1, other), (0.2, 1, box))]
+    assert deployable.agreement(expected, near, exact=False)['detections from 0.3 on'] == 1.0
+    assert deployable.agreement(expected, near, exact=True)['detections from 0.3 on'] == 0.5
+    wrong = [found_of((0.9, 1, box), (0.4, 1, other), (0.2, 1, box))]
+    assert deployable.agreement(expected, wrong, exact=False) == {
+        'detections from 0.3 on': 0.5,
+        'scores in order': pytest.approx(2 / 3),
+    }
+    # Of a network that finds nothing yet, the scores alone.
+    nothing = [found_of((0.2, 0, box))]
+    assert deployable.agreement(nothing, nothing, exact=True) == {'scores in order': 1.0}
