@@ -276,12 +276,26 @@ def serving_inputs():
     return run_train_eval.INPUT_TYPES
 
 
+def export_formats():
+    import run_train_eval
+
+    return run_train_eval.FORMATS
+
+
+def quantizes():
+    from estimator_lib.export import tflite
+
+    return tflite.TfliteWriter.quantizes
+
+
 ROWS = {
     **{row: functools.partial(accepted, row) for row in ASKED},
     'segmentation heads': segmentation_heads,
     'converters': converters,
     'modes': modes,
     'serving inputs': serving_inputs,
+    'export formats': export_formats,
+    'quantize': quantizes,
 }
 
 

@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 import run_train_eval
+from estimator_lib.export import formats
 from tests import tiny_data
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -196,6 +197,62 @@ def test_what_a_frozen_graph_does_not_have(trained, tmp_path, capsys, flag, said
     assert front_door('--mode=export', *flags) == 2
     assert said in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_tflite_file_answers_as_the_estimator_does(trained, tmp_path):
+    model_dir, _ = trained
+    flags = [f'--model_dir={model_dir}', f'--export_dir={tmp_path}', '--format=tflite']
+    assert front_door('--mode=export', *flags) == 0
+    folder = latest(tmp_path)
+    assert (folder / 'labels.txt').read_text().split() == list(tiny_data.COLORS)
+    about = json.loads((folder / 'export.json').read_text())
+    assert (about['format'], about['quantize']) == ('tflite', 'none')
+    assert 'images of the evaluation' in about['agreement']['images']
+    runner = tf.lite.Interpreter(str(folder / 'model.tflite')).get_signature_runner()
+    # Evaluation takes the middle seven eighths of an image; so does this.
+    images = [image for _, image in tiny_data.colored_images(4, seed=5)]
+    expected = estimator_predictions(model_dir, np.stack(images))
+    for image, classes in zip(images, expected['classes']):
+        pixels = tf.image.resize(image[2:38, 2:38].astype(np.float32), [32, 32])
+        logits = runner(image=pixels.numpy()[np.newaxis])['logits'][0]
+        assert logits.argmax() + 1 == classes
+
+
+@pytest.mark.parametrize(
+    ('flags', 'said'),
+    [
+        (['--format=tflite', '--input_type=tf_example'], '--input_type=tf_example is of --format='),
+        (
+            ['--format=tflite', '--warmup_requests=3'],
+            '--warmup_requests is of --format=saved_model',
+        ),
+        (['--format=tflite', '--max_detections=3'], '--max_detections: a classifier finds no obj'),
+        (
+            ['--format=tflite', '--quantize=int8', '--representative_examples=0'],
+            '--representative_examples=0: ranges are measured on images; expected 1',
+        ),
+        (['--quantize=int8'], '--quantize is of --format=tflite; leave it out.'),
+        (['--format=frozen_graph', '--fast_nms'], '--fast_nms is of --format=tflite; leave it'),
+        (
+            ['--format=tflight'],
+            '--format=tflight: value should be one of <saved_model|frozen_graph',
+        ),
+        (['--format=tflite', '--quantize=int4'], '--quantize=int4: value should be one of <none|'),
+    ],
+)
+def test_what_an_export_does_not_have(trained, tmp_path, capsys, flags, said):
+    model_dir, _ = trained
+    model = [f'--model_dir={model_dir}', f'--export_dir={tmp_path}']
+    assert front_door('--mode=export', *model, *flags) == 2
+    assert said in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_formats_of_the_front_door_are_those_that_there_are():
+    known = ['saved_model', 'frozen_graph', *formats.WRITERS]
+    assert list(run_train_eval.FORMATS) == known
+    kinds = {kind for writer in formats.WRITERS.values() for kind in writer.quantizes}
+    assert set(run_train_eval.QUANTIZES) == kinds
 
 
 def test_predict_writes_numbers_and_pictures(trained, tmp_path):
