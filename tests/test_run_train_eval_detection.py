@@ -98,6 +98,42 @@ def test_exports_detect_what_the_estimator_does(trained, tmp_path, input_type):
     assert set(got['detection_classes'].ravel()) <= {0.0, 1.0, 2.0}
 
 
+def test_a_frozen_graph_detects_by_the_published_names(trained, tmp_path):
+    flags = [f'--model_dir={trained}', f'--export_dir={tmp_path}', '--format=frozen_graph']
+    assert front_door('--mode=export', *flags) == 0
+    folder = latest(tmp_path)
+    assert (folder / 'labels.txt').read_text().split() == ['green', 'blue']
+    sent = images()
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        graph_def = tf.compat.v1.GraphDef()
+        graph_def.ParseFromString((folder / 'frozen_inference_graph.pb').read_bytes())
+        tf.import_graph_def(graph_def, name='')
+        names = ('boxes', 'classes', 'scores')
+        fetches = [f'detection_{name}:0' for name in names] + ['num_detections:0']
+        *found, counts = session.run(fetches, {'image_tensor:0': sent})
+    expected = estimator_predictions(trained, sent)
+    for name, value in zip(names, found):
+        wanted = expected[f'detection_{name}']
+        np.testing.assert_allclose(value, wanted, rtol=1e-4, atol=1e-4)
+    assert counts.shape == (len(sent),)
+
+
+def test_a_tflite_file_finds_what_the_estimator_does(trained, tmp_path):
+    model = [f'--model_dir={trained}', f'--export_dir={tmp_path}', '--format=tflite']
+    assert front_door('--mode=export', *model, '--quantize=int8', '--max_detections=4') == 0
+    folder = latest(tmp_path)
+    about = json.loads((folder / 'export.json').read_text())
+    assert about['agreement']['outputs']['detections from 0.3 on'] > 0.8
+    runner = tf.lite.Interpreter(str(folder / 'model.tflite')).get_signature_runner()
+    expected = estimator_predictions(trained, images())
+    for index, image in enumerate(images()):
+        found = runner(image=image[np.newaxis])  # of the network's size, as it is
+        assert found['detection_boxes'].shape == (1, 4, 4)
+        assert found['detection_classes'][0, 0] + 1 == expected['detection_classes'][index, 0]
+        box, wanted = found['detection_boxes'][0, 0], expected['detection_boxes'][index, 0]
+        np.testing.assert_allclose(np.clip(box, 0, 1), wanted, atol=0.1)
+
+
 def test_what_is_shown_is_what_the_evaluation_found_best(trained, tmp_path, caplog):
     metrics = json.loads((trained / 'metrics.json').read_text())['0']
     threshold = metrics['BestF1@.50IOU/score_threshold']

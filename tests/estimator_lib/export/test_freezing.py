@@ -148,3 +148,58 @@ def test_a_folded_bias_by_hand():
     }
     assert constants['folded_weights'].item() == 3.0  # 3 * 2 / 2
     assert constants['folded_bias'].item() == 4.0  # 5 - 1 * 2 / 2
+
+
+def of_constants(images):
+    """Weights that are computed, of what is constant; and a sum that is not."""
+    weights = variable('conv', [3, 3, 3, 4])
+    rounded = tf.quantization.fake_quant_with_min_max_vars(weights * 2.0, 0.0, 1.0)
+    first, second = tf.split(rounded * variable('scale', [4]), 2, axis=-1)
+    return [tf.nn.conv2d(images, first + second, 1, 'SAME'), second + tf.ones([2]) * 3.0]
+
+
+def test_what_depends_on_constants_alone_is_computed_once():
+    expected, frozen, _, names = frozen_and_folded(of_constants)
+    with tf.Graph().as_default() as graph:
+        tf1.import_graph_def(frozen, name='')
+        outputs = [graph.get_tensor_by_name(name) for name in names]
+    constant = freezing.constant_nodes(frozen)
+    assert outputs[1].op.name in constant and outputs[0].op.name not in constant
+    assert 'images' not in constant
+    folded = freezing.fold_constants(frozen, outputs)
+    assert set(count(folded)) == {'Placeholder', 'Const', 'Conv2D'}
+    for value, reference in zip(run(folded, names), expected):
+        np.testing.assert_allclose(value, reference, rtol=1e-5, atol=3e-6)
+
+
+def test_what_is_random_or_counts_is_no_constant():
+    def build(images):
+        noise = tf.random.uniform([2, 9, 8, 3], seed=1)
+        return [images + noise, tf.raw_ops.Unique(x=tf.constant([1, 1, 2])).idx + 1]
+
+    _, frozen, _, names = frozen_and_folded(build)
+    with tf.Graph().as_default() as graph:
+        tf1.import_graph_def(frozen, name='')
+        outputs = [graph.get_tensor_by_name(name) for name in names]
+    folded = freezing.fold_constants(frozen, outputs)
+    assert count(folded)['RandomUniform'] == 1
+    found, numbers = run(folded, names)
+    assert found.shape == (2, 9, 8, 3) and list(numbers) == [1, 1, 2]
+
+
+def test_a_bypassed_node_is_its_first_input():
+    _, frozen, _, names = frozen_and_folded(of_constants)
+    (rounding,) = [node.name for node in frozen.node if 'FakeQuant' in node.op]
+    plain = freezing.bypass(frozen, [rounding])
+    assert not [op for op in count(plain) if 'FakeQuant' in op]
+    with tf.Graph().as_default(), tf1.Session() as session:
+        tf1.import_graph_def(plain, name='')
+        inside, found = session.run([f'{rounding}:0', names[1]])
+    random = np.random.RandomState(len('conv') + 13)
+    np.testing.assert_allclose(inside, 2 * random.uniform(0.3, 1.5, [3, 3, 3, 4]), rtol=1e-6)
+    assert inside.max() > 1.0 and found.shape == (3, 3, 3, 2)
+    kept = [node for node in frozen.node if 'FakeQuant' in node.op]
+    assert len(kept) == 1  # the graph that was given is as it was
+    ends = freezing.constants(frozen, list(kept[0].input[1:3]))
+    assert sorted(float(one) for one in ends.values()) == [0.0, 1.0]
+    assert freezing.constants(frozen, ['images']) == {}

@@ -263,3 +263,17 @@ def test_graphs_are_small():
             image = tf1.placeholder(tf.uint8, [None, None, 3])
             _family(name).train(image, 32, 32, tf.constant([0, 0], tf.int64))
             assert len(graph.get_operations()) < most, name
+
+
+@pytest.mark.parametrize('family', FAMILIES)
+@pytest.mark.parametrize('channels', [1, 3])
+def test_pixels_come_back_from_what_the_network_sees(family, channels):
+    one = _family(family)
+    pixels = np.random.RandomState(0).uniform(20, 240, [2, 6, 5, channels]).astype(np.float32)
+    inputs = one.normalize(tf.constant(pixels))
+    found = one.denormalize(inputs).numpy()
+    if family == 'cifarnet':  # an image of another contrast, which the network sees as the same
+        assert found.min() == 0 and found.max() == pytest.approx(255)
+        np.testing.assert_allclose(one.normalize(tf.constant(found)), inputs, atol=1e-4)
+    else:
+        np.testing.assert_allclose(found, pixels, atol=1e-3)

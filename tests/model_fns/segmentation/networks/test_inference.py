@@ -96,3 +96,11 @@ def test_classes_chosen_before_resizing_are_never_mixed():
     np.testing.assert_allclose(
         outputs[fields.CENTER_OFFSETS][0, 0, :, 1], [2, 8 / 3, 10 / 3, 4], rtol=1e-5
     )
+
+
+def test_the_names_of_outputs_are_those_of_predictions():
+    all_heads = (SEMANTIC, CENTER, OFFSET, EDGE)
+    values = {head.name: tf.zeros([1, 2, 2, head.channels]) for head in all_heads}
+    for chosen in (all_heads, (SEMANTIC,), (SEMANTIC, OFFSET)):
+        found = inference.predictions(chosen, values)
+        assert sorted(found) == sorted(inference.output_names(chosen))
