@@ -70,12 +70,20 @@ class Deployed:
     """The file of a task's checkpoint with what a program does around it, as the same function."""
 
     def __init__(
-        self, task, config, checkpoint, folder, quantize='none', calibration=(), **options
+        self,
+        task,
+        config,
+        checkpoint,
+        folder,
+        quantize='none',
+        calibration=(),
+        format_name='tflite',
+        **options,
     ):
-        writer = formats.writer('tflite')
+        writer = formats.writer(format_name)
         self.deployable = task.deployable(writer.ops, options)
         self.graph = static_graph.build(self.deployable, config, checkpoint)
-        path = str(folder / 'model.tflite')
+        path = str(folder / writer.file_name)
         representative = samples.pixels(task, self.deployable, calibration)
         writer.write(self.graph, path, quantize, representative)
         self.file: writers.FileModel = writer.load(path)
