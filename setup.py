@@ -70,6 +70,7 @@ setup(
     entry_points={
         'console_scripts': [
             'run-train-eval=run_train_eval:main',
+            'convert-checkpoint=model_fns.convert_checkpoint:main',
             'convert-records=model_fns.datasets.convert:main',
             'launch-local=estimator_lib.launch_local:main',
         ]

@@ -80,7 +80,12 @@ def test_console_scripts_are_functions_of_the_wheel(installed, tmp_path):
     parser = configparser.ConfigParser()
     parser.read(info / 'entry_points.txt')
     commands = dict(parser['console_scripts'])
-    assert sorted(commands) == ['convert-records', 'launch-local', 'run-train-eval']
+    assert sorted(commands) == [
+        'convert-checkpoint',
+        'convert-records',
+        'launch-local',
+        'run-train-eval',
+    ]
     for target in commands.values():
         module, function = target.split(':')
         code = f'import sys, {module} as m; sys.argv[1:] = ["--help"]; m.{function}()'

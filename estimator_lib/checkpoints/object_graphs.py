@@ -18,10 +18,11 @@ from google.protobuf import message
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from estimator_lib import errors
-from estimator_lib.checkpoints.checkpoint_files import explained_read, open_checkpoint
+from estimator_lib.checkpoints.checkpoint_files import OBJECT_STEP, explained_read, open_checkpoint
 
 GRAPH_KEY = '_CHECKPOINTABLE_OBJECT_GRAPH'
 ENDING = '/.ATTRIBUTES/VARIABLE_VALUE'
+STEP = OBJECT_STEP[: -len(ENDING)]
 # What their optimizers call the moving average of a variable.
 AVERAGE = 'average'
 

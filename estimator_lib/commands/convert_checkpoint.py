@@ -1,0 +1,108 @@
+"""`convert-checkpoint`: a model's checkpoint by objects from one by scopes, and back.
+
+Programs of TensorFlow 2 read and write object-based checkpoints, see `object_graphs`; what is
+trained here names variables by scope. The values are the same, to the last bit.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Any, Dict, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.checkpoints import (
+    checkpoint_files,
+    checkpoint_maps,
+    companions,
+    object_graphs,
+    restore_report,
+)
+from estimator_lib.export import exporting, serving
+from estimator_lib.task import Task
+from protos import export_pb2, pipeline_pb2
+
+tf1 = tf.compat.v1
+log = logging.getLogger('estimator_lib')
+
+
+def convert(
+    task: Task,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    checkpoint: str,
+    output_dir: str,
+) -> str:
+    """Writes the model of a checkpoint in the other of the two ways to name variables.
+
+    The weights and the global step are written; what a run keeps beside them, slots of optimizers
+    above all, is not.
+
+    Args:
+        task: whose model it is.
+        config: tells whether the moving averages are taken in place of the variables.
+        checkpoint: its prefix, or its folder.
+        output_dir: made when it is not there; it must not hold a checkpoint.
+
+    Returns:
+        The prefix of what was written: `ckpt-0` of objects, `model.ckpt-<step>` of scopes.
+
+    Raises:
+        errors.CheckpointError: there is no such checkpoint, or not of this model.
+        errors.UserError: `output_dir` holds a checkpoint, or cannot be written to.
+    """
+    prefix = checkpoint_files.resolve_checkpoint(checkpoint, '--checkpoint_path')
+    is_object_based = object_graphs.read(prefix) is not None
+    if checkpoint_files.latest_checkpoint(output_dir) is not None:
+        raise errors.UserError(
+            f'--output_dir: {output_dir} holds a checkpoint already; expected another folder.'
+        )
+    checkpoint_files.ensure_writable(output_dir)
+    step = np.int64(checkpoint_files.step_of(prefix))
+    with tf.Graph().as_default():
+        _build(task)
+        _log_report(task, prefix, config)
+        averages = config.eval_config.use_moving_averages
+        with exporting.trained_session(prefix, averages, task) as session:
+            if is_object_based:
+                return _write_scopes(session, output_dir, int(step))
+            values = _values(session, task, prefix)
+    return object_graphs.write({**values, object_graphs.STEP: step}, output_dir)
+
+
+def _build(task: Task) -> None:
+    """The variables of a model in the current graph."""
+    tf1.train.create_global_step()
+    receiver = serving.serving_input_receiver_fn(task, export_pb2.IMAGE_TENSOR)()
+    exporting.build_outputs(task, receiver.features)
+
+
+def _model_variables() -> Sequence[tf.Variable]:
+    return companions.with_model(tf1.get_default_graph())
+
+
+def _log_report(task: Task, prefix: str, config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
+    wanted = checkpoint_maps.of_inference(
+        task, _model_variables(), prefix, config.eval_config.use_moving_averages
+    )
+    shapes = checkpoint_files.checkpoint_shapes(prefix)
+    log.info('%s', restore_report.match(shapes, wanted, prefix).table())
+
+
+def _values(session: tf1.Session, task: Task, prefix: str) -> Dict[str, Any]:
+    """The values of the variables by path."""
+    paths = task.object_paths(_model_variables(), None)
+    if not paths:
+        raise errors.CheckpointError(
+            f'{prefix}: there are no object-based checkpoints of this model ({task.name}), whose '
+            'network is none of TensorFlow 2.'
+        )
+    return session.run(dict(paths))
+
+
+def _write_scopes(session: tf1.Session, output_dir: str, step: int) -> str:
+    saver = tf1.train.Saver([*_model_variables(), tf1.train.get_global_step()])
+    with checkpoint_files.explained_write(output_dir):
+        return saver.save(session, os.path.join(output_dir, 'model.ckpt'), step)
