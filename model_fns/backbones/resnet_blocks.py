@@ -1,8 +1,9 @@
 """What the residual networks have in common: runs of units, their strides and rates, the head.
 
 A network is a root of stride 4, then blocks of residual units. A block's stride is that of its
-last unit. Where an output stride is asked for and reached, the strides that are left become atrous
-rates of the units after them (Chen et al. 2017, section 3.1).
+last unit, or, as in the networks of Keras, the next block's first unit has it. Where an output
+stride is asked for and reached, the strides that are left become atrous rates of the units after
+them (Chen et al. 2017, section 3.1).
 """
 
 from __future__ import annotations
@@ -58,12 +59,16 @@ class Unit:
         stride: output against input.
         rate: atrous rate of the 3x3 convolutions.
         bounded: whether all values are kept within [-6, 6], to fit a quantised range.
+        strides_early: whether its first convolution strides, and not that which looks around.
+        is_first: of its block.
     """
 
     depth: int
     stride: int
     rate: int
     bounded: bool = False
+    strides_early: bool = False
+    is_first: bool = False
 
 
 # (inputs, shape, style) -> the unit's output, and its end points by their scope in the unit.
@@ -128,6 +133,7 @@ def stack_blocks(
     output_stride: Optional[int] = None,
     subsample_after: bool = False,
     bounded: bool = False,
+    strides_early: bool = False,
 ) -> registry.EndPoints:
     """Runs blocks in the current variable scope.
 
@@ -142,6 +148,8 @@ def stack_blocks(
             its last unit, so that the block's end point has the stride of its input. Feature
             pyramids are built on these.
         bounded: see `Unit`.
+        strides_early: a block's stride is in the first convolution of the next block's first unit,
+            instead of in its own last unit.
 
     Returns:
         `<scope>/<block>/unit_<i>/<unit scope>` and the end points within the unit, for each unit;
@@ -150,13 +158,20 @@ def stack_blocks(
     Raises:
         errors.ConfigError: the network cannot have that output stride.
     """
-    steps = iter(_unit_steps(blocks, output_stride))
+    steps = iter(_unit_steps(blocks, output_stride, strides_early))
     end_points: registry.EndPoints = {}
     outputs = inputs
     for block in blocks:
         for index, factor in enumerate(block.rates):
             stride, rate = next(steps)
-            shape = Unit(block.depth, 1 if subsample_after else stride, rate * factor, bounded)
+            shape = Unit(
+                block.depth,
+                1 if subsample_after else stride,
+                rate * factor,
+                bounded,
+                strides_early,
+                is_first=index == 0,
+            )
             name = f'{block.name}/unit_{index + 1}/{unit_function.__name__}'
             with tf1.variable_scope(name):
                 outputs, parts = unit_function(outputs, shape, style)
@@ -171,6 +186,18 @@ def stack_blocks(
 def feature_maps(scope: str) -> Mapping[int, str]:
     """By stride, the end point of the block of that stride, where blocks stride after it."""
     return {ROOT_STRIDE * 2**index: f'{scope}/block{index + 1}' for index in range(4)}
+
+
+def pool_root(inputs: tf.Tensor, padding: layers.Padding = 'SAME') -> tf.Tensor:
+    """The root's pooling, of stride 2.
+
+    Args:
+        inputs: [batch, height, width, channels].
+        padding: `SAME`, or `FIXED` for a border of zeros on all sides.
+    """
+    if padding == 'FIXED':
+        inputs, padding = tf.pad(inputs, [[0, 0], [1, 1], [1, 1], [0, 0]]), 'VALID'
+    return tf.nn.max_pool2d(inputs, 3, 2, padding, name='pool1')
 
 
 def subsample(inputs: tf.Tensor, stride: int) -> tf.Tensor:
@@ -205,7 +232,9 @@ def classify(
     }
 
 
-def _unit_steps(blocks: Sequence[Block], output_stride: Optional[int]) -> Sequence[Tuple[int, int]]:
+def _unit_steps(
+    blocks: Sequence[Block], output_stride: Optional[int], strides_early: bool = False
+) -> Sequence[Tuple[int, int]]:
     """Stride and atrous rate of each unit of all blocks."""
     if output_stride is not None and output_stride < ROOT_STRIDE:
         raise errors.ConfigError(
@@ -214,4 +243,7 @@ def _unit_steps(blocks: Sequence[Block], output_stride: Optional[int]) -> Sequen
     strides = [ROOT_STRIDE]
     for block in blocks:
         strides += [1] * (len(block.rates) - 1) + [block.stride]
+    if strides_early:
+        # What one unit has is the next one's.
+        strides = [ROOT_STRIDE, 1, *strides[1:-1]]
     return output_strides.atrous_strides(strides, output_stride)[1:]

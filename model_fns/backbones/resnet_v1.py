@@ -65,8 +65,9 @@ def bottleneck_v1(
     shortcut, parts = _shortcut(inputs, 4 * unit.depth, unit, linear)
     # As published, one term of the sum has a range named so: the shortcut where it is projected.
     linear = linear if parts else linear.before_sum()
-    conv1 = layers.conv2d(inputs, unit.depth, 1, style, 'conv1')
-    conv2 = _conv3x3(conv1, unit, style, 'conv2')
+    early = unit.stride if unit.strides_early else 1
+    conv1 = layers.conv2d(inputs, unit.depth, 1, style, 'conv1', stride=early)
+    conv2 = _conv3x3(conv1, dataclasses.replace(unit, stride=unit.stride // early), style, 'conv2')
     conv3 = layers.conv2d(conv2, 4 * unit.depth, 1, linear, 'conv3')
     parts.update(conv1=conv1, conv2=conv2, conv3=conv3)
     return _sum(shortcut, conv3, unit, style), parts
@@ -96,6 +97,8 @@ def resnet_v1_features(
     min_depth: int = 8,
     subsample_after: bool = False,
     bounded: bool = False,
+    strides_early: bool = False,
+    pool_padding: layers.Padding = 'SAME',
 ) -> registry.EndPoints:
     """The feature maps of a ResNet V1.
 
@@ -112,6 +115,8 @@ def resnet_v1_features(
         subsample_after: see `resnet_blocks.stack_blocks`.
         bounded: ReLU6 instead of ReLU, and no value beyond [-6, 6] in a sum, so that all fit a
             quantised range.
+        strides_early: see `resnet_blocks.stack_blocks`; of bottlenecks alone.
+        pool_padding: see `resnet_blocks.pool_root`.
 
     Returns:
         Float32 [batch, height', width', channels'] by name: `<scope>/conv1` (beta: `conv1_1` to
@@ -123,7 +128,7 @@ def resnet_v1_features(
     blocks = resnet_blocks.make_blocks(architecture.units, multi_grid, depth_multiplier, min_depth)
     with tf1.variable_scope(architecture.scope):
         end_points = _root(images, architecture, style)
-        pooled = tf.nn.max_pool2d(list(end_points.values())[-1], 3, 2, 'SAME', name='pool1')
+        pooled = resnet_blocks.pool_root(list(end_points.values())[-1], pool_padding)
         end_points.update(
             resnet_blocks.stack_blocks(
                 pooled,
@@ -134,6 +139,7 @@ def resnet_v1_features(
                 output_stride=output_stride,
                 subsample_after=subsample_after,
                 bounded=bounded,
+                strides_early=strides_early,
             )
         )
     return end_points
