@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 import tensorflow as tf
 
 from estimator_lib import distribution, errors
-from estimator_lib.checkpoints import companions, restoring
+from estimator_lib.checkpoints import checkpoint_maps, companions, restoring
 from estimator_lib.data import inputs
 from estimator_lib.distribution import (
     placement,
@@ -271,12 +271,10 @@ def _train_scaffold(
     train_config = config.train_config
     start: Dict[str, Any] = {}
     if train_config.fine_tune_checkpoint:
+        variables = partitioned.whole(companions.with_model(tf1.get_default_graph()))
         start = restoring.fine_tune_start(
             train_config,
-            task.restore_map(
-                partitioned.whole(companions.with_model(tf1.get_default_graph())),
-                restoring.checkpoint_type(train_config),
-            ),
+            checkpoint_maps.of_fine_tuning(task, variables, train_config, run_config.model_dir),
             last_layer_scopes=task.last_layer_scopes(),
             model_dir=run_config.model_dir,
         )
@@ -385,7 +383,7 @@ def _eval_spec(
         ModeKeys.EVAL,
         loss=losses[TOTAL_LOSS],
         eval_metric_ops=metrics,
-        scaffold=_restore_scaffold(config),
+        scaffold=_restore_scaffold(task, config),
     )
 
 
@@ -406,12 +404,14 @@ def _predict_spec(
                 tf.estimator.export.PredictOutput(exported)
             )
         },
-        scaffold=_restore_scaffold(config),
+        scaffold=_restore_scaffold(task, config),
     )
 
 
-def _restore_scaffold(config: pipeline_pb2.TrainEvalPipelineConfig) -> tf1.train.Scaffold:
+def _restore_scaffold(
+    task: Task, config: pipeline_pb2.TrainEvalPipelineConfig
+) -> tf1.train.Scaffold:
     return tf1.train.Scaffold(
-        saver=restoring.create_inference_saver(config.eval_config.use_moving_averages),
+        saver=restoring.create_inference_saver(config.eval_config.use_moving_averages, task),
         **restoring.always_ready(),
     )

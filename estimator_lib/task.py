@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Collection, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -367,6 +367,40 @@ class Task(abc.ABC):
         Raises:
             errors.ConfigError: the task does not restore from that type.
         """
+
+    def object_paths(
+        self, variables: Sequence[tf.Variable], checkpoint_type: Optional[str]
+    ) -> Mapping[str, tf.Variable]:
+        """Which variables come from an object-based checkpoint, which TensorFlow 2 writes.
+
+        Args:
+            variables: see `restore_map`.
+            checkpoint_type: see `restore_map`; None: all variables, from a checkpoint of the same
+                model, to be evaluated, exported or converted.
+
+        Returns:
+            Variables by their path in the graph of objects, as `checkpoints.object_graphs` writes
+            it: `model/backbone/layer_with_weights-0/kernel`. Empty: there are no such checkpoints
+            of this model.
+
+        Raises:
+            errors.ConfigError: the task does not restore from that type; or a sentence about a
+                model that has no such checkpoints.
+        """
+        del variables, checkpoint_type
+        return {}
+
+    def foreign_checkpoint(self, names: Collection[str]) -> str:
+        """What is to be said of a checkpoint whose variables fit and compute something else.
+
+        Args:
+            names: of its variables, where it names them by scope.
+
+        Returns:
+            A sentence, which follows the checkpoint's name; empty: it may be of this model.
+        """
+        del names
+        return ''
 
     def last_layer_scopes(self) -> Sequence[str]:
         """Name parts of the variables whose shapes depend on the classes."""

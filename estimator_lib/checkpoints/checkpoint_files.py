@@ -22,6 +22,10 @@ log = logging.getLogger('estimator_lib')
 _PARTS = re.compile(r'(\.index|\.meta|\.data-\d{5}-of-\d{5}|-\d{5}-of-\d{5})$')
 _SHARD = re.compile(r'-(\d{5})-of-(\d{5})$')
 _STEP = re.compile(r'-(\d+)$')
+# What TensorFlow 2's programs call a checkpoint, before its number.
+_COUNTED = 'ckpt-'
+# The key of the number of trained steps in their checkpoints.
+OBJECT_STEP = 'step/.ATTRIBUTES/VARIABLE_VALUE'
 # What a save leaves behind when its process is killed: a folder for a sharded save, single files
 # for one that is not, and the list of checkpoints before it is moved to its place.
 _LEFTOVERS = re.compile(
@@ -93,14 +97,19 @@ def latest_checkpoint(folder: str) -> Optional[str]:
 
 
 def step_of(prefix: str) -> int:
-    """The global step at which a checkpoint was written, by its name or, failing that, content."""
+    """The global step at which a checkpoint was written, by its name or, failing that, content.
+
+    The numbers of object-based checkpoints count them: their step is in their content.
+    """
     match = _STEP.search(prefix)
-    if match:
+    if match and not os.path.basename(prefix).startswith(_COUNTED):
         return int(match.group(1))
     reader = open_checkpoint(prefix)
-    if 'global_step' not in reader.get_variable_to_shape_map():
-        return 0
-    return int(reader.get_tensor('global_step'))
+    if reader.has_tensor('global_step'):
+        return int(reader.get_tensor('global_step'))
+    if reader.has_tensor(OBJECT_STEP):
+        return int(reader.get_tensor(OBJECT_STEP))
+    return int(match.group(1)) if match else 0
 
 
 def latest_step(model_dir: str) -> int:

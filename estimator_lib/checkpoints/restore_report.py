@@ -26,6 +26,8 @@ _OF_THE_RUN = re.compile(
     r'(^|.*/)(global_step|beta[12]_power|_CHECKPOINTABLE_OBJECT_GRAPH|save_counter'
     r'|input_reader/.*'
     r'|.*/(Adadelta|Adagrad|Adam|Ftrl|Momentum|RMSProp|ExponentialMovingAverage)(_\d+)?)$'
+    # In object-based checkpoints.
+    r'|.*/\.OPTIMIZER_SLOT/|(step|save_counter|optimizer/.*)/\.ATTRIBUTES/'
 )
 
 

@@ -9,8 +9,14 @@ from typing import Any, Dict, Mapping, Optional, Sequence
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.checkpoints import companions, restore_report
+from estimator_lib.checkpoints import (
+    checkpoint_maps,
+    companions,
+    object_graphs,
+    restore_report,
+)
 from estimator_lib.checkpoints.checkpoint_files import (
+    OBJECT_STEP,
     checkpoint_shapes,
     explained_read,
     explained_write,
@@ -21,19 +27,15 @@ from estimator_lib.checkpoints.checkpoint_files import (
 from estimator_lib.checkpoints.initial_values import init_feed_dict, load_values
 from estimator_lib.checkpoints.restore_report import RestoreReport
 from estimator_lib.data.reader_state import READER_SCOPE
-from estimator_lib.optimization import moving_averages, partitioned
+from estimator_lib.optimization import partitioned
 from estimator_lib.optimization.partitioned import variable_name
+from estimator_lib.task import Task
 from protos import train_pb2
 
 tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
 
-
-def checkpoint_type(train_config: train_pb2.TrainConfig) -> str:
-    """What `fine_tune_checkpoint` was trained for; '' when the config does not say."""
-    if train_config.fine_tune_checkpoint_type:
-        return train_config.fine_tune_checkpoint_type
-    return 'detection' if train_config.from_detection_checkpoint else ''
+_LENIENT = 'ignore_missing_variables'
 
 
 def fine_tune_report(
@@ -45,7 +47,9 @@ def fine_tune_report(
 
     A variable of another shape than the checkpoint's keeps its initial value, and the report lists
     it with both shapes. That is an error only where `ignore_missing_variables` is off, and not in
-    the last layers even then: their shapes follow the classes.
+    the last layers even then: their shapes follow the classes. An object-based checkpoint has to
+    give all wanted variables, those of the last layers too, unless that field says otherwise: so
+    the programs have it that write these.
 
     Args:
         train_config: names the checkpoint, and what is not to be taken from it.
@@ -56,7 +60,7 @@ def fine_tune_report(
         errors.CheckpointError: there is no such checkpoint; nothing of it fits; or not everything
             does, and `ignore_missing_variables` is off.
     """
-    field = 'train_config.fine_tune_checkpoint'
+    field = checkpoint_maps.FIELD
     prefix = resolve_checkpoint(train_config.fine_tune_checkpoint, field)
     shapes = checkpoint_shapes(prefix)
     restore_map = _renamed(restore_map, train_config.checkpoint_names)
@@ -81,8 +85,10 @@ def fine_tune_report(
             f'their shape; expected at least {least:.1%} (train_config.min_restored_fraction).'
             f'{_averages_only(report, shapes)}\n{report.table()}'
         )
-    if not train_config.ignore_missing_variables:
-        _require_complete(report, field, last_layer_scopes)
+    if object_graphs.is_object_based(shapes) and not train_config.HasField(_LENIENT):
+        _require_complete(report, field, (), 'it is an object-based checkpoint')
+    elif not train_config.ignore_missing_variables:
+        _require_complete(report, field, last_layer_scopes, f'train_config.{_LENIENT} is off')
     return report
 
 
@@ -226,7 +232,9 @@ def always_ready() -> Dict[str, tf.Tensor]:
     return {'ready_op': nothing, 'ready_for_local_init_op': nothing}
 
 
-def create_inference_saver(use_moving_averages: bool = False) -> tf1.train.Saver:
+def create_inference_saver(
+    use_moving_averages: bool = False, task: Optional[Task] = None
+) -> tf1.train.Saver:
     """The `Saver` of an evaluation or inference graph.
 
     It reads the model's variables, and the global step where the checkpoint has one: those of other
@@ -234,22 +242,25 @@ def create_inference_saver(use_moving_averages: bool = False) -> tf1.train.Saver
 
     Args:
         use_moving_averages: read the averages of the variables that have one.
+        task: whose model it is, for checkpoints that do not name variables by scope.
     """
     saver = _InferenceSaver(defer_build=True)
     saver.use_moving_averages = use_moving_averages
+    saver.task = task
     return saver
 
 
 class _InferenceSaver(tf1.train.Saver):
     use_moving_averages = False
+    task: Optional[Task] = None
 
     def restore(self, sess: tf1.Session, save_path: str) -> None:
         shapes = checkpoint_shapes(save_path)
         variables = companions.with_model(sess.graph)
         _require_companions(save_path, shapes, sess.graph)
-        wanted = {variable_name(variable): variable for variable in variables}
-        if self.use_moving_averages:
-            wanted = moving_averages.variables_to_restore(variables, shapes)
+        wanted = checkpoint_maps.of_inference(
+            self.task, variables, save_path, self.use_moving_averages
+        )
         require_fit(save_path, wanted)
         loaded = {variable.ref() for variable in wanted.values()}
         for variable in sess.graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES):
@@ -257,6 +268,8 @@ class _InferenceSaver(tf1.train.Saver):
                 continue
             if variable_name(variable) in shapes:
                 wanted[variable_name(variable)] = variable
+            elif variable_name(variable) == 'global_step' and OBJECT_STEP in shapes:
+                wanted[OBJECT_STEP] = variable
             else:
                 sess.run(variable.initializer)
         load_values(sess, save_path, wanted)
@@ -407,7 +420,9 @@ def _warn_of_idle_scopes(
             )
 
 
-def _require_complete(report: RestoreReport, field: str, last_layer_scopes: Sequence[str]) -> None:
+def _require_complete(
+    report: RestoreReport, field: str, last_layer_scopes: Sequence[str], reason: str
+) -> None:
     refused = report.missing + tuple(
         entry
         for entry in report.mismatched
@@ -416,7 +431,8 @@ def _require_complete(report: RestoreReport, field: str, last_layer_scopes: Sequ
     if refused:
         raise errors.CheckpointError(
             f'{field}: {len(refused)} variables of the model are missing in {report.source} or of '
-            'another shape there, and train_config.ignore_missing_variables is off.\n'
+            f'another shape there, and {reason}; train_config.{_LENIENT}: true lets them begin '
+            'anew.\n'
             f'{report.table()}'
         )
 
@@ -447,9 +463,9 @@ def _nothing_matched(report: RestoreReport, shapes: Mapping[str, Sequence[int]])
 
 
 def _object_based(shapes: Mapping[str, Sequence[int]]) -> str:
-    if any('/.ATTRIBUTES/' in name for name in shapes):
+    if any(name.endswith(object_graphs.ENDING) for name in shapes):
         return (
             ' It is an object-based checkpoint of TensorFlow 2, which names variables by the '
-            'Python objects that held them; checkpoints that name them by scope can be read.'
+            'Python objects that held them.'
         )
     return ''

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from estimator_lib import config as config_lib
 from estimator_lib import distribution, errors, model_fn, training
-from estimator_lib.checkpoints import checkpoint_files, companions, restoring
+from estimator_lib.checkpoints import checkpoint_files, checkpoint_maps, companions, restoring
 from estimator_lib.data import inputs
 from estimator_lib.data.corrupt_records import RecordProblem
 from estimator_lib.evaluation import evaluators
@@ -233,7 +233,7 @@ def _model_lines(
         if config.train_config.fine_tune_checkpoint:
             report = restoring.fine_tune_report(
                 config.train_config,
-                task.restore_map(restored, restoring.checkpoint_type(config.train_config)),
+                checkpoint_maps.of_fine_tuning(task, restored, config.train_config),
                 task.last_layer_scopes(),
             )
             lines.append(report.table())

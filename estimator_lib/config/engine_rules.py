@@ -6,8 +6,6 @@ something by (boxes, masks, metrics) are in the tasks' rules.
 
 from __future__ import annotations
 
-from google.protobuf import message as message_lib
-
 from estimator_lib.config import rules
 from estimator_lib.config.rules import (
     ALL,
@@ -25,7 +23,7 @@ from estimator_lib.config.rules import (
     or_0,
     ranges,
 )
-from protos import input_reader_pb2, train_pb2
+from protos import input_reader_pb2
 
 _SEQUENCES = 'records are tf.train.Example; sequences are not read'
 _READS_BY_ITSELF = 'the input pipeline chooses its own parallelism and buffers'
@@ -110,16 +108,7 @@ _UNSUPPORTED = {
 }
 
 
-def _starts_from_checkpoint(config: message_lib.Message) -> bool:
-    return bool(getattr(config, 'train_config', config).fine_tune_checkpoint)
-
-
 _CONDITIONS = {
-    'TrainConfig.fine_tune_checkpoint_version': Condition(
-        lambda value, config: value != train_pb2.V2 or not _starts_from_checkpoint(config),
-        'checkpoints of TensorFlow 2 objects cannot be restored by variable name; use a '
-        'checkpoint of TensorFlow 1',
-    ),
     'InputReader.input_type': Condition(
         lambda value, config: value != input_reader_pb2.TF_SEQUENCE_EXAMPLE, _SEQUENCES
     ),

@@ -153,7 +153,8 @@ def inference_graph(
     with tf.Graph().as_default():
         receiver = serving.serving_input_receiver_fn(task, serving_input)()
         outputs = build_outputs(task, receiver.features, graph_hook_fn)
-        graph_def = _trained_graph(prefix, outputs, config.eval_config.use_moving_averages)
+        averages = config.eval_config.use_moving_averages
+        graph_def = _trained_graph(prefix, outputs, averages, task)
         return InferenceGraph(graph_def, receiver.receiver_tensors, outputs)
 
 
@@ -224,12 +225,15 @@ def build_outputs(task: Task, features: Features, graph_hook_fn: GraphHook = Non
 
 
 @contextlib.contextmanager
-def trained_session(prefix: str, use_moving_averages: bool) -> Iterator[tf1.Session]:
+def trained_session(
+    prefix: str, use_moving_averages: bool, task: Optional[Task] = None
+) -> Iterator[tf1.Session]:
     """A session of the current graph with a checkpoint's values.
 
     Args:
         prefix: of the checkpoint.
         use_moving_averages: see `restoring.create_inference_saver`.
+        task: see there.
 
     Raises:
         errors.CheckpointError: the checkpoint is not of this model.
@@ -238,13 +242,15 @@ def trained_session(prefix: str, use_moving_averages: bool) -> Iterator[tf1.Sess
     session_config = tf1.ConfigProto(allow_soft_placement=True)
     session_config.graph_options.rewrite_options.disable_meta_optimizer = True
     with tf1.Session(config=session_config) as session:
-        restoring.create_inference_saver(use_moving_averages).restore(session, prefix)
+        restoring.create_inference_saver(use_moving_averages, task).restore(session, prefix)
         yield session
 
 
-def _trained_graph(prefix: str, outputs: Tensors, use_moving_averages: bool) -> tf1.GraphDef:
+def _trained_graph(
+    prefix: str, outputs: Tensors, use_moving_averages: bool, task: Optional[Task] = None
+) -> tf1.GraphDef:
     """The current graph with a checkpoint's values as constants."""
-    with trained_session(prefix, use_moving_averages) as session:
+    with trained_session(prefix, use_moving_averages, task) as session:
         graph_def = freezing.freeze(session, list(outputs.values()))
     return freezing.fold_batch_norms(graph_def, list(outputs.values()))
 

@@ -173,7 +173,7 @@ def _frozen(
         received = receiver.receiver_tensors[serving.INPUT_KEY]
         outputs = exporting.build_outputs(task, receiver.features)
         averages = config.eval_config.use_moving_averages
-        with exporting.trained_session(prefix, averages) as session:
+        with exporting.trained_session(prefix, averages, task) as session:
             expected = [session.run(outputs, {received: image[np.newaxis]}) for image in images]
             tensors = list(outputs.values())
             graph_def = freezing.freeze(session, tensors)

@@ -232,6 +232,18 @@ def segmentation(network: Sequence[Layer], final_endpoint: str) -> registry.Segm
     )
 
 
+def keras_layers(network: Sequence[Layer]) -> Tuple[str, ...]:
+    """See `registry.Network.keras_layers`: from the image on, each with its batch norm."""
+    scopes = []
+    for layer, scope in zip(network, _scopes(network)):
+        if isinstance(layer, Convolution):
+            scopes.append(scope)
+        else:
+            parts = ('expand', 'depthwise', 'project')[int(layer.expansion == 1) :]
+            scopes += [f'{scope}/{part}' for part in parts]
+    return tuple(f'{scope}{part}' for scope in scopes for part in ('', '/BatchNorm'))
+
+
 def _names(network: Sequence[Layer]) -> Sequence[str]:
     return [f'layer_{index + 1}' for index in range(len(network))]
 

@@ -190,6 +190,13 @@ def _detection_style(is_training: bool, options: registry.Options) -> layers.Lay
     return mobilenet_v1_style(is_training, options).but(regularize_depthwise=True)
 
 
+def _keras_layers() -> Tuple[str, ...]:
+    """See `registry.Network.keras_layers`: from the image on, each with its batch norm."""
+    steps = [(1, 1)] * len(_LAYERS)
+    names = [name for name, _ in _named_layers([1] * len(_LAYERS), steps)]
+    return tuple(f'{name}{part}' for name in names for part in ('', '/BatchNorm'))
+
+
 def _register(name: str, depth_multiplier: float) -> None:
     factor = {'depth_multiplier': depth_multiplier}
     registry.add(
@@ -210,6 +217,7 @@ def _register(name: str, depth_multiplier: float) -> None:
             second_stage=functools.partial(mobilenet_v1_second_stage, **factor),
             build=functools.partial(mobilenet_v1, **factor),
             logits_scopes=(f'{SCOPE}/Logits',),
+            keras_layers=_keras_layers(),
         )
     )
 

@@ -159,6 +159,7 @@ def _register(
             segmentation=segmentation,
             build=functools.partial(mobilenet_v2, **factor),
             logits_scopes=(f'{SCOPE}/Logits',),
+            keras_layers=mobilenet_parts.keras_layers(_layers(tf.nn.relu6, LAST_CHANNELS)),
         )
     )
 

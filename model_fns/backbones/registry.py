@@ -44,6 +44,9 @@ class Options:
         drop_path_steps: steps of training over which it falls to that; None: the network's own.
         stem_filters: channels of a state of a cell at stride 4 (DeepLab's searched networks);
             None: the network's own.
+        strides_first: whether residual blocks stride in the first convolution of their first unit;
+            else in the 3x3 convolution of their last.
+        sum_activation: of the sums of residual units; None: the network's own.
         bounded: ReLU6 instead of ReLU, and sums cut to [-6, 6], to fit a quantised range.
         compute_dtype: see `layers.LayerStyle.compute_dtype`.
         quantization: see `layers.LayerStyle.quantization`.
@@ -62,6 +65,8 @@ class Options:
     last_channels: Tuple[float, ...] = ()
     final_endpoint: Optional[str] = None
     subsample_after: bool = False
+    strides_first: bool = False
+    sum_activation: Optional[layers.Activation] = None
     drop_path_keep_prob: Optional[float] = None
     drop_path_steps: Optional[int] = None
     stem_filters: Optional[int] = None
@@ -194,6 +199,9 @@ class Network:
         build: (images, num_classes, style, options) -> end points of the classifier, named as
             published, `LOGITS` among them; None: there is no classifier.
         logits_scopes: name parts of the variables whose shapes depend on the classes.
+        keras_layers: the scopes, in that of the network, of its layers with weights, convolutions
+            and batch norms each, in the order in which Keras numbers them in the same network;
+            empty: not known.
         image_size: height and width in pixels that the classifier was published for.
         image_channels: input channels that it was published for.
         preprocessing: name of the family that a classifier's images are prepared by.
@@ -213,6 +221,7 @@ class Network:
     segmentation: Optional[Segmentation] = None
     build: Optional[Callable[[tf.Tensor, int, layers.LayerStyle, Options], EndPoints]] = None
     logits_scopes: Tuple[str, ...] = ()
+    keras_layers: Tuple[str, ...] = ()
     image_size: int = 224
     image_channels: int = 3
     preprocessing: str = 'inception'

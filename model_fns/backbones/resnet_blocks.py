@@ -42,12 +42,15 @@ class Block:
         depth: channels of the narrow convolutions.
         rates: for each unit, a factor on its atrous rate.
         stride: of the whole block.
+        strides_first: whether its first unit strides, in its first convolution; else its last one,
+            in the 3x3 convolution.
     """
 
     name: str
     depth: int
     rates: Tuple[int, ...]
     stride: int
+    strides_first: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +62,8 @@ class Unit:
         stride: output against input.
         rate: atrous rate of the 3x3 convolutions.
         bounded: whether all values are kept within [-6, 6], to fit a quantised range.
-        strides_early: whether its first convolution strides, and not that which looks around.
+        strides_first: whether it strides in its first convolution; else in its 3x3 one.
+        activation: of the sum, where it is not bounded.
         is_first: of its block.
     """
 
@@ -67,7 +71,8 @@ class Unit:
     stride: int
     rate: int
     bounded: bool = False
-    strides_early: bool = False
+    strides_first: bool = False
+    activation: layers.Activation = tf.nn.relu
     is_first: bool = False
 
 
@@ -94,6 +99,7 @@ def make_blocks(
     multi_grid: Sequence[int] = (),
     depth_multiplier: float = 1.0,
     min_depth: int = 8,
+    strides_first: bool = False,
 ) -> Tuple[Block, ...]:
     """The four blocks of a network: 64, 128, 256, 512 narrow channels; strides 2, 2, 2, 1.
 
@@ -102,6 +108,8 @@ def make_blocks(
         multi_grid: factors on the atrous rates of the last block's units; empty: all 1.
         depth_multiplier: factor on the channels.
         min_depth: least number of narrow channels that the factor leaves.
+        strides_first: see `Block`; strides are 1, 2, 2, 2 then, and each block's output has the
+            stride that it has in the end.
 
     Raises:
         errors.ConfigError: another number of multi_grid rates than of units.
@@ -117,7 +125,8 @@ def make_blocks(
             name=f'block{index + 1}',
             depth=max(int(64 * 2**index * depth_multiplier), min_depth),
             rates=rates[index],
-            stride=2 if index < len(units) - 1 else 1,
+            stride=1 if index == (0 if strides_first else len(units) - 1) else 2,
+            strides_first=strides_first,
         )
         for index in range(len(units))
     )
@@ -133,7 +142,7 @@ def stack_blocks(
     output_stride: Optional[int] = None,
     subsample_after: bool = False,
     bounded: bool = False,
-    strides_early: bool = False,
+    sum_activation: Optional[layers.Activation] = None,
 ) -> registry.EndPoints:
     """Runs blocks in the current variable scope.
 
@@ -148,8 +157,7 @@ def stack_blocks(
             its last unit, so that the block's end point has the stride of its input. Feature
             pyramids are built on these.
         bounded: see `Unit`.
-        strides_early: a block's stride is in the first convolution of the next block's first unit,
-            instead of in its own last unit.
+        sum_activation: of the units' sums; None: ReLU.
 
     Returns:
         `<scope>/<block>/unit_<i>/<unit scope>` and the end points within the unit, for each unit;
@@ -158,7 +166,7 @@ def stack_blocks(
     Raises:
         errors.ConfigError: the network cannot have that output stride.
     """
-    steps = iter(_unit_steps(blocks, output_stride, strides_early))
+    steps = iter(_unit_steps(blocks, output_stride))
     end_points: registry.EndPoints = {}
     outputs = inputs
     for block in blocks:
@@ -169,7 +177,8 @@ def stack_blocks(
                 1 if subsample_after else stride,
                 rate * factor,
                 bounded,
-                strides_early,
+                block.strides_first,
+                sum_activation or tf.nn.relu,
                 is_first=index == 0,
             )
             name = f'{block.name}/unit_{index + 1}/{unit_function.__name__}'
@@ -232,9 +241,7 @@ def classify(
     }
 
 
-def _unit_steps(
-    blocks: Sequence[Block], output_stride: Optional[int], strides_early: bool = False
-) -> Sequence[Tuple[int, int]]:
+def _unit_steps(blocks: Sequence[Block], output_stride: Optional[int]) -> Sequence[Tuple[int, int]]:
     """Stride and atrous rate of each unit of all blocks."""
     if output_stride is not None and output_stride < ROOT_STRIDE:
         raise errors.ConfigError(
@@ -242,8 +249,6 @@ def _unit_steps(
         )
     strides = [ROOT_STRIDE]
     for block in blocks:
-        strides += [1] * (len(block.rates) - 1) + [block.stride]
-    if strides_early:
-        # What one unit has is the next one's.
-        strides = [ROOT_STRIDE, 1, *strides[1:-1]]
+        others = [1] * (len(block.rates) - 1)
+        strides += [block.stride, *others] if block.strides_first else [*others, block.stride]
     return output_strides.atrous_strides(strides, output_stride)[1:]

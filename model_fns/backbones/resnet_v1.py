@@ -1,6 +1,7 @@
 """ResNet V1 (He et al. 2015): residual units that normalise and activate after convolutions.
 
-The strides are those of the published checkpoints: in the last unit of a block, not in the first.
+The strides are those of the published checkpoints: in the last unit of a block, not in the first,
+unless that is asked for.
 The `_beta` variants of DeepLab begin with three 3x3 convolutions instead of one of 7x7.
 """
 
@@ -65,9 +66,9 @@ def bottleneck_v1(
     shortcut, parts = _shortcut(inputs, 4 * unit.depth, unit, linear)
     # As published, one term of the sum has a range named so: the shortcut where it is projected.
     linear = linear if parts else linear.before_sum()
-    early = unit.stride if unit.strides_early else 1
-    conv1 = layers.conv2d(inputs, unit.depth, 1, style, 'conv1', stride=early)
-    conv2 = _conv3x3(conv1, dataclasses.replace(unit, stride=unit.stride // early), style, 'conv2')
+    first, middle = (unit.stride, 1) if unit.strides_first else (1, unit.stride)
+    conv1 = layers.conv2d(inputs, unit.depth, 1, style, 'conv1', stride=first)
+    conv2 = _conv3x3(conv1, dataclasses.replace(unit, stride=middle), style, 'conv2')
     conv3 = layers.conv2d(conv2, 4 * unit.depth, 1, linear, 'conv3')
     parts.update(conv1=conv1, conv2=conv2, conv3=conv3)
     return _sum(shortcut, conv3, unit, style), parts
@@ -80,8 +81,9 @@ def lite_bottleneck_v1(
     linear = style.but(activation=None)
     shortcut, parts = _shortcut(inputs, unit.depth, unit, linear)
     linear = linear if parts else linear.before_sum()
-    conv1 = _conv3x3(inputs, dataclasses.replace(unit, stride=1), style, 'conv1')
-    conv2 = _conv3x3(conv1, unit, linear, 'conv2')
+    first, last = (unit.stride, 1) if unit.strides_first else (1, unit.stride)
+    conv1 = _conv3x3(inputs, dataclasses.replace(unit, stride=first), style, 'conv1')
+    conv2 = _conv3x3(conv1, dataclasses.replace(unit, stride=last), linear, 'conv2')
     parts.update(conv1=conv1, conv2=conv2)
     return _sum(shortcut, conv2, unit, style), parts
 
@@ -96,8 +98,9 @@ def resnet_v1_features(
     depth_multiplier: float = 1.0,
     min_depth: int = 8,
     subsample_after: bool = False,
+    strides_first: bool = False,
+    sum_activation: Optional[layers.Activation] = None,
     bounded: bool = False,
-    strides_early: bool = False,
     pool_padding: layers.Padding = 'SAME',
 ) -> registry.EndPoints:
     """The feature maps of a ResNet V1.
@@ -113,9 +116,10 @@ def resnet_v1_features(
         depth_multiplier: factor on the channels of the blocks, not on the root's.
         min_depth: least number of narrow channels that the factor leaves.
         subsample_after: see `resnet_blocks.stack_blocks`.
+        strides_first: see `resnet_blocks.Block`.
+        sum_activation: see `resnet_blocks.stack_blocks`.
         bounded: ReLU6 instead of ReLU, and no value beyond [-6, 6] in a sum, so that all fit a
             quantised range.
-        strides_early: see `resnet_blocks.stack_blocks`; of bottlenecks alone.
         pool_padding: see `resnet_blocks.pool_root`.
 
     Returns:
@@ -125,7 +129,9 @@ def resnet_v1_features(
     """
     architecture = ARCHITECTURES[name]
     style = style.but(activation=tf.nn.relu6) if bounded else style
-    blocks = resnet_blocks.make_blocks(architecture.units, multi_grid, depth_multiplier, min_depth)
+    blocks = resnet_blocks.make_blocks(
+        architecture.units, multi_grid, depth_multiplier, min_depth, strides_first
+    )
     with tf1.variable_scope(architecture.scope):
         end_points = _root(images, architecture, style)
         pooled = resnet_blocks.pool_root(list(end_points.values())[-1], pool_padding)
@@ -139,19 +145,27 @@ def resnet_v1_features(
                 output_stride=output_stride,
                 subsample_after=subsample_after,
                 bounded=bounded,
-                strides_early=strides_early,
+                sum_activation=sum_activation,
             )
         )
     return end_points
 
 
-def resnet_v1_block4(inputs: tf.Tensor, name: str, style: layers.LayerStyle) -> tf.Tensor:
+def resnet_v1_block4(
+    inputs: tf.Tensor,
+    name: str,
+    style: layers.LayerStyle,
+    strides_first: bool = False,
+    sum_activation: Optional[layers.Activation] = None,
+) -> tf.Tensor:
     """The last block alone, as the second stage of a two-stage detector runs it on its crops.
 
     Args:
         inputs: float32 [batch, height, width, channels].
         name: one of `ARCHITECTURES`.
         style: of all layers.
+        strides_first: see `resnet_blocks.Block`: then its output has half the size.
+        sum_activation: see `resnet_blocks.stack_blocks`.
 
     Returns:
         Float32 [batch, height, width, channels']. The variables have the names that they have in
@@ -159,10 +173,12 @@ def resnet_v1_block4(inputs: tf.Tensor, name: str, style: layers.LayerStyle) -> 
     """
     architecture = ARCHITECTURES[name]
     scope = architecture.scope
-    block = resnet_blocks.make_blocks(architecture.units)[-1]
+    block = resnet_blocks.make_blocks(architecture.units, strides_first=strides_first)[-1]
     unit = lite_bottleneck_v1 if architecture.lite else bottleneck_v1
     with tf1.variable_scope(scope):
-        end_points = resnet_blocks.stack_blocks(inputs, [block], unit, style, scope)
+        end_points = resnet_blocks.stack_blocks(
+            inputs, [block], unit, style, scope, sum_activation=sum_activation
+        )
     return end_points[f'{scope}/{block.name}']
 
 
@@ -227,7 +243,7 @@ def _sum(
 ) -> tf.Tensor:
     if unit.bounded:
         residual = tf.clip_by_value(residual, -6.0, 6.0)
-    return layers.add(shortcut, residual, style, tf.nn.relu6 if unit.bounded else tf.nn.relu)
+    return layers.add(shortcut, residual, style, tf.nn.relu6 if unit.bounded else unit.activation)
 
 
 def _conv3x3(
@@ -250,6 +266,8 @@ def _features(
         depth_multiplier=options.depth_multiplier,
         min_depth=int(options.get('min_depth', 8)),
         subsample_after=options.subsample_after,
+        strides_first=options.strides_first,
+        sum_activation=options.sum_activation,
         bounded=options.bounded,
     )
 
@@ -278,6 +296,24 @@ def _segmentation(name: str) -> registry.Segmentation:
     )
 
 
+def _keras_layers(architecture: Architecture) -> Tuple[str, ...]:
+    """See `registry.Network.keras_layers`.
+
+    Keras sorts layers by their distance from the output: a shortcut's projection, which has one
+    convolution and one batch norm, stands beside the last ones of its unit.
+    """
+    if architecture.lite or architecture.beta:
+        return ()
+    scopes = ['conv1', 'conv1/BatchNorm']
+    for block in resnet_blocks.make_blocks(architecture.units):
+        for index in range(len(block.rates)):
+            unit = f'{block.name}/unit_{index + 1}/{bottleneck_v1.__name__}'
+            scopes += [f'{unit}/conv{n}{part}' for n in (1, 2) for part in ('', '/BatchNorm')]
+            last = ('shortcut', 'conv3') if index == 0 else ('conv3',)
+            scopes += [f'{unit}/{name}{part}' for part in ('', '/BatchNorm') for name in last]
+    return tuple(scopes)
+
+
 def _register(name: str) -> None:
     architecture = ARCHITECTURES[name]
     scope = architecture.scope
@@ -298,6 +334,7 @@ def _register(name: str) -> None:
             style=resnet_blocks.resnet_style,
             feature_maps=resnet_blocks.feature_maps(scope),
             normalization=normalization,
+            keras_layers=_keras_layers(architecture),
             second_stage=functools.partial(_block4, name=name),
             segmentation=_segmentation(name) if name in _OF_DEEPLAB else None,
             **classifier,

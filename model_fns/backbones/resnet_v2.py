@@ -155,6 +155,31 @@ def resnet_v2_features(
     return end_points
 
 
+def keras_layers(units: Sequence[int]) -> Tuple[str, ...]:
+    """The layers of a network with so many units; see `registry.Network.keras_layers`.
+
+    Keras sorts layers by their distance from the output: a projection stands before the last
+    convolution of its unit.
+    """
+    return _keras_layers(units, bottleneck_v2.__name__, ('shortcut', 'conv3'))
+
+
+def basic_keras_layers(units: Sequence[int]) -> Tuple[str, ...]:
+    """The same of `basic_features`, where a projection stands behind all else of its unit."""
+    return _keras_layers(units, basic_v2.__name__, ('shortcut',))
+
+
+def _keras_layers(units: Sequence[int], unit_name: str, last: Tuple[str, ...]) -> Tuple[str, ...]:
+    scopes = ['conv1']
+    for block, count in enumerate(units, start=1):
+        for index in range(1, count + 1):
+            unit = f'block{block}/unit_{index}/{unit_name}'
+            scopes.append(f'{unit}/preact')
+            scopes += [f'{unit}/conv{n}{part}' for n in (1, 2) for part in ('', '/BatchNorm')]
+            scopes += [f'{unit}/{name}' for name in last if index == 1 or name != 'shortcut']
+    return (*scopes, 'postnorm')
+
+
 def resnet_v2(
     images: tf.Tensor,
     num_classes: int,
@@ -213,6 +238,7 @@ def _register(name: str) -> None:
             build=functools.partial(resnet_v2, name=name),
             logits_scopes=(f'{name}/logits',),
             preprocessing='vgg',
+            keras_layers=keras_layers(ARCHITECTURES[name]),
         )
     )
 

@@ -86,7 +86,8 @@ def doubts(config: PipelineConfig) -> Iterator[str]:
             )
             return
         kind = train_config.fine_tune_checkpoint_type
-        if not (kind == 'detection' or (not kind and train_config.from_detection_checkpoint)):
+        is_of_detection = kind in ('detection', 'fine_tune')
+        if not is_of_detection and (kind or not train_config.from_detection_checkpoint):
             yield (
                 'train_config.load_all_detection_checkpoint_vars has no effect with a '
                 'fine_tune_checkpoint_type that is not "detection".'

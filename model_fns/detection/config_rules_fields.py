@@ -90,7 +90,8 @@ _SUPPORTED = {
     'WeightSharedConvolutionalBoxPredictor': names(
         'conv_hyperparams num_layers_before_predictor depth kernel_size box_code_size '
         'class_prediction_bias_init use_dropout dropout_keep_probability share_prediction_tower '
-        'use_depthwise score_converter box_encodings_clip_range'
+        'use_depthwise score_converter box_encodings_clip_range apply_conv_hyperparams_to_heads '
+        'apply_conv_hyperparams_pointwise'
     ),
     'WeightedSmoothL1LocalizationLoss': names('delta'),
     'ClassificationLoss': names(
@@ -167,9 +168,6 @@ _UNSUPPORTED = {
     'BoxPredictor': because(
         'it is for the second stage of model.faster_rcnn',
         'mask_rcnn_box_predictor rfcn_box_predictor',
-    ),
-    'WeightSharedConvolutionalBoxPredictor': because(
-        _EFFICIENTDET, 'apply_conv_hyperparams_to_heads apply_conv_hyperparams_pointwise'
     ),
     'Loss.EqualizationLoss': {
         'weight': 'the published system computes nothing of it, so leave it out for its results'

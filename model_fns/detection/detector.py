@@ -8,7 +8,17 @@ from __future__ import annotations
 
 import abc
 import importlib
-from typing import Any, Callable, FrozenSet, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    Any,
+    Callable,
+    Collection,
+    FrozenSet,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import tensorflow as tf
 
@@ -23,8 +33,9 @@ from model_fns.detection.data.image_resizers import ImageResizer
 from model_fns.quantization import Quantization
 from protos import model_pb2
 
-# The values of `train_config.fine_tune_checkpoint_type`.
-CHECKPOINT_TYPES = ('classification', 'detection')
+# The values of `train_config.fine_tune_checkpoint_type`: the backbone of a classifier, the feature
+# extractor of a detector, all of it, and another word for the feature extractor.
+CHECKPOINT_TYPES = ('classification', 'detection', 'full', 'fine_tune')
 
 
 class AnchorFit(NamedTuple):
@@ -129,8 +140,32 @@ class Detector(abc.ABC):
 
         Args:
             variables: of the model.
-            checkpoint_type: one of `CHECKPOINT_TYPES`: with the scopes of detection, or without.
+            checkpoint_type: `detection` or `classification`: with the scopes of detection, or
+                without.
         """
+
+    def object_paths(
+        self, variables: Sequence[tf.Variable], checkpoint_type: str
+    ) -> Mapping[str, tf.Variable]:
+        """The variables that an object-based checkpoint gives, by their path in it.
+
+        Args:
+            variables: of the model.
+            checkpoint_type: `full`: all; `detection` or `classification`: as in `restore_map`.
+
+        Returns:
+            See `Task.object_paths`; empty: there are no such checkpoints.
+
+        Raises:
+            errors.ConfigError: likewise, and the message says what has them.
+        """
+        del variables, checkpoint_type
+        return {}
+
+    def foreign_checkpoint(self, names: Collection[str]) -> str:
+        """See `Task.foreign_checkpoint`."""
+        del names
+        return ''
 
     def anchor_fit(self, images: tf.Tensor, boxes: tf.Tensor) -> Optional[AnchorFit]:
         """How well the anchors fit boxes; None for what matches boxes otherwise.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
+from typing import Any, Collection, Dict, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -281,15 +281,32 @@ class DetectionTask(Task):
         self, variables: Sequence[tf.Variable], checkpoint_type: str
     ) -> Mapping[str, tf.Variable]:
         """See `detector.Detector.restore_map`; a `classification` checkpoint is the default."""
-        kind = checkpoint_type or 'classification'
+        kind = self._checkpoint_type(checkpoint_type)
+        if kind == 'full':
+            return {variable.op.name: variable for variable in variables}
+        return self._model.restore_map(variables, kind)
+
+    def object_paths(
+        self, variables: Sequence[tf.Variable], checkpoint_type: Optional[str]
+    ) -> Mapping[str, tf.Variable]:
+        """See `detector.Detector.object_paths`."""
+        kind = 'full' if checkpoint_type is None else self._checkpoint_type(checkpoint_type)
+        return self._model.object_paths(variables, kind)
+
+    def foreign_checkpoint(self, names: Collection[str]) -> str:
+        """See `Task`."""
+        return self._model.foreign_checkpoint(names)
+
+    def _checkpoint_type(self, named: str) -> str:
+        """`full`, `detection` or `classification`, whatever it is called in the config."""
+        kind = named or 'classification'
         if kind not in detector.CHECKPOINT_TYPES:
             raise errors.ConfigError(
                 f'train_config.fine_tune_checkpoint_type: {kind!r} is unknown'
                 f'{errors.did_you_mean(kind, detector.CHECKPOINT_TYPES)}'
             )
-        if kind == 'detection' and self._load_all_variables:
-            return {variable.op.name: variable for variable in variables}
-        return self._model.restore_map(variables, kind)
+        kind = 'detection' if kind == 'fine_tune' else kind
+        return 'full' if kind == 'detection' and self._load_all_variables else kind
 
     def last_layer_scopes(self) -> Sequence[str]:
         """See `Task`."""

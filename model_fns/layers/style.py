@@ -47,8 +47,11 @@ class LayerStyle:
         is_training: whether dropout drops and batch norm uses the batch's statistics.
         initializer: of convolution and fully connected weights.
         depthwise_initializer: of depthwise weights; None: as `initializer`.
+        pointwise_initializer: of the pointwise weights of separable convolutions; None: as
+            `initializer`.
         regularizer: of convolution and fully connected weights.
         regularize_depthwise: whether it holds for depthwise weights too.
+        regularize_pointwise: whether it holds for pointwise weights of separable convolutions.
         bias_regularizer: of biases.
         activation: after normalisation; None for none.
         batch_norm: None: no normalisation, and biases instead.
@@ -61,8 +64,10 @@ class LayerStyle:
     is_training: bool = False
     initializer: Initializer = XAVIER
     depthwise_initializer: Optional[Initializer] = None
+    pointwise_initializer: Optional[Initializer] = None
     regularizer: Optional[Regularizer] = None
     regularize_depthwise: bool = False
+    regularize_pointwise: bool = True
     bias_regularizer: Optional[Regularizer] = None
     activation: Optional[Activation] = tf.nn.relu
     batch_norm: Optional[BatchNorm] = None

@@ -141,8 +141,8 @@ def separable_conv2d(
     pointwise = _Product(
         'pointwise_weights',
         [1, 1, inputs.shape[-1] * depth_multiplier, num_outputs],
-        style.initializer,
-        style.regularizer,
+        style.pointwise_initializer or style.initializer,
+        style.regularizer if style.regularize_pointwise else None,
         lambda values, weights: tf.nn.conv2d(values, weights, strides=1, padding='SAME'),
         [num_outputs],
     )

@@ -160,7 +160,6 @@ READ_AS_A_WHOLE = (
 )
 # What the rules themselves decide about these fields is all that there is.
 DECIDED_BY_RULES = {
-    'TrainConfig.fine_tune_checkpoint_version',
     'ClusterConfig.mode',
     'InputReader.input_type',
     'Hyperparams.op',

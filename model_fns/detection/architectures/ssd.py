@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Callable, Dict, Mapping, Optional, Sequence
+from typing import Callable, Collection, Dict, Mapping, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -27,7 +27,7 @@ from model_fns.detection.boxes.family import Boxes, BoxFamily
 from model_fns.detection.data import image_resizers
 from model_fns.detection.detections import post_processing
 from model_fns.detection.losses import losses, mining
-from model_fns.detection.networks import box_predictors
+from model_fns.detection.networks import box_predictors, generations, object_paths
 from model_fns.detection.networks.feature_extractors import extractor
 from protos import ssd_pb2
 
@@ -240,7 +240,29 @@ class SsdModel(detector.Detector):
         self, variables: Sequence[tf.Variable], checkpoint_type: str
     ) -> Mapping[str, tf.Variable]:
         """The feature extractor's variables; see `Detector`."""
-        return detector.without_scope(variables, extractor.SCOPE, checkpoint_type)
+        scope = self._extractor_for(False).scope
+        return detector.without_scope(variables, scope, checkpoint_type)
+
+    def object_paths(
+        self, variables: Sequence[tf.Variable], checkpoint_type: str
+    ) -> Mapping[str, tf.Variable]:
+        """See `Detector`."""
+        made = self._extractor_for(False)
+        object_paths.require_objects(made.settings.type_name, f'{self._where}.feature_extractor')
+        predictor = self._predictor_for(False, self._box_coder.code_size, self.class_columns)
+        return object_paths.of_single_shot(
+            variables,
+            made.network,
+            made.scope,
+            pads=made.settings.padding == 'FIXED',
+            drops=predictor.class_head.dropout_keep_prob < 1.0,
+            checkpoint_type=checkpoint_type,
+        )
+
+    def foreign_checkpoint(self, names: Collection[str]) -> str:
+        """See `Detector`."""
+        made = self._extractor_for(False)
+        return generations.foreign(names, extractor.SCOPE, made.settings.type_name)
 
 
 class RotatedSsdModel(SsdModel):
@@ -340,6 +362,7 @@ def build_ssd(
             config.inplace_batchnorm_update,
             config.freeze_batchnorm,
             quantization=quantization,
+            generation=generations.of_type(config.feature_extractor.type),
         )
 
     return (RotatedSsdModel if is_rotated else SsdModel)(

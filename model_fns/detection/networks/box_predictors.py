@@ -13,7 +13,7 @@ import tensorflow as tf
 from estimator_lib import errors
 from model_fns import layers
 from model_fns.detection import config_rules_fields
-from model_fns.detection.networks import hyperparams
+from model_fns.detection.networks import generations, hyperparams
 from protos import box_predictors_pb2
 
 tf1 = tf.compat.v1
@@ -41,7 +41,13 @@ class Head:
 
 
 class BoxPredictor(abc.ABC):
-    """Predicts the box code and the class logits of each anchor."""
+    """Predicts the box code and the class logits of each anchor.
+
+    Attributes:
+        class_head: predicts logits.
+    """
+
+    class_head: Head
 
     @abc.abstractmethod
     def predict(
@@ -83,6 +89,7 @@ class ConvolutionalBoxPredictor(BoxPredictor):
         use_depthwise: bool = False,
         sigmoid_scores: bool = False,
     ):
+        self.class_head = class_head
         self._heads = (box_head, class_head)
         self._style = style
         self._kernel_size = kernel_size
@@ -154,6 +161,7 @@ class WeightSharedBoxPredictor(BoxPredictor):
         share_tower: one tower for both heads.
         use_depthwise: separable convolutions throughout.
         sigmoid_scores: scores come out as probabilities.
+        head_style: of the heads, where penalty and initial values are not those of the towers.
     """
 
     def __init__(
@@ -167,10 +175,12 @@ class WeightSharedBoxPredictor(BoxPredictor):
         share_tower: bool = False,
         use_depthwise: bool = False,
         sigmoid_scores: bool = False,
+        head_style: Optional[layers.LayerStyle] = None,
     ):
         self._box_head = box_head
-        self._class_head = class_head
+        self.class_head = class_head
         self._style = style
+        self._head_style = head_style or style
         self._depth = depth
         self._num_layers = num_layers
         self._kernel_size = kernel_size
@@ -196,9 +206,12 @@ class WeightSharedBoxPredictor(BoxPredictor):
         for level, (features, count) in enumerate(zip(feature_maps, anchors_per_location)):
             with tf1.variable_scope(_SHARED_SCOPE, reuse=tf1.AUTO_REUSE) as scope:
                 # Each level has ranges of its own, but for the weights that all levels share.
-                style = self._style
+                style, head_style = self._style, self._head_style
                 if level:
-                    style = style.ranges_as(f'{scope.name}_{level}', shares_weights=True)
+                    style, head_style = (
+                        one.ranges_as(f'{scope.name}_{level}', shares_weights=True)
+                        for one in (style, head_style)
+                    )
                 if projected_depth is not None:
                     features = layers.conv2d(
                         features,
@@ -208,8 +221,8 @@ class WeightSharedBoxPredictor(BoxPredictor):
                         f'ProjectionLayer/conv2d_{level}',
                     )
                 box_features, class_features = self._towers(features, style, level)
-                codes.append(self._head(box_features, self._box_head, style, count))
-                logits.append(self._head(class_features, self._class_head, style, count))
+                codes.append(self._head(box_features, self._box_head, head_style, count))
+                logits.append(self._head(class_features, self.class_head, head_style, count))
         scores = tf.concat(logits, axis=1)
         return tf.concat(codes, axis=1), tf.sigmoid(scores) if self._sigmoid_scores else scores
 
@@ -266,6 +279,7 @@ def build_box_predictor(
     freeze_batch_norm: bool = False,
     compute_dtype: tf.DType = tf.float32,
     quantization: Optional[layers.Quantization] = None,
+    generation: generations.Generation = generations.FIRST,
 ) -> BoxPredictor:
     """The head that a config describes, for single-shot detection.
 
@@ -279,6 +293,7 @@ def build_box_predictor(
         freeze_batch_norm: batch norm uses its moving statistics in training too.
         compute_dtype: see `layers.LayerStyle.compute_dtype`; predictions are float32 all the same.
         quantization: see `layers.LayerStyle.quantization`.
+        generation: of the detector.
 
     Raises:
         errors.ConfigError: it describes none, or one of another meta-architecture.
@@ -303,17 +318,17 @@ def build_box_predictor(
         inplace_batch_norm_update,
     ).but(compute_dtype=compute_dtype, quantization=quantization)
     style = style.frozen() if freeze_batch_norm else style
-    return builders[kind](message, where, style, code_size, class_columns)
+    return builders[kind](message, style, generation, code_size, class_columns)
 
 
 def _build_convolutional(
     config: box_predictors_pb2.ConvolutionalBoxPredictor,
-    where: str,
     style: layers.LayerStyle,
+    generation: generations.Generation,
     code_size: int,
     class_columns: int,
 ) -> ConvolutionalBoxPredictor:
-    del where
+    del generation
     keep = config.dropout_keep_probability if config.use_dropout else 1.0
     return ConvolutionalBoxPredictor(
         Head(code_size, 'BoxEncodingPredictor', clip=_clip_range(config)),
@@ -329,12 +344,16 @@ def _build_convolutional(
 
 def _build_weight_shared(
     config: box_predictors_pb2.WeightSharedConvolutionalBoxPredictor,
-    where: str,
     style: layers.LayerStyle,
+    generation: generations.Generation,
     code_size: int,
     class_columns: int,
 ) -> WeightSharedBoxPredictor:
     keep = config.dropout_keep_probability if config.use_dropout else 1.0
+    head_style = style
+    if config.use_depthwise:
+        head_style = generation.separable_head(style, config.apply_conv_hyperparams_to_heads)
+        style = generation.separable(style, config.apply_conv_hyperparams_pointwise)
     return WeightSharedBoxPredictor(
         Head(code_size, 'BoxPredictor', clip=_clip_range(config)),
         Head(class_columns, 'ClassPredictor', config.class_prediction_bias_init, keep),
@@ -346,6 +365,7 @@ def _build_weight_shared(
         use_depthwise=config.use_depthwise,
         # In training the losses take logits, and convert them themselves.
         sigmoid_scores=config.score_converter == config.SIGMOID and not style.is_training,
+        head_style=head_style,
     )
 
 

@@ -226,24 +226,6 @@ def test_a_run_that_resumes_does_not_look_at_the_checkpoint(graph, tmp_path, cap
     assert f'resuming from {tmp_path}/model.ckpt-3' in caplog.text
 
 
-@pytest.mark.parametrize(
-    ('config', 'expected'),
-    [
-        (train_pb2.TrainConfig(), ''),
-        (train_pb2.TrainConfig(from_detection_checkpoint=True), 'detection'),
-        (train_pb2.TrainConfig(fine_tune_checkpoint_type='classification'), 'classification'),
-        (
-            train_pb2.TrainConfig(
-                fine_tune_checkpoint_type='classification', from_detection_checkpoint=True
-            ),
-            'classification',
-        ),
-    ],
-)
-def test_checkpoint_type(config, expected):
-    assert restoring.checkpoint_type(config) == expected
-
-
 def linear_model_fn(checkpoint, model_dir):
     def model_fn(features, labels, mode, params):
         weights = variable('Net/conv/weights', [2, 2])

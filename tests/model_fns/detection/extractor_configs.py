@@ -50,7 +50,7 @@ def shapes_of(fields: str, size: Tuple[int, int], **arguments: Any) -> Shapes:
     with tf.Graph().as_default() as graph:
         made = build(fields, **arguments)
         maps = made.extract(tf1.placeholder(tf.float32, [2, *size, 3]))
-        prefix = f'{extractor.SCOPE}/'
+        prefix = f'{made.scope}/'
         variables = {v.op.name: tuple(v.shape) for v in tf1.global_variables()}
     assert all(name.startswith(prefix) for name in variables)
     assert any(name.startswith(f'{prefix}{made.backbone_scope}/') for name in variables)

@@ -24,7 +24,7 @@ from model_fns.detection.boxes import anchors, box_coders
 from model_fns.detection.data import image_resizers
 from model_fns.detection.networks import box_predictors
 from model_fns.detection.networks.feature_extractors import extractor
-from protos import model_pb2, ssd_pb2
+from protos import model_pb2, pipeline_pb2, ssd_pb2
 from tests.conftest import shared_folder
 from tests.model_fns.backbones import recorded_backbones
 
@@ -120,8 +120,11 @@ def load(name: str) -> Case:
 
 
 def read_model(path: pathlib.Path) -> ssd_pb2.Ssd:
-    """The single-shot detector in a file with a `model { ... }` message's text."""
-    return text_format.Parse(path.read_text(), model_pb2.DetectionModel()).ssd
+    """The single-shot detector in a file with a `model { ... }` message's text, or its inside."""
+    text = path.read_text()
+    if text.startswith('model'):
+        return text_format.Parse(text, pipeline_pb2.TrainEvalPipelineConfig()).model.ssd
+    return text_format.Parse(text, model_pb2.DetectionModel()).ssd
 
 
 def build(config: ssd_pb2.Ssd, images: tf.Tensor, is_training: bool) -> Network:

@@ -41,20 +41,18 @@ SSD_TF1 = {
     'ssdlite_mobilenet_v3_large_320x320_coco': [],
     'ssdlite_mobilenet_v3_small_320x320_coco': [],
 }
-# Every config of TensorFlow 2 with `model.ssd`. They start from checkpoints of its objects, and
-# EfficientDet has a neck that there is not.
-_OBJECTS = 'train_config.fine_tune_checkpoint_version'
+# Every config of TensorFlow 2 with `model.ssd`. EfficientDet has a neck that there is not.
 _NECK = 'model.ssd.feature_extractor.bifpn'
 SSD_TF2 = {
-    'ssd_efficientdet_d0_512x512_coco17_tpu-8': [_NECK, _OBJECTS],
-    'ssd_efficientdet_d2_768x768_coco17_tpu-8': [_NECK, _OBJECTS],
-    'ssd_efficientdet_d4_1024x1024_coco17_tpu-32': [_NECK, _OBJECTS],
-    'ssd_efficientdet_d6_1408x1408_coco17_tpu-32': [_NECK, _OBJECTS],
-    'ssd_mobilenet_v1_fpn_640x640_coco17_tpu-8': [_OBJECTS],
-    'ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8': [_OBJECTS],
-    'ssd_resnet101_v1_fpn_1024x1024_coco17_tpu-8': [_OBJECTS],
-    'ssd_resnet152_v1_fpn_1024x1024_coco17_tpu-8': [_OBJECTS],
-    'ssd_resnet50_v1_fpn_1024x1024_coco17_tpu-8': [_OBJECTS],
+    'ssd_efficientdet_d0_512x512_coco17_tpu-8': [_NECK],
+    'ssd_efficientdet_d2_768x768_coco17_tpu-8': [_NECK],
+    'ssd_efficientdet_d4_1024x1024_coco17_tpu-32': [_NECK],
+    'ssd_efficientdet_d6_1408x1408_coco17_tpu-32': [_NECK],
+    'ssd_mobilenet_v1_fpn_640x640_coco17_tpu-8': [],
+    'ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8': [],
+    'ssd_resnet101_v1_fpn_1024x1024_coco17_tpu-8': [],
+    'ssd_resnet152_v1_fpn_1024x1024_coco17_tpu-8': [],
+    'ssd_resnet50_v1_fpn_1024x1024_coco17_tpu-8': [],
 }
 ALL_SSD = {
     **{f'tf1/{name}': refused for name, refused in SSD_TF1.items()},
@@ -126,14 +124,6 @@ def test_a_two_stage_detector_is_not_quantised(shared):
     assert 'graph_rewriter: not supported: two-stage detectors are not quantised' in str(
         caught.value
     )
-
-
-def test_without_their_checkpoints_the_others_of_tensorflow_2_train(shared):
-    for name, refused in SSD_TF2.items():
-        if refused == [_OBJECTS]:
-            settings = ['train_config.fine_tune_checkpoint=']
-            config = config_lib.apply_settings(configs()[f'tf2/{name}'], settings)
-            assert refused_paths(config) == [], name
 
 
 def test_configs_of_other_kinds_are_refused_for_the_kind_first(shared):

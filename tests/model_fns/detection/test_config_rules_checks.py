@@ -6,6 +6,8 @@ import model_fns
 from estimator_lib import config as config_lib
 from estimator_lib import errors
 
+_TYPE = 'train_config.fine_tune_checkpoint_type'
+
 HYPERPARAMS = 'conv_hyperparams { initializer { truncated_normal_initializer {} } }'
 GOOD = f"""
 model {{
@@ -345,14 +347,16 @@ def test_what_has_its_effect_is_not_doubted(settings):
     assert model_fns.validate(changed(*settings)) == []
 
 
-def test_a_detector_takes_two_types_of_checkpoints():
-    settings = [
-        'train_config.fine_tune_checkpoint=a',
-        'train_config.fine_tune_checkpoint_type=full',
-    ]
+@pytest.mark.parametrize('kind', ['classification', 'detection', 'full', 'fine_tune'])
+def test_a_detector_takes_four_types_of_checkpoints(kind):
+    checkpoint = 'train_config.fine_tune_checkpoint=a'
+    assert model_fns.validate(changed(checkpoint, f'{_TYPE}={kind}')) == []
+
+
+def test_a_detector_takes_no_other_type_of_checkpoints():
     with pytest.raises(errors.ConfigError) as caught:
-        model_fns.validate(changed(*settings))
+        model_fns.validate(changed('train_config.fine_tune_checkpoint=a', f'{_TYPE}=whole'))
     assert str(caught.value) == (
-        "train_config.fine_tune_checkpoint_type: 'full'; expected one of classification, "
-        'detection, or nothing for classification.'
+        "train_config.fine_tune_checkpoint_type: 'whole'; expected one of classification, "
+        'detection, full, fine_tune, or nothing for classification.'
     )

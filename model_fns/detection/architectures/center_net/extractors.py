@@ -80,6 +80,7 @@ class Kind:
         normalize: what is done to pixels behind the config's means and deviations.
         stride: both sides of an input are multiples of it.
         up: from the backbone's maps to features; None: the backbone's maps are these.
+        network: its name in the registry of backbones; empty: it is not there.
         is_pyramid: whether the way up looks at more than the coarsest map.
         is_mobilenet: whether it listens to what a config says of MobileNets.
     """
@@ -89,8 +90,14 @@ class Kind:
     normalize: Callable[[tf.Tensor], tf.Tensor]
     stride: int = 32
     up: Optional[Callable[[Sequence[tf.Tensor], Settings, bool], tf.Tensor]] = None
+    network: str = ''
     is_pyramid: bool = False
     is_mobilenet: bool = False
+
+    @property
+    def is_resnet(self) -> bool:
+        """Whether its backbone is a residual network."""
+        return self.base_scope.startswith('resnet')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -274,7 +281,7 @@ def _resnet_v1_base(name: str) -> Base:
         style = keras_style(settings, is_training, _RESNET_EPSILON)
         return _blocks(
             resnet_v1.resnet_v1_features(
-                images, name, style, strides_early=True, pool_padding='FIXED'
+                images, name, style, strides_first=True, pool_padding='FIXED'
             ),
             name,
         )
@@ -342,17 +349,19 @@ def _minus_means(images: tf.Tensor) -> tf.Tensor:
     return tf.reverse(images, axis=[-1]) - tf.constant(_BLUE_GREEN_RED_MEANS, tf.float32)
 
 
-def _pyramid_kind(scope: str, base: Base) -> Kind:
-    return Kind(scope, base, _minus_means, up=_of_resnet, is_pyramid=True)
+def _pyramid_kind(scope: str, base: Base, network: str = '') -> Kind:
+    return Kind(scope, base, _minus_means, up=_of_resnet, network=network, is_pyramid=True)
 
 
 for _scope, _units in BASIC_UNITS.items():
     EXTRACTORS.add(f'{_scope}_fpn', _pyramid_kind(_scope, _basic_base(_scope, _units)))
 for _size in (50, 101):
     _scope = f'resnet_v1_{_size}'
-    EXTRACTORS.add(f'{_scope}_fpn', _pyramid_kind(_scope, _resnet_v1_base(_scope)))
+    EXTRACTORS.add(f'{_scope}_fpn', _pyramid_kind(_scope, _resnet_v1_base(_scope), _scope))
     _scope = f'resnet_v2_{_size}'
-    EXTRACTORS.add(_scope, Kind(_scope, _resnet_v2_base(_scope), _to_unit, up=_wide))
+    EXTRACTORS.add(
+        _scope, Kind(_scope, _resnet_v2_base(_scope), _to_unit, up=_wide, network=_scope)
+    )
 EXTRACTORS.add(
     'mobilenet_v2',
     Kind(
@@ -360,6 +369,7 @@ EXTRACTORS.add(
         _mobilenet_base(('layer_19',)),
         _to_unit,
         up=_narrow,
+        network='mobilenet_v2',
         is_mobilenet=True,
     ),
 )
@@ -372,6 +382,7 @@ for _suffix in ('', '_sep_conv'):
             _mobilenet_base(('layer_4', 'layer_7', 'layer_11', 'layer_19')),
             _to_unit,
             up=_of_mobilenet,
+            network='mobilenet_v2',
             is_pyramid=True,
             is_mobilenet=True,
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Collection, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -139,18 +139,22 @@ class CenterNetModel(detector.Detector):
         return detector.without_scope(variables, extractors.SCOPE, checkpoint_type)
 
     def object_paths(
-        self, variables: Sequence[tf.Variable], checkpoint_type: Optional[str]
+        self, variables: Sequence[tf.Variable], checkpoint_type: str
     ) -> Mapping[str, tf.Variable]:
-        """Variables by their paths in an object-based checkpoint; see `object_paths`.
+        """See `Detector`."""
+        of_heads = [head for task in self._tasks for head in task.heads]
+        return object_paths.of_model(variables, self._extractor, of_heads, checkpoint_type)
 
-        Args:
-            variables: of the model.
-            checkpoint_type: see `object_paths.of_type`.
-        """
-        paths = object_paths.of_model(
-            self._extractor, [head for task in self._tasks for head in task.heads]
+    def foreign_checkpoint(self, names: Collection[str]) -> str:
+        """See `Detector`: the residual networks of TensorFlow 1 stride and pool elsewhere."""
+        is_ours = any(name.startswith(f'{heads.SCOPE}/') for name in names)
+        if is_ours or not self._extractor.kind.is_resnet:
+            return ''
+        return (
+            'names variables by scope and is of no CenterNet; its residual networks compute '
+            'something else with the same weights. Expected a checkpoint of a CenterNet, or an '
+            'object-based one of TensorFlow 2.'
         )
-        return object_paths.of_type(paths, variables, checkpoint_type)
 
     def _by_head(self, predictions: Mapping[str, tf.Tensor]) -> Dict[str, List[tf.Tensor]]:
         """The values of each head for all feature maps."""

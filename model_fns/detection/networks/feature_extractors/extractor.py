@@ -15,11 +15,12 @@ from estimator_lib.registry import Registry
 from model_fns import checkpoint_scopes, layers
 from model_fns.backbones import registry as backbones
 from model_fns.detection import config_rules_fields
-from model_fns.detection.networks import hyperparams
+from model_fns.detection.networks import generations, hyperparams
 from protos import ssd_pb2
 
 tf1 = tf.compat.v1
 
+# Of the first generation, see `FeatureExtractor.scope`.
 SCOPE = checkpoint_scopes.DETECTION
 
 # Where the config of a feature extractor is, for error messages.
@@ -59,6 +60,7 @@ class Settings:
         use_depthwise: separable convolutions in the added layers.
         num_layers: feature maps, for the networks without a pyramid.
         pyramid: levels, for the networks with one; None: the network's own.
+        type_name: what the config calls it.
     """
 
     style: layers.LayerStyle
@@ -72,6 +74,12 @@ class Settings:
     use_depthwise: bool = False
     num_layers: int = 6
     pyramid: Optional[Pyramid] = None
+    type_name: str = ''
+
+    @property
+    def generation(self) -> generations.Generation:
+        """How it computes what the published detectors do not all compute alike."""
+        return generations.of_type(self.type_name)
 
     def depth(self, channels: float) -> int:
         """Channels after the factor."""
@@ -90,16 +98,22 @@ class Settings:
             **changes,
         )
 
-    def base_style(self, published: backbones.Style, **changes: object) -> layers.LayerStyle:
+    def base_style(
+        self,
+        published: backbones.Style,
+        options: Optional[backbones.Options] = None,
+        **changes: object,
+    ) -> layers.LayerStyle:
         """The backbone's style.
 
         Args:
             published: its style in the published detectors.
+            options: of that; None: the published ones.
             **changes: how a type of extractor differs from that.
         """
         if self.override_base:
             return self.style
-        style = published(self.style.is_training, backbones.Options())
+        style = published(self.style.is_training, options or backbones.Options())
         return self.with_statistics(style.but(**changes))
 
     def with_statistics(self, style: layers.LayerStyle) -> layers.LayerStyle:
@@ -156,6 +170,11 @@ class FeatureExtractor(abc.ABC):
         return backbones.get_network(self.backbone, task='detection')
 
     @property
+    def scope(self) -> str:
+        """The scope of the extractor, which tells the generations apart in checkpoints."""
+        return self.settings.generation.scope + SCOPE
+
+    @property
     def backbone_scope(self) -> str:
         """The backbone's scope in the extractor's: the top of classification checkpoints."""
         return self.network.scope
@@ -171,7 +190,10 @@ class FeatureExtractor(abc.ABC):
     def base_style(self) -> layers.LayerStyle:
         """The backbone's style."""
         published = self.network.detection_style or self.network.style
-        return self.settings.base_style(published, **self.style_changes)
+        changes = dict(self.style_changes)
+        if self.settings.generation.regularizes_depthwise:
+            changes['regularize_depthwise'] = True
+        return self.settings.base_style(published, **changes)
 
     def end_points(self, images: tf.Tensor, **options: object) -> backbones.EndPoints:
         """The backbone's feature maps by name, in the current scope.
@@ -198,7 +220,7 @@ class FeatureExtractor(abc.ABC):
                 f'extractor takes at least {self.min_size} x {self.min_size}.'
             )
         images = pad_to_multiple(images, self.settings.pad_to_multiple)
-        with tf1.variable_scope(SCOPE):
+        with tf1.variable_scope(self.scope):
             return self.feature_maps(images)
 
     @abc.abstractmethod
@@ -218,18 +240,16 @@ _FAMILIES = (
     'resnet_v1',
 )
 
-# Types of the TF2 configs, and the network of ours that computes the same. (Their ResNets stride in
-# the first unit of a block, ours subsample between the blocks of a pyramid: the same for 1x1
-# convolutions.) Names of variables differ, so their checkpoints do not restore here.
-_SAME_NETWORKS = {
-    'ssd_mobilenet_v1_keras': 'ssd_mobilenet_v1',
-    'ssd_mobilenet_v1_fpn_keras': 'ssd_mobilenet_v1_fpn',
-    'ssd_mobilenet_v2_keras': 'ssd_mobilenet_v2',
-    'ssd_mobilenet_v2_fpn_keras': 'ssd_mobilenet_v2_fpn',
-    'ssd_resnet50_v1_fpn_keras': 'ssd_resnet50_v1_fpn',
-    'ssd_resnet101_v1_fpn_keras': 'ssd_resnet101_v1_fpn',
-    'ssd_resnet152_v1_fpn_keras': 'ssd_resnet152_v1_fpn',
-}
+# The types that TensorFlow 2 has too, with `generations.SUFFIX` at their end.
+_IN_BOTH = (
+    'ssd_mobilenet_v1',
+    'ssd_mobilenet_v1_fpn',
+    'ssd_mobilenet_v2',
+    'ssd_mobilenet_v2_fpn',
+    'ssd_resnet50_v1_fpn',
+    'ssd_resnet101_v1_fpn',
+    'ssd_resnet152_v1_fpn',
+)
 
 
 def build_feature_extractor(
@@ -258,6 +278,7 @@ def build_feature_extractor(
         config.conv_hyperparams, is_training, f'{WHERE}.conv_hyperparams', inplace_batch_norm_update
     ).but(compute_dtype=compute_dtype, quantization=quantization)
     style = style.frozen() if freeze_batch_norm else style
+    style = generations.of_type(config.type).separable(style)
     pyramid = None
     if config.HasField('fpn'):
         fpn = config.fpn
@@ -274,6 +295,7 @@ def build_feature_extractor(
         use_depthwise=config.use_depthwise,
         num_layers=config.num_layers,
         pyramid=pyramid,
+        type_name=config.type,
     )
     return get_extractor(config.type, f'{WHERE}.type')(settings)
 
@@ -285,7 +307,8 @@ def get_extractor(name: str, where: str = '') -> Callable[[Settings], FeatureExt
         errors.ConfigError: there is none; the message names the nearest.
     """
     _register_families()
-    return EXTRACTORS.get(_SAME_NETWORKS.get(name, name), where)
+    twin = generations.twin(name)
+    return EXTRACTORS.get(twin if twin in _IN_BOTH else name, where)
 
 
 def _register_families() -> None:
@@ -294,9 +317,9 @@ def _register_families() -> None:
 
 
 def extractor_types() -> Tuple[str, ...]:
-    """All types, sorted."""
+    """All types."""
     _register_families()
-    return tuple(EXTRACTORS)
+    return (*EXTRACTORS, *map(generations.twin, _IN_BOTH))
 
 
 def pad_to_multiple(images: tf.Tensor, multiple: int) -> tf.Tensor:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import logging
-from typing import List
+from typing import List, Tuple
 
 import tensorflow as tf
 
 from model_fns import layers
-from model_fns.backbones import mobilenet_parts
+from model_fns.backbones import mobilenet_parts, mobilenet_v2, registry
 from model_fns.detection.networks.feature_extractors import mnasfpn, pyramids
 from model_fns.detection.networks.feature_extractors.extractor import (
     EXTRACTORS,
@@ -22,12 +22,27 @@ from model_fns.detection.networks.feature_extractors.stacks import StackedExtrac
 _LITE_LAST_CHANNELS = (256,)
 
 
+def _last_channels(settings: Settings) -> Tuple[float, ...]:
+    """Of the last layer, before the factor; empty: as many as the network has.
+
+    The second generation has no more of them where the factor is above 1.
+    """
+    if settings.generation.narrows_lite:
+        return ()
+    return (mobilenet_v2.LAST_CHANNELS / max(1.0, settings.depth_multiplier),)
+
+
 @EXTRACTORS.register('ssd_mobilenet_v2')
 class SsdMobileNetV2(StackedExtractor):
     """Two taps, the first within a block, and four maps stacked on them (Sandler et al. 2018)."""
 
     backbone = 'mobilenet_v2'
     layout = layout_of(['layer_15/expansion_output', 'layer_19'])
+
+    def end_points(self, images: tf.Tensor, **options: object) -> registry.EndPoints:
+        """See `FeatureExtractor`."""
+        last_channels = _last_channels(self.settings)
+        return super().end_points(images, last_channels=last_channels, **options)
 
 
 @EXTRACTORS.register('ssd_mobilenet_v2_fpn')
@@ -40,7 +55,8 @@ class SsdMobileNetV2Fpn(FeatureExtractor):
 
     def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
         """See `FeatureExtractor`."""
-        last_channels = _LITE_LAST_CHANNELS if self.settings.use_depthwise else ()
+        narrows = self.settings.use_depthwise and self.settings.generation.narrows_lite
+        last_channels = _LITE_LAST_CHANNELS if narrows else _last_channels(self.settings)
         return pyramids.tapped_pyramid(
             self.end_points(images, last_channels=last_channels),
             self.network,

@@ -72,8 +72,9 @@ def feature_pyramid(
 ) -> List[tf.Tensor]:
     """A feature pyramid network (Lin et al. 2016), with coarser levels on top.
 
-    Each map is projected to `depth` channels, summed with the level above it enlarged twofold, and
-    smoothed; the coarsest is not smoothed. Variables are under `fpn/`.
+    Each map is projected to `depth` channels, summed with the level above it enlarged twofold (as
+    it was before smoothing, or after it, see `Generation.passes_smoothed`), and smoothed; the
+    coarsest is not smoothed. Variables are under `fpn/`.
 
     Args:
         maps: of the backbone, from fine to coarse, each half the size of the one before.
@@ -103,6 +104,8 @@ def feature_pyramid(
                 range_name=f'{summed}/{layers.PLAIN_SUM}',
             )
             levels.insert(0, conv(top, depth, 3, down, f'smoothing_{index}'))
+            if settings.generation.passes_smoothed:
+                top = levels[0]
         for scope in coarse_scopes:
             levels.append(
                 conv(levels[-1], depth, 3, style, scope, stride=2, padding=settings.padding)

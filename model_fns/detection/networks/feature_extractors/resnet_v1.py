@@ -38,16 +38,29 @@ class _ResNetV1Extractor(FeatureExtractor):
         self.backbone = network
 
     def end_points(self, images: tf.Tensor, **options: object) -> registry.EndPoints:
-        """See `FeatureExtractor`; a block's output is taken before it is subsampled."""
-        return super().end_points(images, subsample_after=True, **options)
+        """See `FeatureExtractor`; a block's output is taken before it is subsampled.
+
+        The second generation has blocks that begin with that, and what overrides the backbone's
+        activation overrides that of its sums.
+        """
+        settings = self.settings
+        if not settings.generation.strides_first:
+            return super().end_points(images, subsample_after=True, **options)
+        own = settings.override_base and settings.generation.overrides_sums
+        activation = settings.style.activation if own else None
+        return super().end_points(images, strides_first=True, sum_activation=activation, **options)
 
     def base_style(self) -> layers.LayerStyle:
         """The backbone's style.
 
         Hyperparameters that override the rest of it leave batch norm's decay, epsilon and scale:
-        so it is in the published detectors, and their weights are made for that epsilon.
+        so it is in the first generation's detectors, and their weights are made for that epsilon.
         """
-        style = super().base_style()
+        generation = self.settings.generation
+        options = registry.Options(weight_decay=generation.residual_decay)
+        style = self.settings.base_style(self.network.style, options)
+        if generation.overrides_sums:
+            return style
         published = self.network.style(style.is_training, registry.Options()).batch_norm
         return style.with_batch_norm(
             decay=published.decay, epsilon=published.epsilon, scale=published.scale

@@ -127,6 +127,8 @@ def _stacked_map(
     stride_2 = {'stride': 2, 'padding': settings.padding}
     if not settings.use_depthwise:
         return layers.conv2d(features, depth, size, settings.style, scope, **stride_2)
+    if settings.generation.fuses_stacked:
+        return layers.separable_conv2d(features, depth, size, settings.style, scope, **stride_2)
     features = layers.depthwise_conv2d(
         features, size, settings.style, f'{scope}_depthwise', **stride_2
     )

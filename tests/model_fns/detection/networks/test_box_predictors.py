@@ -9,7 +9,7 @@ from google.protobuf import text_format
 
 from estimator_lib import errors
 from model_fns import layers
-from model_fns.detection.networks import box_predictors
+from model_fns.detection.networks import box_predictors, generations
 from model_fns.detection.networks.box_predictors import (
     ConvolutionalBoxPredictor,
     Head,
@@ -329,7 +329,7 @@ def test_dropout_of_heads_of_their_own(fields, keep):
     ],
 )
 def test_dropout_of_shared_heads(fields, keep):
-    assert shared_head(fields)._class_head.dropout_keep_prob == pytest.approx(keep)
+    assert shared_head(fields).class_head.dropout_keep_prob == pytest.approx(keep)
 
 
 def test_every_field_of_shared_heads_is_honoured():
@@ -344,7 +344,7 @@ def test_every_field_of_shared_heads_is_honoured():
     assert values[f'{tower}/pointwise_weights'].shape == (1, 1, 5, 6)
     assert codes.min() >= -3.0 and codes.max() <= 2.0
     assert scores.min() >= 0.0 and scores.max() <= 1.0
-    assert predictor._class_head.bias == -2.0
+    assert predictor.class_head.bias == -2.0
 
 
 def test_shared_scores_stay_logits_in_training():
@@ -377,12 +377,44 @@ def test_other_heads_are_refused(text, message):
 
 
 @pytest.mark.parametrize(
-    'field', ['apply_conv_hyperparams_to_heads', 'apply_conv_hyperparams_pointwise']
+    ('generation', 'field', 'regularized'),
+    [
+        (generations.FIRST, '', {'tower depthwise', 'tower pointwise', 'head'}),
+        (generations.SECOND, '', {'tower depthwise'}),
+        (
+            generations.SECOND,
+            'apply_conv_hyperparams_pointwise: true',
+            {'tower depthwise', 'tower pointwise'},
+        ),
+        (generations.SECOND, 'apply_conv_hyperparams_to_heads: true', {'tower depthwise', 'head'}),
+    ],
 )
-def test_fields_of_efficient_det_are_refused(field):
-    where = rf'^here.box_predictor.weight_shared\w+\.{field}'
-    with pytest.raises(errors.ConfigError, match=f'{where}: not supported'):
-        shared_head(f'depth: 6 {field}: true')
+def test_what_of_separable_convolutions_is_regularized(generation, field, regularized):
+    text = f"""weight_shared_convolutional_box_predictor {{
+      depth: 6 num_layers_before_predictor: 1 use_depthwise: true {field}
+      conv_hyperparams {{
+        regularizer {{ l2_regularizer {{ weight: 2 }} }}
+        initializer {{ truncated_normal_initializer {{ mean: 9 stddev: 0.1 }} }}
+        batch_norm {{}}
+      }}
+    }}"""
+    config = text_format.Parse(text, box_predictors_pb2.BoxPredictor())
+    made = box_predictors.build_box_predictor(config, '', 4, 3, True, generation=generation)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        made.predict([tf.zeros([1, *SIZES[0]])], [2])
+        losses = tf1.get_collection(tf1.GraphKeys.REGULARIZATION_LOSSES)
+        session.run(tf1.global_variables_initializer())
+        weights = [one for one in tf1.trainable_variables() if one.op.name.endswith('_weights')]
+        values = {one.op.name: session.run(one) for one in weights}
+        penalty = sum(session.run(losses))
+    assert len(values) == 2 * 2 + 2 * 2  # of two towers and two heads
+    expected = 0.0
+    for name, value in values.items():
+        part = name.rpartition('/')[2].replace('_weights', '')
+        is_chosen = (f'tower {part}' if 'Tower' in name else 'head') in regularized
+        expected += (value**2).sum() if is_chosen else 0.0
+        assert (value.mean() > 5.0) == is_chosen, name
+    assert penalty == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize('make', [own, shared_head])

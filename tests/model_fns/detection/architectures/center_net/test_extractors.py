@@ -9,7 +9,7 @@ from google.protobuf import text_format
 
 from estimator_lib import errors
 from model_fns.backbones import resnet_v2
-from model_fns.detection.architectures.center_net import extractors, object_paths
+from model_fns.detection.architectures.center_net import extractors
 from protos import center_net_pb2
 from tests.model_fns.backbones import slow_layers
 
@@ -73,7 +73,7 @@ def test_resnet_v2_is_that_of_keras(monkeypatch):
         expected = session.run(tap, {network.input: images})
         layers = [one for one in network.layers if one.weights]
         by_variable = {one.ref(): value for one, value in zip(network.variables, values)}
-        rule = object_paths.of_model(find('type: "resnet_v2_50"'), [])
+        numbers = {name: number for number, name in enumerate(resnet_v2.keras_layers(units))}
         with tf1.variable_scope('FeatureExtractor'):
             style = extractors.keras_style(extractors.Settings(), False, 1.001e-5)
             points = resnet_v2.resnet_v2_features(
@@ -85,8 +85,9 @@ def test_resnet_v2_is_that_of_keras(monkeypatch):
         ours = [one for one in tf1.global_variables() if 'resnet_v2_50' in one.op.name]
         fed = {}
         for variable in ours:
-            *_, layer, leaf = rule(variable.op.name).split('/')
-            holder = layers[int(layer.rpartition('-')[2])]
+            scope, _, leaf = variable.op.name.rpartition('/')
+            holder = layers[numbers[scope.partition('resnet_v2_50/')[2]]]
+            leaf = {'weights': 'kernel', 'biases': 'bias'}.get(leaf, leaf)
             fed[variable.initializer.inputs[1]] = by_variable[getattr(holder, leaf).ref()]
         session.run([one.initializer for one in ours], fed)
         found = session.run(points[f'resnet_v2_50/block{len(units)}'])

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from estimator_lib import config as config_lib
 from model_fns.detection import detector
+from model_fns.detection.architectures.center_net import extractors, object_paths
 from tests.conftest import shared_folder
 
 tf1 = tf.compat.v1
@@ -70,3 +71,20 @@ def test_all_variables_have_the_published_paths_and_shapes(name, tmp_path):
 
 def test_both_published_hourglasses_have_the_same_variables():
     assert listed(PUBLISHED[0]) == listed(PUBLISHED[1])
+
+
+def test_small_resnets_have_a_path_for_each_layer():
+    kind = extractors.EXTRACTORS.get('resnet_v1_18_fpn')
+    named = object_paths.base_layers(kind)
+    # Two convolutions with their batch norms and one before them a unit, a projection a block.
+    assert len(named) == len(set(named)) == 1 + 8 * 5 + 4 + 1
+    assert named[:8] == (
+        'conv1',
+        'block1/unit_1/basic_v2/preact',
+        'block1/unit_1/basic_v2/conv1',
+        'block1/unit_1/basic_v2/conv1/BatchNorm',
+        'block1/unit_1/basic_v2/conv2',
+        'block1/unit_1/basic_v2/conv2/BatchNorm',
+        'block1/unit_1/basic_v2/shortcut',
+        'block1/unit_2/basic_v2/preact',
+    )

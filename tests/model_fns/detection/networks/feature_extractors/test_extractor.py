@@ -35,6 +35,7 @@ def test_every_field_becomes_a_setting():
         use_depthwise=True,
         num_layers=6,
         pyramid=extractor.Pyramid(4, 6, 64),
+        type_name='ssd_mobilenet_v2_fpn',
     )
     assert settings.style.regularizer == layers.l2(0.25)
     assert settings.style.batch_norm == layers.BatchNorm(
@@ -132,6 +133,18 @@ POOLED = [
 def test_all_types_are_registered():
     extractor.get_extractor('ssd_mobilenet_v1')
     assert sorted([*STACKED, *PYRAMIDS, *POOLED]) == list(extractor.EXTRACTORS)
+    of_tensorflow_2 = set(extractor.extractor_types()) - set(extractor.EXTRACTORS)
+    assert of_tensorflow_2 == {
+        'ssd_mobilenet_v1_keras',
+        'ssd_mobilenet_v2_keras',
+        *(f'{name}_keras' for name in PYRAMIDS if 'mnasfpn' not in name),
+    }
+
+
+@pytest.mark.parametrize('kind', ['ssd_mobilenet_v1_ppn_keras', 'ssd_inception_v2_keras'])
+def test_what_tensorflow_2_has_not_is_unknown(kind):
+    with pytest.raises(errors.ConfigError, match=f"type: unknown feature extractor '{kind}'"):
+        extractor.get_extractor(kind, 'type')
 
 
 RESNETS = [kind for kind in [*PYRAMIDS, *POOLED] if 'resnet' in kind]

@@ -11,6 +11,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
+from model_fns.detection.networks import generations
 from model_fns.detection.networks.feature_extractors import extractor
 from protos import pipeline_pb2, ssd_pb2
 from tests.conftest import shared_folder
@@ -134,7 +135,7 @@ def _of_other_networks():
 
 
 @pytest.mark.parametrize('path', _of_other_networks(), ids=lambda path: path.stem)
-def test_keras_types_are_the_same_networks_or_are_refused_by_name(path):
+def test_keras_types_are_of_the_second_generation_or_are_refused_by_name(path):
     config = _read(path).model.ssd.feature_extractor
     if 'efficientnet' in config.type:
         with pytest.raises(errors.ConfigError, match=r'feature_extractor\.bifpn: .* EfficientDet'):
@@ -142,8 +143,9 @@ def test_keras_types_are_the_same_networks_or_are_refused_by_name(path):
         return
     assert config.type.endswith('_keras')
     made = extractor.build_feature_extractor(config, is_training=True)
+    assert made.settings.generation is generations.SECOND
+    assert made.scope == 'KerasFeatureExtractor'
     config.type = config.type[: -len('_keras')]
-    same = extractor.build_feature_extractor(config, is_training=True)
-    assert type(made) is type(same)
-    assert made.backbone_scope == same.backbone_scope
-    assert made.settings == same.settings
+    twin = extractor.build_feature_extractor(config, is_training=True)
+    assert type(made) is type(twin) and made.backbone_scope == twin.backbone_scope
+    assert twin.scope == 'FeatureExtractor'

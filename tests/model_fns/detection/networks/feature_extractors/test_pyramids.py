@@ -34,9 +34,10 @@ def _end_points():
     }
 
 
+@pytest.mark.parametrize('type_name', ['net', 'net_keras'])
 @pytest.mark.parametrize('use_depthwise', [False, True])
-def test_a_pyramid_equals_its_definition(use_depthwise):
-    settings = dataclasses.replace(SETTINGS, use_depthwise=use_depthwise)
+def test_a_pyramid_equals_its_definition(use_depthwise, type_name):
+    settings = dataclasses.replace(SETTINGS, use_depthwise=use_depthwise, type_name=type_name)
     with tf.Graph().as_default(), tf1.Session() as session:
         maps = list(_end_points().values())
         levels = pyramids.feature_pyramid(maps, settings, 6, ['up_1', 'up_2'])
@@ -44,12 +45,14 @@ def test_a_pyramid_equals_its_definition(use_depthwise):
         (fine, middle, coarse), actual = session.run([maps, levels])
     top = layer(coarse, values, 'fpn/projection_3')
     sum_2 = enlarged(top)[:, :5, :7] + layer(middle, values, 'fpn/projection_2')
-    # The sum itself goes on downwards, not its smoothed version.
-    sum_1 = enlarged(sum_2)[:, :9, :14] + layer(fine, values, 'fpn/projection_1')
+    smoothed = relu6(layer(sum_2, values, 'fpn/smoothing_2'))
+    # The sum itself goes on downwards; of the networks of TensorFlow 2 its smoothed version.
+    down = smoothed if type_name == 'net_keras' else sum_2
+    sum_1 = enlarged(down)[:, :9, :14] + layer(fine, values, 'fpn/projection_1')
     up_1 = relu6(layer(top, values, 'fpn/up_1', stride=2))
     expected = [
         relu6(layer(sum_1, values, 'fpn/smoothing_1')),
-        relu6(layer(sum_2, values, 'fpn/smoothing_2')),
+        smoothed,
         top,
         up_1,
         relu6(layer(up_1, values, 'fpn/up_2', stride=2)),

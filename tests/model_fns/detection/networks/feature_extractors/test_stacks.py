@@ -32,6 +32,17 @@ def _maps(settings, layout=LAYOUT, sizes=((13, 9), (7, 5))):
     return end_points, stacks.stacked_maps(end_points, layout, settings)
 
 
+def test_networks_of_tensorflow_2_stack_separable_convolutions_in_one_layer():
+    settings = dataclasses.replace(SETTINGS, use_depthwise=True, type_name='net_keras')
+    with tf.Graph().as_default(), tf1.Session() as session:
+        end_points, maps = _maps(settings, LAYOUT[:3])
+        values = slow_networks.randomize(session)
+        tap, stacked = session.run([end_points['c'], maps[2]])
+    expected = relu6(layer(tap, values, 'c_1_Conv2d_2_1x1_8'))
+    expected = relu6(layer(expected, values, 'c_2_Conv2d_2_3x3_s2_16', stride=2))
+    np.testing.assert_allclose(stacked, expected, rtol=1e-4, atol=1e-3)
+
+
 def test_layout_names_taps_then_depths():
     layout = stacks.layout_of(['x', 'y'], [64, 32])
     assert [(one.tap, one.depth, one.kernel_size) for one in layout] == [

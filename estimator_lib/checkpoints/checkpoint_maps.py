@@ -1,0 +1,132 @@
+"""What the variables of a task's model are called in a checkpoint, of whichever kind it is.
+
+A checkpoint names variables by their scope, as ours do and those of TensorFlow 1, or by the objects
+that held them, see `object_graphs`. The task knows both names; the file says which are needed.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, Mapping, Optional, Sequence
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.checkpoints import object_graphs
+from estimator_lib.checkpoints.checkpoint_files import (
+    checkpoint_shapes,
+    latest_checkpoint,
+    resolve_checkpoint,
+)
+from estimator_lib.optimization import moving_averages
+from estimator_lib.optimization.partitioned import variable_name
+from estimator_lib.task import Task
+from protos import train_pb2
+
+FIELD = 'train_config.fine_tune_checkpoint'
+
+
+def checkpoint_type(train_config: train_pb2.TrainConfig) -> str:
+    """What `fine_tune_checkpoint` was trained for; '' when the config does not say."""
+    if train_config.fine_tune_checkpoint_type:
+        return train_config.fine_tune_checkpoint_type
+    return 'detection' if train_config.from_detection_checkpoint else ''
+
+
+def of_fine_tuning(
+    task: Task,
+    variables: Sequence[tf.Variable],
+    train_config: train_pb2.TrainConfig,
+    model_dir: Optional[str] = None,
+) -> Mapping[str, tf.Variable]:
+    """The variables that `train_config.fine_tune_checkpoint` is to set, by their name in it.
+
+    Args:
+        task: whose model it is.
+        variables: of the model.
+        train_config: names the checkpoint, and says of which type and version it is.
+        model_dir: a checkpoint in it wins: the other one is not looked at.
+
+    Returns:
+        What `restoring.fine_tune_start` takes; empty where the run resumes.
+
+    Raises:
+        errors.CheckpointError: there is no such checkpoint; it is of another version than the
+            config says; or it is of another model whose variables have names alike.
+        errors.ConfigError: the task does not restore from that type.
+    """
+    if model_dir and latest_checkpoint(model_dir) is not None:
+        return {}
+    prefix = resolve_checkpoint(train_config.fine_tune_checkpoint, FIELD)
+    graph = object_graphs.read(prefix)
+    _require_version(train_config, prefix, graph is not None)
+    kind = checkpoint_type(train_config)
+    if graph is not None:
+        return graph.keyed(_paths(task, variables, kind, prefix))
+    _refuse_foreign(task, prefix)
+    return task.restore_map(variables, kind)
+
+
+def of_inference(
+    task: Optional[Task],
+    variables: Sequence[tf.Variable],
+    prefix: str,
+    use_moving_averages: bool = False,
+) -> Dict[str, tf.Variable]:
+    """All variables of a model by their name in a checkpoint of the same model.
+
+    Args:
+        task: whose model it is; None: one whose checkpoints all name variables by scope.
+        variables: of the model.
+        prefix: the checkpoint.
+        use_moving_averages: where there is an average of a variable, that.
+
+    Raises:
+        errors.CheckpointError: the checkpoint cannot be read, or is of another kind of model.
+    """
+    graph = object_graphs.read(prefix)
+    if graph is not None and task is not None:
+        slot = object_graphs.AVERAGE if use_moving_averages else None
+        found = graph.keyed(_paths(task, variables, None, prefix), slot)
+        known = {variable.ref() for variable in found.values()}
+        others = [variable for variable in variables if variable.ref() not in known]
+        return {**found, **{variable_name(one): one for one in others}}
+    if task is not None:
+        _refuse_foreign(task, prefix)
+    if use_moving_averages:
+        return moving_averages.variables_to_restore(variables, checkpoint_shapes(prefix))
+    return {variable_name(variable): variable for variable in variables}
+
+
+def _paths(
+    task: Task, variables: Sequence[tf.Variable], kind: Optional[str], prefix: str
+) -> Mapping[str, tf.Variable]:
+    paths = task.object_paths(variables, kind)
+    if not paths:
+        raise errors.CheckpointError(
+            f'{prefix} is an object-based checkpoint of TensorFlow 2, and there are none of this '
+            f'model ({task.name}); expected one that names variables by scope.'
+        )
+    return paths
+
+
+def _refuse_foreign(task: Task, prefix: str) -> None:
+    sentence = task.foreign_checkpoint(checkpoint_shapes(prefix).keys())
+    if sentence:
+        raise errors.CheckpointError(f'{prefix} {sentence}')
+
+
+def _require_version(
+    train_config: train_pb2.TrainConfig, prefix: str, is_object_based: bool
+) -> None:
+    """Refuses a checkpoint of another version than the one that the config has, if it has one."""
+    field = 'fine_tune_checkpoint_version'
+    actual = train_pb2.V2 if is_object_based else train_pb2.V1
+    if train_config.HasField(field) and train_config.fine_tune_checkpoint_version != actual:
+        given, expected = map(
+            train_pb2.CheckpointVersion.Name, (train_config.fine_tune_checkpoint_version, actual)
+        )
+        named = 'by the objects that held them' if is_object_based else 'by scope'
+        raise errors.CheckpointError(
+            f'train_config.{field} is {given}, and {prefix} names variables {named}; expected '
+            f'{expected}, or nothing: the file tells.'
+        )

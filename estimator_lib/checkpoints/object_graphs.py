@@ -1,0 +1,154 @@
+"""Object-based checkpoints, which TensorFlow 2 writes: variables by the objects that held them.
+
+Such a file holds the graph of the objects that were saved. A variable's key in the file is one path
+to it, of names of edges from the root: the shortest that the writer found. Others may lead to the
+same variable, so it is looked for by walking a path, never by its key.
+
+A path here is written as keys are, without their ending: `model/backbone/layer-0/kernel`, with `.S`
+in place of a slash and `..` in place of a dot in the name of an edge.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Dict, Iterable, List, Mapping, Optional, TypeVar
+
+import tensorflow as tf
+from google.protobuf import message
+from tensorflow.core.protobuf import trackable_object_graph_pb2
+
+from estimator_lib import errors
+from estimator_lib.checkpoints.checkpoint_files import explained_read, open_checkpoint
+
+GRAPH_KEY = '_CHECKPOINTABLE_OBJECT_GRAPH'
+ENDING = '/.ATTRIBUTES/VARIABLE_VALUE'
+# What their optimizers call the moving average of a variable.
+AVERAGE = 'average'
+
+_VALUE = 'VARIABLE_VALUE'
+_ROOT = 0
+
+Held = TypeVar('Held')
+
+
+class ObjectGraph:
+    """The objects of a checkpoint, and the keys of their values.
+
+    Args:
+        graph: a `TrackableObjectGraph`.
+        source: what the checkpoint is called in messages.
+
+    Raises:
+        errors.CheckpointError: an edge leads to no object.
+    """
+
+    def __init__(self, graph: Any, source: str):
+        count = len(graph.nodes)
+        self._edges: List[Dict[str, int]] = []
+        self._keys: List[Optional[str]] = []
+        self._slots: Dict[int, Dict[str, int]] = {}
+        for node in graph.nodes:
+            edges = {escaped(child.local_name): child.node_id for child in node.children}
+            self._edges.append(edges)
+            self._keys.append(
+                next((one.checkpoint_key for one in node.attributes if one.name == _VALUE), None)
+            )
+            for slot in node.slot_variables:
+                slots = self._slots.setdefault(slot.original_variable_node_id, {})
+                slots[slot.slot_name] = slot.slot_variable_node_id
+        slots_of = [slots.values() for slots in self._slots.values()]
+        reached = [one for edges in (*map(dict.values, self._edges), *slots_of) for one in edges]
+        if not count or any(not 0 <= one < count for one in (*reached, *self._slots)):
+            raise errors.CheckpointError(
+                f'{source} is corrupt: its graph of objects has edges to what is not in it.'
+            )
+
+    def roots(self) -> List[str]:
+        """The names of the edges from the root, sorted."""
+        return sorted(self._edges[_ROOT])
+
+    def key_of(self, path: str, slot: Optional[str] = None) -> Optional[str]:
+        """The key of a variable's value; None where no such path leads to a variable.
+
+        Args:
+            path: see the module.
+            slot: of an optimizer's variable that belongs to it, in its place.
+        """
+        node: Optional[int] = _ROOT
+        for name in path.split('/'):
+            node = self._edges[node].get(name)
+            if node is None:
+                return None
+        if slot is not None:
+            node = self._slots.get(node, {}).get(slot)
+        return None if node is None else self._keys[node]
+
+    def keyed(self, paths: Mapping[str, Held], slot: Optional[str] = None) -> Dict[str, Held]:
+        """What is held by path, by key; by path where that leads to nothing.
+
+        Args:
+            paths: variables, say, by path.
+            slot: see `key_of`; where a variable has none, its own key stands.
+        """
+        keys = {path: slot and self.key_of(path, slot) for path in paths}
+        return {keys[path] or self.key_of(path) or path: held for path, held in paths.items()}
+
+
+def is_object_based(names: Iterable[str]) -> bool:
+    """Whether a checkpoint with these names is one."""
+    return GRAPH_KEY in names
+
+
+def read(prefix: str) -> Optional[ObjectGraph]:
+    """The graph of a checkpoint's objects; None for one that names variables by scope.
+
+    Raises:
+        errors.CheckpointError: it is corrupt.
+    """
+    reader = open_checkpoint(prefix)
+    if not is_object_based(reader.get_variable_to_shape_map()):
+        return None
+    with explained_read(prefix):
+        text = reader.get_tensor(GRAPH_KEY)
+    try:
+        graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(text)
+    except (message.DecodeError, TypeError) as error:
+        raise errors.CheckpointError(
+            f'{prefix} is corrupt: {GRAPH_KEY} in it is no graph of objects '
+            f'({errors.first_line(error)}).'
+        ) from None
+    return ObjectGraph(graph, prefix)
+
+
+def write(values: Mapping[str, Any], folder: str, number: int = 0) -> str:
+    """Writes an object-based checkpoint `folder/ckpt-<number>`, and lists it as the latest.
+
+    Not to be called while a graph is the default one.
+
+    Args:
+        values: arrays by path. Each part of a path becomes an object, and the same parts the same
+            object.
+        folder: made when it is not there.
+        number: of the checkpoint.
+
+    Returns:
+        Its prefix.
+    """
+    tree: Dict[str, Any] = {}
+    for path, value in values.items():
+        *outer, last = map(unescaped, path.split('/'))
+        holder = functools.reduce(lambda node, name: node.setdefault(name, {}), outer, tree)
+        holder[last] = tf.Variable(value)
+    # Dictionaries become objects whose edges have the names of their keys.
+    manager = tf.train.CheckpointManager(tf.train.Checkpoint(**tree), folder, max_to_keep=1)
+    return manager.save(checkpoint_number=number)
+
+
+def escaped(name: str) -> str:
+    """The name of an edge as it stands in keys."""
+    return name.replace('.', '..').replace('/', '.S')
+
+
+def unescaped(name: str) -> str:
+    """The name of an edge from what stands in keys."""
+    return '.'.join(part.replace('.S', '/') for part in name.split('..'))

@@ -1,0 +1,114 @@
+"""Where the detectors of TensorFlow 2 compute something else than those of TensorFlow 1.
+
+Both were published under the same names with the same variables, and their types differ in an
+ending: `ssd_mobilenet_v2_fpn` and `ssd_mobilenet_v2_fpn_keras`. With the same weights they give
+other outputs, so that neither takes the other's checkpoints. The networks here are one description
+each, and read what differs from this one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Collection
+
+from model_fns import layers
+
+# What types of the second generation end with.
+SUFFIX = '_keras'
+
+
+@dataclasses.dataclass(frozen=True)
+class Generation:
+    """How a generation of published detectors computes.
+
+    Attributes:
+        scope: what stands before the names of the scopes of feature extractors: it tells whose
+            weights a checkpoint has.
+        strides_first: residual blocks stride in the first convolution of their first unit; else in
+            the 3x3 convolution of the last.
+        overrides_sums: hyperparameters that override a backbone's hold for its batch norm, and
+            their activation for the sums of its residual units; else those are the backbone's own.
+        passes_smoothed: a pyramid hands its smoothed maps down; else the sums before smoothing.
+        bare_pointwise: of a separable convolution only the depthwise weights have the regularizer
+            and initializer of the config, and of a separable head not even those, unless
+            the config asks for them; else all have them.
+        narrows_lite: the last layers of a backbone have fewer channels below a pyramid of
+            separable convolutions, of MobileNet V2 (of V1 always).
+        fuses_stacked: a separable convolution of the maps that are stacked on a backbone is one
+            layer; else batch norm and activation are between its parts.
+        residual_decay: factor of the L2 regularizer in the residual networks' own style.
+        regularizes_depthwise: the MobileNets' own style regularizes depthwise weights.
+    """
+
+    scope: str = ''
+    strides_first: bool = False
+    overrides_sums: bool = False
+    passes_smoothed: bool = False
+    bare_pointwise: bool = False
+    narrows_lite: bool = True
+    fuses_stacked: bool = False
+    residual_decay: float = 1e-4
+    regularizes_depthwise: bool = False
+
+    def separable(self, style: layers.LayerStyle, asked: bool = False) -> layers.LayerStyle:
+        """A config's style for the separable convolutions that are added to a backbone.
+
+        Args:
+            style: of all layers.
+            asked: whether the config asks for the same of pointwise weights.
+        """
+        if not self.bare_pointwise or asked:
+            return style
+        return style.but(pointwise_initializer=layers.XAVIER, regularize_pointwise=False)
+
+    def separable_head(self, style: layers.LayerStyle, asked: bool = False) -> layers.LayerStyle:
+        """The same for the separable convolutions that predict."""
+        if not self.bare_pointwise or asked:
+            return style
+        return style.but(initializer=layers.XAVIER, regularizer=None)
+
+
+FIRST = Generation()
+SECOND = Generation(
+    scope='Keras',
+    strides_first=True,
+    overrides_sums=True,
+    passes_smoothed=True,
+    bare_pointwise=True,
+    narrows_lite=False,
+    fuses_stacked=True,
+    residual_decay=2e-4,
+    regularizes_depthwise=True,
+)
+
+
+def of_type(name: str) -> Generation:
+    """The generation of a type of feature extractor."""
+    return SECOND if name.endswith(SUFFIX) else FIRST
+
+
+def twin(name: str) -> str:
+    """The type of the other generation whose variables have the same shapes."""
+    return name[: -len(SUFFIX)] if name.endswith(SUFFIX) else name + SUFFIX
+
+
+def foreign(names: Collection[str], scope: str, type_name: str) -> str:
+    """What is to be said of a checkpoint of the other generation; see `Task.foreign_checkpoint`.
+
+    Args:
+        names: of the checkpoint's variables.
+        scope: of a feature extractor, as the first generation has it.
+        type_name: of the model's feature extractor.
+    """
+    own, other = of_type(type_name), SECOND if of_type(type_name) is FIRST else FIRST
+    theirs, ours = (f'{one.scope}{scope}/' for one in (other, own))
+    if any(name.startswith(ours) for name in names):
+        return ''
+    if not any(name.startswith(theirs) for name in names):
+        return ''
+    number = 1 if other is FIRST else 2
+    return (
+        f'has the weights of a network of TensorFlow {number} ({theirs}...), and {type_name} '
+        f'computes something else with them; expected a checkpoint of {type_name}, or the type '
+        f'{twin(type_name)}.'
+    )

@@ -1,0 +1,85 @@
+"""A recorded detector of TensorFlow 2, restored from a checkpoint in its format."""
+
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from model_fns.detection import fields
+from model_fns.detection.architectures import ssd
+from tests.model_fns.detection import recorded_detectors, recorded_objects
+from tests.model_fns.detection.architectures.test_ssd import groundtruth_of
+
+tf1 = tf.compat.v1
+
+NAME = 'tf2/ssd_mobilenet_v2_fpnlite_320'
+
+
+@pytest.fixture(scope='module')
+def case():
+    return recorded_detectors.load(NAME)
+
+
+@pytest.fixture(scope='module')
+def ran(case, tmp_path_factory):
+    """What our network computes: in inference, then in one step of training; and its variables."""
+    prefix = recorded_objects.save(
+        recorded_objects.weights_of(case), tmp_path_factory.mktemp('recorded')
+    )
+    model = ssd.build_ssd(case.config, 'model.ssd')
+    with tf.Graph().as_default(), tf1.Session() as session:
+        images = model.preprocess(recorded_detectors.resized(case.config, case.images), None)
+        with tf1.variable_scope('', reuse=tf1.AUTO_REUSE):
+            inferred = model.predict(images, None, None, is_training=False)
+            predicted = model.predict(images, None, None, is_training=True)
+        variables = tf1.get_collection(tf1.GraphKeys.MODEL_VARIABLES)
+        by_path = model.object_paths(variables, 'full')
+        groundtruth = groundtruth_of(case)
+        losses = model.losses(predicted, None, groundtruth)
+        losses['regularization_loss'] = tf1.losses.get_regularization_loss()
+        losses['total_loss'] = tf.add_n(list(losses.values()))
+        wanted = [by_path[str(key)] for key in case.arrays['train/grad_norm_keys']]
+        norms = [tf.norm(one) for one in tf.gradients(losses['total_loss'], wanted)]
+        before = (images, inferred, model.postprocess(inferred, None))
+        recorded_objects.restore(session, model, prefix)
+        before = session.run(before)
+        assigned = model.targets(predicted, groundtruth).box_weights
+        step = session.run((losses, norms, predicted, assigned))
+        return (*before, *step, dict(zip(by_path, session.run(list(by_path.values())))))
+
+
+def test_predictions_are_as_recorded(case, ran):
+    images, inferred, found, *_ = ran
+    case.check('infer/preprocessed', images, 1e-5)
+    case.check('infer/pred__anchors', inferred[fields.ANCHORS], 1e-6)
+    case.check('infer/pred__box_encodings', inferred[fields.BOX_ENCODINGS], 1e-4)
+    case.check('infer/pred__class_predictions_with_background', inferred[fields.CLASS_LOGITS], 1e-4)
+    case.check('infer/det__raw_detection_boxes', found[fields.RAW_DETECTION_BOXES], 1e-4)
+    scores = found[fields.DETECTION_SCORES], case.arrays['infer/det__detection_scores']
+    np.testing.assert_allclose(*scores, atol=1e-4)
+
+
+def test_losses_are_as_recorded(case, ran):
+    losses = ran[3]
+    for name in (ssd.LOCALIZATION_LOSS, ssd.CLASSIFICATION_LOSS):
+        assert losses[name] == pytest.approx(case.arrays[f'train/loss__{name}'], rel=1e-4)
+    for name in ('regularization_loss', 'total_loss'):
+        assert losses[name] == pytest.approx(case.arrays[f'train/{name}'], rel=1e-4)
+    np.testing.assert_array_equal(ran[6], case.arrays['train/targets__reg_weights'])
+
+
+def test_gradients_are_as_recorded(case, ran):
+    expected, ours = case.arrays['train/grad_norms'], np.array(ran[4])
+    off = np.abs(ours - expected) / np.maximum(expected, 0.01 * np.median(expected))
+    assert np.median(off) < 1e-3
+    assert off.max() < 0.05
+
+
+def test_moving_statistics_after_a_step_are_as_recorded(case, ran):
+    start, values = 'train/bn_after_1_step/', ran[7]
+    keys = [key[len(start) :] for key in case.arrays if key.startswith(start)]
+    assert len(keys) == 4
+    for key in keys:
+        np.testing.assert_allclose(values[key], case.arrays[start + key], rtol=1e-4, atol=1e-5)
+        assert re.search('moving_(mean|variance)$', key)

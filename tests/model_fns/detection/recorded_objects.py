@@ -1,0 +1,88 @@
+"""Recorded detectors of TensorFlow 2, and checkpoints of theirs in its format.
+
+The weights of a case are written by `tf.train.Checkpoint` over a tree of objects that has the
+published keys, and read by the code that reads the published ones.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib.checkpoints import restoring
+from tests.conftest import shared_folder
+
+ENDING = '/.ATTRIBUTES/VARIABLE_VALUE'
+VARIABLES = shared_folder() / 'spec' / 'variables' / 'tf2'
+
+
+class Holder(tf.Module):
+    """An object whose attributes are objects and variables."""
+
+
+def save(values, folder, **others):
+    """Writes a checkpoint of variables by key.
+
+    Args:
+        values: arrays by key, without the ending; the first part of each is an attribute of the
+            checkpoint.
+        folder: where to.
+        **others: more attributes of the checkpoint.
+
+    Returns:
+        The prefix.
+    """
+    root = Holder()
+    for key, value in values.items():
+        *outer, last = key.split('/')
+        holder = root
+        for name in outer:
+            if not hasattr(holder, name):
+                setattr(holder, name, Holder())
+            holder = getattr(holder, name)
+        setattr(holder, last, tf.Variable(value))
+    children = {name: one for name, one in vars(root).items() if isinstance(one, tf.Module)}
+    return tf.train.Checkpoint(**children, **others).save(str(folder / 'ckpt'))
+
+
+def weights_of(case):
+    """The weights that a case was recorded with, by key."""
+    path = shared_folder() / 'golden' / 'weights.py'
+    spec = importlib.util.spec_from_file_location('golden_weights', path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    named = ('weights_keys', 'weights_shapes', 'weights_factors')
+    return {
+        str(key): module.init(str(key), json.loads(str(shape))) * np.float32(factor)
+        for key, shape, factor in zip(*(case.arrays[name] for name in named))
+    }
+
+
+class Restorable:
+    """What checkpoints ask of a task, answered by a detector."""
+
+    name = 'detection'
+
+    def __init__(self, model):
+        self._model = model
+
+    def object_paths(self, variables, checkpoint_type):
+        return self._model.object_paths(variables, checkpoint_type or 'full')
+
+    def foreign_checkpoint(self, names):
+        return self._model.foreign_checkpoint(names)
+
+
+def restore(session, model, prefix):
+    """Sets a model's variables from a checkpoint, as an evaluation does."""
+    restoring.create_inference_saver(task=Restorable(model)).restore(session, prefix)
+
+
+def listed(name):
+    """Shapes by key, and the keys of what is trained, of a published config's model."""
+    rows = json.loads((VARIABLES / f'{name}.json').read_text())['variables']
+    shapes = {key[: -len(ENDING)]: tuple(shape) for _, shape, _, _, key in rows}
+    return shapes, {key[: -len(ENDING)] for _, _, _, is_trained, key in rows if is_trained}
