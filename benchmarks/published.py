@@ -81,7 +81,7 @@ def unavailable_kind(config: Any) -> str:
     kind = config.model.WhichOneof('model')
     if kind == 'ssd':
         return 'EfficientDet' if config.model.ssd.feature_extractor.HasField('bifpn') else ''
-    return '' if kind == 'faster_rcnn' else f'model.{kind}'
+    return '' if kind in ('faster_rcnn', 'center_net') else f'model.{kind}'
 
 
 def run_here(path: str) -> Outcome:

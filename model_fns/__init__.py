@@ -20,6 +20,7 @@ _TASKS = {
     'segmentation': ('model_fns.segmentation.task', 'SegmentationTask'),
     'ssd': ('model_fns.detection.task', 'DetectionTask'),
     'faster_rcnn': ('model_fns.detection.task', 'DetectionTask'),
+    'center_net': ('model_fns.detection.task', 'DetectionTask'),
 }
 
 

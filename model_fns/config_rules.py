@@ -27,15 +27,14 @@ from protos import cluster_pb2, input_reader_pb2
 
 _NO_SEQUENCES = 'sequences of images are for detection; records are tf.train.Example'
 _NO_CONTEXT = 'features of other images are for model.faster_rcnn.context_config'
-KEYPOINTS = 'keypoint-based detection is not available'
 MASKS = 'masks need a two-stage model'
+_ONE_IMAGE = 'objects have no tracks, depth or surface here'
 _NO_BOXES = 'it is about boxes, masks or keypoints, and the model has none'
 _ONE_LABEL = 'the classes of boxes are their labels'
 _THREE_CHANNELS = 'images have three channels'
 
 # Kinds of `model` in the schema that there is no task for, and why.
 UNAVAILABLE = {
-    'center_net': KEYPOINTS,
     'experimental_model': 'experimental models are made in code; there are none here',
 }
 
@@ -45,7 +44,7 @@ EVERY_TASK = ConfigRules(
         'TrainConfig': {
             'unpad_groundtruth_tensors': 'padding never counts, and is cut off where that is faster'
         },
-        'InputReader': {'keypoint_type_weight': 'no model here learns keypoints'},
+        'InputReader': {'keypoint_type_weight': 'as published no loss of keypoints looks at it'},
         'EvalConfig': {'retain_original_image_additional_channels': _THREE_CHANNELS},
     },
     unsupported={
@@ -58,7 +57,7 @@ EVERY_TASK = ConfigRules(
             'num_additional_channels': _THREE_CHANNELS,
             'load_context_image_ids': 'nothing depends on which images features are from',
             'load_multiclass_scores': _ONE_LABEL,
-            **because(KEYPOINTS, 'load_dense_pose load_track_id load_keypoint_depth_features'),
+            **because(_ONE_IMAGE, 'load_dense_pose load_track_id load_keypoint_depth_features'),
             'expand_labels_hierarchy': 'label hierarchies are not read',
         },
         'EvalConfig': {

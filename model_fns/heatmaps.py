@@ -62,6 +62,48 @@ def gaussian_heatmap(
     return heat[reach : reach + height, reach : reach + width]
 
 
+def largest_gaussians(
+    centers: tf.Tensor,
+    sigmas: tf.Tensor,
+    weights: tf.Tensor,
+    maps: tf.Tensor,
+    num_maps: tf.Tensor,
+    height: tf.Tensor,
+    width: tf.Tensor,
+) -> tf.Tensor:
+    """The largest of the Gaussians of each map, each as wide and as high as is asked for.
+
+    They are not cut off: each reaches over its whole map.
+
+    Args:
+        centers: float32 [n, 2], rows and columns in the map.
+        sigmas: float32 [n]: standard deviations in pixels, above 0.
+        weights: float32 [n]: the heights; a Gaussian without one counts for nothing.
+        maps: int32 [n]: which map each is in.
+        num_maps: how many there are: an int or an int32 scalar.
+        height: of the maps.
+        width: of the maps.
+
+    Returns:
+        float32 [num_maps, height, width]: weight * exp(-d^2 / (2 sigma^2)) at distance d from a
+        centre, for the centre that it is the most for; 0 in a map without a centre.
+    """
+    # One gather for all that a Gaussian has; those without a height are not computed.
+    rows = tf.concat([centers, sigmas[:, tf.newaxis], weights[:, tf.newaxis]], axis=1)
+    counted = tf.where(weights > 0)[:, 0]
+    y, x, sigmas, weights = tf.split(tf.gather(rows, counted), 4, axis=1)
+
+    def falloff(places: tf.Tensor, side: tf.Tensor) -> tf.Tensor:
+        distances = tf.cast(tf.range(side), tf.float32) - places
+        return tf.exp(-tf.square(distances) / (2.0 * tf.square(sigmas)))
+
+    columns = falloff(x, width) * weights
+    values = falloff(y, height)[:, :, tf.newaxis] * columns[:, tf.newaxis, :]
+    # A map without a Gaussian holds the lowest number that there is.
+    heat = tf.math.unsorted_segment_max(values, tf.gather(maps, counted), num_maps)
+    return tf.maximum(heat, 0.0)
+
+
 def local_maxima(maps: tf.Tensor, window: int, tolerance: float = 0.0) -> tf.Tensor:
     """Where maps are as high as the highest pixel of the square around.
 

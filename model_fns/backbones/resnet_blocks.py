@@ -1,8 +1,9 @@
 """What the residual networks have in common: runs of units, their strides and rates, the head.
 
 A network is a root of stride 4, then blocks of residual units. A block's stride is that of its
-last unit. Where an output stride is asked for and reached, the strides that are left become atrous
-rates of the units after them (Chen et al. 2017, section 3.1).
+last unit, or, as in the networks of Keras, the next block's first unit has it. Where an output
+stride is asked for and reached, the strides that are left become atrous rates of the units after
+them (Chen et al. 2017, section 3.1).
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ class Unit:
         bounded: whether all values are kept within [-6, 6], to fit a quantised range.
         strides_first: whether it strides in its first convolution; else in its 3x3 one.
         activation: of the sum, where it is not bounded.
+        is_first: of its block.
     """
 
     depth: int
@@ -71,6 +73,7 @@ class Unit:
     bounded: bool = False
     strides_first: bool = False
     activation: layers.Activation = tf.nn.relu
+    is_first: bool = False
 
 
 # (inputs, shape, style) -> the unit's output, and its end points by their scope in the unit.
@@ -176,6 +179,7 @@ def stack_blocks(
                 bounded,
                 block.strides_first,
                 sum_activation or tf.nn.relu,
+                is_first=index == 0,
             )
             name = f'{block.name}/unit_{index + 1}/{unit_function.__name__}'
             with tf1.variable_scope(name):
@@ -191,6 +195,18 @@ def stack_blocks(
 def feature_maps(scope: str) -> Mapping[int, str]:
     """By stride, the end point of the block of that stride, where blocks stride after it."""
     return {ROOT_STRIDE * 2**index: f'{scope}/block{index + 1}' for index in range(4)}
+
+
+def pool_root(inputs: tf.Tensor, padding: layers.Padding = 'SAME') -> tf.Tensor:
+    """The root's pooling, of stride 2.
+
+    Args:
+        inputs: [batch, height, width, channels].
+        padding: `SAME`, or `FIXED` for a border of zeros on all sides.
+    """
+    if padding == 'FIXED':
+        inputs, padding = tf.pad(inputs, [[0, 0], [1, 1], [1, 1], [0, 0]]), 'VALID'
+    return tf.nn.max_pool2d(inputs, 3, 2, padding, name='pool1')
 
 
 def subsample(inputs: tf.Tensor, stride: int) -> tf.Tensor:

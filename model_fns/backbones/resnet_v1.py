@@ -101,6 +101,7 @@ def resnet_v1_features(
     strides_first: bool = False,
     sum_activation: Optional[layers.Activation] = None,
     bounded: bool = False,
+    pool_padding: layers.Padding = 'SAME',
 ) -> registry.EndPoints:
     """The feature maps of a ResNet V1.
 
@@ -119,6 +120,7 @@ def resnet_v1_features(
         sum_activation: see `resnet_blocks.stack_blocks`.
         bounded: ReLU6 instead of ReLU, and no value beyond [-6, 6] in a sum, so that all fit a
             quantised range.
+        pool_padding: see `resnet_blocks.pool_root`.
 
     Returns:
         Float32 [batch, height', width', channels'] by name: `<scope>/conv1` (beta: `conv1_1` to
@@ -132,7 +134,7 @@ def resnet_v1_features(
     )
     with tf1.variable_scope(architecture.scope):
         end_points = _root(images, architecture, style)
-        pooled = tf.nn.max_pool2d(list(end_points.values())[-1], 3, 2, 'SAME', name='pool1')
+        pooled = resnet_blocks.pool_root(list(end_points.values())[-1], pool_padding)
         end_points.update(
             resnet_blocks.stack_blocks(
                 pooled,

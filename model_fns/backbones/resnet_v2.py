@@ -6,7 +6,7 @@ The sum of a unit is passed on as it is; one more normalisation follows the last
 from __future__ import annotations
 
 import functools
-from typing import Dict, Optional, Tuple
+from typing import Dict, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -48,6 +48,62 @@ def bottleneck_v2(
     return layers.add(shortcut, conv3, style), parts
 
 
+def basic_v2(
+    inputs: tf.Tensor, unit: resnet_blocks.Unit, style: layers.LayerStyle
+) -> Tuple[tf.Tensor, registry.EndPoints]:
+    """Two 3x3 convolutions of the normalised input, added to the input.
+
+    As published the first unit of a block adds a projection of the normalised input, whether the
+    channels change or not, and the second convolution is activated before the sum.
+    """
+    preact = _normalize(inputs, style, 'preact')
+    parts: registry.EndPoints = {}
+    if unit.is_first:
+        shortcut = layers.conv2d(
+            preact, unit.depth, 1, style.linear(), 'shortcut', stride=unit.stride
+        )
+        parts['shortcut'] = shortcut
+    else:
+        shortcut = resnet_blocks.subsample(inputs, unit.stride)
+    conv1 = layers.conv2d(preact, unit.depth, 3, style, 'conv1')
+    conv2 = layers.conv2d(conv1, unit.depth, 3, style, 'conv2', stride=unit.stride, padding='FIXED')
+    parts.update(conv1=conv1, conv2=conv2)
+    return layers.add(shortcut, conv2, style), parts
+
+
+def basic_features(
+    images: tf.Tensor, units: Sequence[int], style: layers.LayerStyle, scope: str
+) -> registry.EndPoints:
+    """The feature maps of a small network of `basic_v2`: ResNet 18 and 34 of CenterNet.
+
+    The first block does not stride, and each of the others in its last unit. Like the networks of
+    Keras it pools with a border of zeros.
+
+    Args:
+        images: float32 [batch, height, width, channels], normalised.
+        units: how many each of the four blocks has.
+        style: of all layers.
+        scope: the variable scope.
+
+    Returns:
+        See `resnet_v2_features`; a block's stride is 4, 8, 16, 32.
+    """
+    blocks = [
+        resnet_blocks.Block(f'block{index + 1}', 64 * 2**index, (1,) * count, 2 if index else 1)
+        for index, count in enumerate(units)
+    ]
+    with tf1.variable_scope(scope):
+        conv1 = layers.conv2d(images, 64, 7, style.linear(), 'conv1', stride=2, padding='FIXED')
+        pooled = resnet_blocks.pool_root(conv1, 'FIXED')
+        points = resnet_blocks.stack_blocks(pooled, blocks, basic_v2, style, scope)
+    return {f'{scope}/conv1': conv1, **points}
+
+
+def postnorm(features: tf.Tensor, style: layers.LayerStyle) -> tf.Tensor:
+    """The last block's sum, normalised and activated, in the current variable scope."""
+    return _normalize(features, style, 'postnorm')
+
+
 def resnet_v2_features(
     images: tf.Tensor,
     name: str,
@@ -58,6 +114,7 @@ def resnet_v2_features(
     depth_multiplier: float = 1.0,
     min_depth: int = 8,
     subsample_after: bool = False,
+    pool_padding: layers.Padding = 'SAME',
 ) -> registry.EndPoints:
     """The feature maps of a ResNet V2.
 
@@ -71,6 +128,7 @@ def resnet_v2_features(
         depth_multiplier: factor on the channels of the blocks, not on the root's.
         min_depth: least number of narrow channels that the factor leaves.
         subsample_after: see `resnet_blocks.stack_blocks`.
+        pool_padding: see `resnet_blocks.pool_root`.
 
     Returns:
         Float32 [batch, height', width', channels'] by name: `<name>/conv1`, `<name>/block<i>` and,
@@ -81,7 +139,7 @@ def resnet_v2_features(
     with tf1.variable_scope(name):
         # The first unit normalises the root's output.
         conv1 = layers.conv2d(images, 64, 7, style.linear(), 'conv1', stride=2, padding='FIXED')
-        pooled = tf.nn.max_pool2d(conv1, 3, 2, 'SAME', name='pool1')
+        pooled = resnet_blocks.pool_root(conv1, pool_padding)
         end_points = {f'{name}/conv1': conv1}
         end_points.update(
             resnet_blocks.stack_blocks(
@@ -95,6 +153,31 @@ def resnet_v2_features(
             )
         )
     return end_points
+
+
+def keras_layers(units: Sequence[int]) -> Tuple[str, ...]:
+    """The layers of a network with so many units; see `registry.Network.keras_layers`.
+
+    Keras sorts layers by their distance from the output: a projection stands before the last
+    convolution of its unit.
+    """
+    return _keras_layers(units, bottleneck_v2.__name__, ('shortcut', 'conv3'))
+
+
+def basic_keras_layers(units: Sequence[int]) -> Tuple[str, ...]:
+    """The same of `basic_features`, where a projection stands behind all else of its unit."""
+    return _keras_layers(units, basic_v2.__name__, ('shortcut',))
+
+
+def _keras_layers(units: Sequence[int], unit_name: str, last: Tuple[str, ...]) -> Tuple[str, ...]:
+    scopes = ['conv1']
+    for block, count in enumerate(units, start=1):
+        for index in range(1, count + 1):
+            unit = f'block{block}/unit_{index}/{unit_name}'
+            scopes.append(f'{unit}/preact')
+            scopes += [f'{unit}/conv{n}{part}' for n in (1, 2) for part in ('', '/BatchNorm')]
+            scopes += [f'{unit}/{name}' for name in last if index == 1 or name != 'shortcut']
+    return (*scopes, 'postnorm')
 
 
 def resnet_v2(
@@ -118,7 +201,7 @@ def resnet_v2(
     """
     end_points = _features(images, style, options, name)
     with tf1.variable_scope(name):
-        last = _normalize(end_points[f'{name}/block4'], style, 'postnorm')
+        last = postnorm(end_points[f'{name}/block4'], style)
         end_points.update(resnet_blocks.classify(last, num_classes, style, name))
     return end_points
 
@@ -155,6 +238,7 @@ def _register(name: str) -> None:
             build=functools.partial(resnet_v2, name=name),
             logits_scopes=(f'{name}/logits',),
             preprocessing='vgg',
+            keras_layers=keras_layers(ARCHITECTURES[name]),
         )
     )
 

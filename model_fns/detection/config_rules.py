@@ -7,6 +7,7 @@ from typing import Iterator
 from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem, problems_of
 from model_fns import config_rules
 from model_fns.detection import (
+    config_rules_center_net,
     config_rules_instances,
     config_rules_rotated,
     config_rules_two_stage,
@@ -14,12 +15,14 @@ from model_fns.detection import (
     detector,
     metrics,
 )
+from model_fns.detection.architectures.center_net import extractors as center_net_extractors
+from model_fns.detection.architectures.center_net import keypoint_search
 from model_fns.detection.architectures.faster_rcnn import extractors
 from model_fns.detection.config_rules_checks import check_ssd, doubts
 from model_fns.detection.config_rules_fields import FIELD_SUPPORT
 from model_fns.detection.config_rules_values import VALUES
 from model_fns.detection.networks.feature_extractors import extractor
-from protos import model_pb2
+from protos import center_net_pb2, model_pb2
 
 
 def _names(config: PipelineConfig) -> Iterator[Problem]:
@@ -32,9 +35,20 @@ def _names(config: PipelineConfig) -> Iterator[Problem]:
     if of_two_stages.type:
         where = 'model.faster_rcnn.feature_extractor'
         yield from problems_of(extractors.find, of_two_stages, where)
+    yield from _names_of_center_net(config.model.center_net)
     rotated = config_rules_rotated.is_rotated(config)
     yield from problems_of(metrics.check_config, config.eval_config, rotated)
     yield from config_rules_rotated.check_steps(config)
+
+
+def _names_of_center_net(config: center_net_pb2.CenterNet) -> Iterator[Problem]:
+    where = 'model.center_net'
+    if config.feature_extractor.type:
+        find = center_net_extractors.find
+        yield from problems_of(find, config.feature_extractor, config.image_resizer, where)
+    for index, task in enumerate(config.keypoint_estimation_task):
+        path = f'{where}.keypoint_estimation_task.{index}.candidate_ranking_mode'
+        yield from problems_of(keypoint_search.RANKINGS.get, task.candidate_ranking_mode, path)
 
 
 _COMMON = config_rules.EVERY_TASK + ConfigRules(
@@ -63,8 +77,18 @@ _TWO_STAGE = (
     )
     + _COMMON
 )
+_CENTER_NET = (
+    config_rules_center_net.FIELDS
+    + ConfigRules(
+        problems=(config_rules_center_net.check_center_net,),
+        doubts=(config_rules_center_net.doubts,),
+    )
+    + _COMMON
+)
 
 
 def of_model(config: model_pb2.DetectionModel) -> ConfigRules:
     """The rules of a kind of detector."""
+    if config.HasField('center_net'):
+        return _CENTER_NET
     return _TWO_STAGE if config.HasField('faster_rcnn') else _SINGLE_SHOT

@@ -16,6 +16,7 @@ from protos import (
     box_coding_pb2,
     box_predictors_pb2,
     image_resizer_pb2,
+    input_reader_pb2,
     losses_pb2,
     post_processing_pb2,
     ssd_pb2,
@@ -102,6 +103,14 @@ _ONLY_WITH: Mapping[Tuple[str, ...], Tuple[str, ...]] = {
         'super_categories',
     ),
 }
+
+
+def readers(pipeline: PipelineConfig) -> Iterator[Tuple[str, input_reader_pb2.InputReader]]:
+    """The input readers of a config, and their paths."""
+    if pipeline.HasField('train_input_reader'):
+        yield 'train_input_reader', pipeline.train_input_reader
+    for index, reader in enumerate(pipeline.eval_input_reader):
+        yield f'eval_input_reader.{index}', reader
 
 
 def resizer_problems(path: str, config: image_resizer_pb2.ImageResizer) -> Iterator[Problem]:

@@ -173,7 +173,7 @@ _UNSUPPORTED = {
         'weight': 'the published system computes nothing of it, so leave it out for its results'
     },
     'ClassificationLoss': because(
-        config_rules.KEYPOINTS,
+        'it is of heat maps and masks, for model.center_net; expected a loss of anchors',
         'penalty_reduced_logistic_focal_loss weighted_dice_classification_loss',
     ),
     'PreprocessingStep': {'convert_class_logits_to_softmax': _MULTICLASS},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Tuple
 
 from estimator_lib.config.rules import (
     ALL,
@@ -188,9 +189,13 @@ _CONDITIONS = {
 }
 
 
-def _but_own(rules: ConfigRules) -> ConfigRules:
-    """The rules of all detectors, without those that two-stage ones have others for."""
-    own = ('DetectionModel', 'BoxPredictor')
+def but_own(rules: ConfigRules, own: Tuple[str, ...]) -> ConfigRules:
+    """The rules of all detectors, without those that a kind of them has others for.
+
+    Args:
+        rules: of fields, which have no conditions then.
+        own: the messages that it has rules for.
+    """
     tables = {
         name: {key: value for key, value in getattr(rules, name).items() if key not in own}
         for name in ('supported', 'ignored', 'unsupported')
@@ -199,7 +204,7 @@ def _but_own(rules: ConfigRules) -> ConfigRules:
 
 
 FIELDS = (
-    _but_own(FIELD_SUPPORT)
+    but_own(FIELD_SUPPORT, ('DetectionModel', 'BoxPredictor'))
     + VALUES
     + ConfigRules(
         supported=_SUPPORTED,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Tuple
+from typing import Iterator
 
 from estimator_lib.config import support, validation
 from estimator_lib.config.rules import FEW, PipelineConfig, Problem
@@ -13,7 +13,6 @@ from protos import (
     box_predictors_pb2,
     faster_rcnn_pb2,
     hyperparams_pb2,
-    input_reader_pb2,
 )
 
 _WHERE = 'model.faster_rcnn'
@@ -40,14 +39,14 @@ def check_two_stage(pipeline: PipelineConfig) -> Iterator[Problem]:
     yield from _problems(pipeline.model.faster_rcnn, _WHERE)
     if pipeline.model.faster_rcnn.HasField('context_config'):
         yield from _context_without(pipeline.model.faster_rcnn)
-        for path, reader in _readers(pipeline):
+        for path, reader in config_rules_checks.readers(pipeline):
             if not reader.load_context_features:
                 yield Problem(
                     f'{path}.load_context_features',
                     f'false; expected true: {_WHERE}.context_config attends to these features.',
                 )
     if pipeline.model.faster_rcnn.number_of_stages == 3:
-        for path, reader in _readers(pipeline):
+        for path, reader in config_rules_checks.readers(pipeline):
             if not reader.load_instance_masks:
                 yield Problem(
                     f'{path}.load_instance_masks',
@@ -63,13 +62,6 @@ def _context_without(config: faster_rcnn_pb2.FasterRcnn) -> Iterator[Problem]:
             yield Problem(f'{_WHERE}.{field}', 'true; expected false with context_config.')
     if config.number_of_stages == 3:
         yield Problem(f'{_WHERE}.number_of_stages', '3; expected 2 with context_config.')
-
-
-def _readers(pipeline: PipelineConfig) -> Iterator[Tuple[str, input_reader_pb2.InputReader]]:
-    if pipeline.HasField('train_input_reader'):
-        yield 'train_input_reader', pipeline.train_input_reader
-    for index, reader in enumerate(pipeline.eval_input_reader):
-        yield f'eval_input_reader.{index}', reader
 
 
 def doubts(pipeline: PipelineConfig) -> Iterator[str]:

@@ -199,7 +199,7 @@ class Detector(abc.ABC):
 DETECTORS: Registry[Callable[[Any, str, Optional[Quantization]], Detector]] = Registry('detector')
 
 # One line an architecture: the module that registers it when it is imported.
-_ARCHITECTURES = ('ssd', 'faster_rcnn.build')
+_ARCHITECTURES = ('ssd', 'faster_rcnn.build', 'center_net.build')
 
 
 def build_detector(

@@ -99,6 +99,9 @@ REFRAMED_MASKS = 'detection_masks_reframed'
 DETECTION_FEATURES = 'detection_features'
 CROPPED_FEATURES = 'cropped_rpn_box_features'  # the same, of the first stage, pooled
 DETECTION_KEYPOINTS = 'detection_keypoints'  # float32 [batch, N, k, 2]
+DETECTION_KEYPOINT_SCORES = 'detection_keypoint_scores'  # float32 [batch, N, k]
+# float32 [batch, N, 4]: in cells of the map that they were found on
+DETECTION_BOXES_STRIDED = 'detection_boxes_strided'
 
 # All that post-processing may find.
 DETECTIONS = (
@@ -114,4 +117,6 @@ DETECTIONS = (
     DETECTION_FEATURES,
     CROPPED_FEATURES,
     DETECTION_KEYPOINTS,
+    DETECTION_KEYPOINT_SCORES,
+    DETECTION_BOXES_STRIDED,
 )

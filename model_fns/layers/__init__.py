@@ -32,6 +32,7 @@ from model_fns.layers.normalization import batch_norm
 from model_fns.layers.style import Activation, BatchNorm, LayerStyle, Padding, Size
 from model_fns.layers.weighted import (
     conv2d,
+    conv2d_transpose,
     depthwise_conv2d,
     fully_connected,
     separable_conv2d,
@@ -70,6 +71,7 @@ __all__ = [
     'batch_norm',
     'concat',
     'conv2d',
+    'conv2d_transpose',
     'depthwise_conv2d',
     'divisible_channels',
     'dropout',

@@ -87,12 +87,21 @@ def resize(features: tf.Tensor, height: Side, width: Side, method: str = 'biline
     return tf.cast(resized, features.dtype) if features.dtype.is_floating else resized
 
 
-def enlarge(features: tf.Tensor, factor: Size = 2) -> tf.Tensor:
-    """A map with each value repeated: one factor for both directions, or (vertical, horizontal)."""
+def enlarge(features: tf.Tensor, factor: Size = 2, method: str = 'nearest') -> tf.Tensor:
+    """A larger map, whose cells cover the same of the image.
+
+    Args:
+        features: [batch, height, width, channels], of any type of the layers.
+        factor: one for both directions, or (vertical, horizontal).
+        method: `nearest`, which repeats values, or `bilinear`.
+    """
     rows, columns = (factor, factor) if isinstance(factor, int) else factor
     size = tf.shape(features)[1:3] * [rows, columns]
     if features.shape[1:3].is_fully_defined():
         size = [rows * features.shape[1], columns * features.shape[2]]
+    if method == 'bilinear':
+        # Between the centres of cells, half a cell from the map's border.
+        return tf.cast(tf.image.resize(features, size, 'bilinear'), features.dtype)
     # One kernel for both directions; repeats by nearest neighbour without half-pixel centres.
     return tf.raw_ops.ResizeNearestNeighbor(images=features, size=size)
 

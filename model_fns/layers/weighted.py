@@ -152,6 +152,55 @@ def separable_conv2d(
         return _layer(filtered, pointwise, style, use_bias, bias_initializer, norm_scope)
 
 
+def conv2d_transpose(
+    inputs: tf.Tensor,
+    num_outputs: int,
+    kernel_size: Size,
+    style: LayerStyle,
+    scope: str,
+    *,
+    stride: int = 2,
+    use_bias: Optional[bool] = None,
+    bias_initializer: Initializer = ZEROS,
+) -> tf.Tensor:
+    """Transposed convolution with padding `SAME`, then as in `conv2d`.
+
+    It is the gradient of a strided convolution: its weights are [height, width, outputs, inputs].
+
+    Args:
+        inputs: [batch, height, width, channels]; channels static.
+        num_outputs: output channels.
+        kernel_size: height and width, or one number for both.
+        style: see `conv2d`; such layers are not quantised.
+        scope: name of the layer.
+        stride: what both sides are multiplied by.
+        use_bias: None: exactly when there is no batch norm.
+        bias_initializer: first value of the biases.
+
+    Returns:
+        [batch, stride * height, stride * width, num_outputs] in the style's compute type.
+    """
+
+    def compute(values: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        batch, height, width, _ = tf.unstack(tf.shape(values))
+        shape = [batch, stride * height, stride * width, num_outputs]
+        outputs = tf.nn.conv2d_transpose(values, weights, shape, stride, 'SAME')
+        sides = [None if side is None else stride * side for side in values.shape[1:3]]
+        outputs.set_shape([values.shape[0], *sides, num_outputs])
+        return outputs
+
+    product = _Product(
+        'weights',
+        [*_pair(kernel_size), num_outputs, inputs.shape[-1]],
+        style.initializer,
+        style.regularizer,
+        compute,
+        [num_outputs, 1],
+    )
+    with tf1.variable_scope(scope):
+        return _layer(inputs, product, style, use_bias, bias_initializer)
+
+
 def fully_connected(
     inputs: tf.Tensor,
     num_outputs: int,

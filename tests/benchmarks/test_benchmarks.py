@@ -51,7 +51,8 @@ def test_overlaps_of_rotated_boxes_are_those_of_clipping():
         ('ssd { num_classes: 2 }', ''),
         ('ssd { feature_extractor { bifpn { min_level: 3 } } }', 'EfficientDet'),
         ('faster_rcnn { num_classes: 2 }', ''),
-        ('center_net { num_classes: 2 }', 'model.center_net'),
+        ('center_net { num_classes: 2 }', ''),
+        ('experimental_model {}', 'model.experimental_model'),
     ],
 )
 def test_kinds_that_are_not_available(model, kind):

@@ -44,7 +44,8 @@ def test_a_good_config_has_no_problems_and_no_warnings(mode):
         # Missing.
         (
             ['model={}'],
-            'model: is empty; expected one of: classification, faster_rcnn, segmentation, ssd.',
+            'model: is empty; expected one of: center_net, classification, faster_rcnn, '
+            'segmentation, ssd.',
         ),
         (
             ['model.classification.num_classes=0'],
@@ -157,7 +158,7 @@ def test_a_good_config_has_no_problems_and_no_warnings(mode):
             "eval_input_reader: 2 are named 'a'; expected one.",
         ),
         # Not available.
-        (['model.center_net={}'], 'model.center_net: not supported: keypoint-based detection is '),
+        (['model.experimental_model={}'], 'model.experimental_model: not supported: experimental '),
         (
             ['train_config.use_multiclass_scores=true'],
             'train_config.use_multiclass_scores: not supported: ',
@@ -181,12 +182,12 @@ def test_all_problems_are_listed():
         changed(
             'train_config.batch_size=0',
             'train_config.freeze_variables=(',
-            'model.center_net={}',
+            'model.experimental_model={}',
         )
     ).splitlines()
     assert lines[0] == 'the pipeline config has 3 problems:'
     assert [line.split(':')[0].strip() for line in lines[1:]] == [
-        'model.center_net',
+        'model.experimental_model',
         'train_config.batch_size',
         'train_config.freeze_variables.0',
     ]

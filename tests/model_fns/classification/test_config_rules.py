@@ -77,7 +77,7 @@ def test_what_a_run_needs_may_be_missing_where_no_mode_is_named():
     assert validate(config_of(rest='train_config {} train_input_reader {}'), mode=None) == []
 
 
-KNOWN = 'expected one of: classification, faster_rcnn, segmentation, ssd.'
+KNOWN = 'expected one of: center_net, classification, faster_rcnn, segmentation, ssd.'
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,9 @@ KNOWN = 'expected one of: classification, faster_rcnn, segmentation, ssd.'
         ('model {}', f'model: is empty; {KNOWN}'),
         ('', f'model: is missing; {KNOWN}'),
         (
-            'model { center_net {} }',
-            'model.center_net: not supported: keypoint-based detection is not available.',
+            'model { experimental_model {} }',
+            'model.experimental_model: not supported: experimental models are made in code; there '
+            'are none here.',
         ),
     ],
 )

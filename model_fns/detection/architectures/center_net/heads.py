@@ -1,0 +1,77 @@
+"""The heads of a CenterNet: a small network for each kind of value of a cell."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Optional, Sequence, Tuple
+
+import tensorflow as tf
+
+from model_fns import layers
+
+tf1 = tf.compat.v1
+
+SCOPE = 'PredictionHeads'
+
+
+@dataclasses.dataclass(frozen=True)
+class Head:
+    """One kind of value.
+
+    Attributes:
+        name: of the values, which is their scope too; it may have slashes.
+        channels: numbers of each cell.
+        bias: first value of the biases of what is put out; None: 0.
+        filters: channels of the convolutions before that.
+        kernels: sides of their kernels.
+    """
+
+    name: str
+    channels: int
+    bias: Optional[float] = None
+    filters: Tuple[int, ...] = (256,)
+    kernels: Tuple[int, ...] = (3,)
+
+    def scope_of(self, index: int) -> str:
+        """Of the head's layers for the feature map of that number."""
+        return f'{SCOPE}/{self.name}/output_{index}'
+
+
+def layer_scope(number: int) -> str:
+    """The scope of a head's layer of that number, from 0, within the head's."""
+    return f'conv_{number + 1}'
+
+
+def predict(
+    head: Head, maps: Sequence[tf.Tensor], is_training: bool, separable: bool = False
+) -> Sequence[tf.Tensor]:
+    """The head's values on each feature map; each map has weights of its own.
+
+    Args:
+        head: which.
+        maps: [B, H, W, channels] each.
+        is_training: for the layers' style.
+        separable: whether the convolutions before the last are separable.
+
+    Returns:
+        float32 [B, H, W, head.channels] for each map.
+    """
+    style = layers.LayerStyle(is_training=is_training)
+    last_bias = layers.ZEROS if head.bias is None else _constant(head.bias)
+    convolve = layers.separable_conv2d if separable else layers.conv2d
+    outputs = []
+    for index, features in enumerate(maps):
+        with tf1.variable_scope(head.scope_of(index)):
+            for number, (depth, kernel) in enumerate(zip(head.filters, head.kernels)):
+                features = convolve(features, depth, kernel, style, layer_scope(number))
+            last = layer_scope(len(head.filters))
+            linear = style.linear()
+            values = layers.conv2d(
+                features, head.channels, 1, linear, last, bias_initializer=last_bias
+            )
+        outputs.append(layers.to_float32(values))
+    return outputs
+
+
+def _constant(value: float) -> layers.Initializer:
+    return layers.Initializer('constant', value, fan=None)

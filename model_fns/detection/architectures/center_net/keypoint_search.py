@@ -1,0 +1,250 @@
+"""From predictions to the keypoints of detections.
+
+Where a detection's centre says that a keypoint is, the best peak of the keypoint's heat map near
+that place is taken; where there is none, the place itself.
+
+B is the batch, N the number of detections, K that of the keypoints of the task, n that of the peaks
+of a heat map, H x W the grid of cells.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Callable, Mapping, NamedTuple, Tuple
+
+import tensorflow as tf
+
+from estimator_lib.registry import Registry
+from model_fns.detection.architectures.center_net import grid, keypoints, objects
+
+# How far away a candidate without a score is, in cells.
+_FAR = 1e5
+
+
+class Candidates(NamedTuple):
+    """The best peaks of the heat maps.
+
+    Attributes:
+        places: float32 [B, K, n, 2], in cells.
+        scores: float32 [B, K, n].
+        valid: bool [B, K, n]: scores that are high enough.
+    """
+
+    places: tf.Tensor
+    scores: tf.Tensor
+    valid: tf.Tensor
+
+
+class Found(NamedTuple):
+    """The keypoints of detections.
+
+    Attributes:
+        places: float32 [B, N, K, 2], in cells.
+        scores: float32 [B, N, K].
+    """
+
+    places: tf.Tensor
+    scores: tf.Tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class Search:
+    """How keypoints are looked for.
+
+    Attributes:
+        task: whose they are.
+        ranking: which candidate is best, a key of `RANKINGS`.
+        least_score: of a candidate.
+        max_candidates: n.
+        peak_window: see `objects.Objects.peak_window`.
+        unmatched_score: of a keypoint that no candidate is near.
+        box_scale: candidates lie in the detection's box times this.
+        reach: how far the nearest candidate may be, in longer sides of that box.
+        distance_offset: for `score_distance_ratio`.
+        distance_multiplier: for `score_scaled_distance_ratio`.
+        deviation_multiplier: for `gaussian_weighted`.
+        clips: whether keypoints beyond the image are brought to its border, with no score.
+        rescores: whether a detection's score is multiplied by the mean of its keypoints'.
+        rescoring_threshold: which keypoints count in that: those above it.
+    """
+
+    task: keypoints.KeypointTask
+    ranking: str = 'min_distance'
+    least_score: float = 0.1
+    max_candidates: int = 100
+    peak_window: int = 3
+    unmatched_score: float = 0.1
+    box_scale: float = 1.2
+    reach: float = 0.3
+    distance_offset: float = 1.0
+    distance_multiplier: float = 0.1
+    deviation_multiplier: float = 1.0
+    clips: bool = False
+    rescores: bool = False
+    rescoring_threshold: float = 0.0
+
+    def find(
+        self, predictions: Mapping[str, objects.Maps], cells: tf.Tensor, boxes: tf.Tensor
+    ) -> Found:
+        """The keypoints of detections, as if all were of the task's class.
+
+        Args:
+            predictions: by head; the last feature map's count.
+            cells: int32 [B, N, 2]: the detections' centres.
+            boxes: float32 [B, N, 4], in cells.
+        """
+        task, count = self.task, len(self.task.keypoints)
+        regression = grid.at_cells(predictions[task.regression_head.name][-1], cells)
+        shape = [-1, cells.shape[1], count, 2]
+        expected = tf.reshape(regression, shape) + tf.cast(cells, tf.float32)[:, :, tf.newaxis]
+        found = self.candidates(
+            predictions[task.heatmap_head.name][-1], predictions[task.offset_head.name][-1]
+        )
+        return self.matched(expected, found, boxes)
+
+    def candidates(self, logits: tf.Tensor, offsets: tf.Tensor) -> Candidates:
+        """The best peaks of heat maps.
+
+        Args:
+            logits: float32 [B, H, W, K].
+            offsets: float32 [B, H, W, 2 or 2 K].
+        """
+        height, width = grid.size_of(logits)
+        count = len(self.task.keypoints)
+        scores = objects.at_peaks(tf.sigmoid(logits), self.peak_window)
+        rows = tf.reshape(tf.transpose(scores, [0, 3, 1, 2]), [-1, count, height * width])
+        found = objects.top_peaks(rows, self.max_candidates)
+        cells = tf.stack([found.places // width, found.places % width], axis=-1)
+        if self.task.own_offsets:
+            moved = keypoints.at_keypoints(offsets, cells[:, tf.newaxis], count)[:, 0]
+        else:
+            moved = grid.at_cells(offsets, cells)
+        valid = tf.logical_and(found.scores >= self.least_score, found.scores > 0.0)
+        return Candidates(tf.cast(cells, tf.float32) + moved, found.scores, valid)
+
+    def matched(self, expected: tf.Tensor, found: Candidates, boxes: tf.Tensor) -> Found:
+        """Candidates where they are good enough, and what is expected elsewhere.
+
+        Args:
+            expected: float32 [B, N, K, 2], in cells: where the detections have their keypoints.
+            found: see there.
+            boxes: float32 [B, N, 4], in cells.
+        """
+        apart = expected[:, :, :, tf.newaxis] - found.places[:, tf.newaxis]
+        distances = tf.where(found.valid[:, tf.newaxis], tf.norm(apart, axis=-1), _FAR)
+        best = tf.argmax(self._rank(distances, found.scores, boxes), axis=-1, output_type=tf.int32)
+        # [B, N, K] of [B, K, n]: by kind of keypoint, for each detection.
+        by_kind = tf.transpose(best, [0, 2, 1])
+        places = tf.transpose(tf.gather(found.places, by_kind, batch_dims=2), [0, 2, 1, 3])
+        scores = tf.transpose(tf.gather(found.scores, by_kind, batch_dims=2), [0, 2, 1])
+        center, half = (
+            (boxes[..., :2] + boxes[..., 2:]) / 2.0,
+            (boxes[..., 2:] - boxes[..., :2]) / 2.0,
+        )
+        half *= self.box_scale
+        off = tf.abs(places - center[:, :, tf.newaxis])
+        inside = tf.reduce_all(off <= half[:, :, tf.newaxis], axis=-1)
+        reach = 2.0 * tf.reduce_max(half, axis=-1, keepdims=True) * self.reach
+        near = tf.reduce_min(distances, axis=-1) <= reach
+        taken = tf.logical_and(tf.logical_and(inside, near), scores >= self.least_score)
+        return Found(
+            tf.where(taken[..., tf.newaxis], places, expected),
+            tf.where(taken, scores, self.unmatched_score),
+        )
+
+    def finished(self, found: Found, sides: tf.Tensor) -> Found:
+        """Keypoints normalized to the image.
+
+        Args:
+            found: in cells.
+            sides: float32 [B, 1, 1, 2] or what broadcasts: height and width of the image, in cells.
+        """
+        places, scores = found.places / sides, found.scores
+        if self.clips:
+            inside = tf.reduce_all(tf.logical_and(places >= 0.0, places <= 1.0), axis=-1)
+            places = tf.clip_by_value(places, 0.0, 1.0)
+            scores = tf.where(inside, scores, 0.0)
+        return Found(places, scores)
+
+    def rescored(self, scores: tf.Tensor, keypoint_scores: tf.Tensor) -> tf.Tensor:
+        """Scores of detections [B, N] by those of their keypoints [B, N, K], where asked for."""
+        if not self.rescores:
+            return scores
+        counted = tf.cast(keypoint_scores > self.rescoring_threshold, tf.float32)
+        total = tf.reduce_sum(keypoint_scores * counted, axis=-1)
+        return scores * total / tf.maximum(tf.reduce_sum(counted, axis=-1), 1.0)
+
+    def _rank(self, distances: tf.Tensor, scores: tf.Tensor, boxes: tf.Tensor) -> tf.Tensor:
+        """How good candidates are, float32 [B, N, K, n].
+
+        Args:
+            distances: float32 [B, N, K, n], in cells.
+            scores: float32 [B, K, n].
+            boxes: float32 [B, N, 4], in cells.
+        """
+        sizes = (boxes[..., 2:] - boxes[..., :2])[:, :, tf.newaxis, tf.newaxis]
+        return RANKINGS.get(self.ranking)(self, distances, scores[:, tf.newaxis], sizes)
+
+
+# (search, distances [B, N, K, n], scores [B, 1, K, n], sizes [B, N, 1, 1, 2]) -> how good.
+Ranking = Callable[[Search, tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
+RANKINGS: Registry[Ranking] = Registry('ranking of candidates')
+
+
+def _by_distance(
+    search: Search, distances: tf.Tensor, scores: tf.Tensor, sizes: tf.Tensor
+) -> tf.Tensor:
+    del search, scores, sizes
+    return -distances
+
+
+def _by_ratio(
+    search: Search, distances: tf.Tensor, scores: tf.Tensor, sizes: tf.Tensor
+) -> tf.Tensor:
+    del sizes
+    return scores / (distances + search.distance_offset)
+
+
+def _by_scaled_ratio(
+    search: Search, distances: tf.Tensor, scores: tf.Tensor, sizes: tf.Tensor
+) -> tf.Tensor:
+    longest = tf.reduce_max(sizes, axis=-1)
+    return tf.math.divide_no_nan(scores, distances + search.distance_multiplier * longest)
+
+
+def _by_gaussian(
+    search: Search, distances: tf.Tensor, scores: tf.Tensor, sizes: tf.Tensor
+) -> tf.Tensor:
+    of_box = grid.sigmas(sizes[..., 0], sizes[..., 1], keypoints.LEAST_OVERLAP)
+    deviations = tf.constant(search.task.deviations, tf.float32)[:, tf.newaxis]
+    spread = of_box * deviations * search.deviation_multiplier
+    return scores * tf.exp(-tf.square(distances) / (2.0 * tf.square(spread)))
+
+
+for _name, _ranking in (
+    ('min_distance', _by_distance),
+    ('score_distance_ratio', _by_ratio),
+    ('score_scaled_distance_ratio', _by_scaled_ratio),
+    ('gaussian_weighted', _by_gaussian),
+):
+    RANKINGS.add(_name, _ranking)
+
+
+def spread_over(
+    found: Found, task: keypoints.KeypointTask, classes: tf.Tensor, total: int
+) -> Tuple[tf.Tensor, tf.Tensor]:
+    """The keypoints of one task among those of all: 0 for other tasks and other classes.
+
+    Args:
+        found: see there.
+        task: whose they are.
+        classes: int32 [B, N], of the detections, from 0.
+        total: of keypoints.
+
+    Returns:
+        float32 [B, N, total, 2] and [B, N, total].
+    """
+    of_class = tf.cast(tf.equal(classes, task.class_index), tf.float32)[..., tf.newaxis]
+    columns = tf.one_hot(task.keypoints, total)
+    places = tf.einsum('bnkc,kt->bntc', found.places, columns) * of_class[..., tf.newaxis]
+    return places, tf.einsum('bnk,kt->bnt', found.scores, columns) * of_class

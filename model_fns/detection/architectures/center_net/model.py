@@ -1,0 +1,226 @@
+"""The detector of objects as points (Zhou et al. 2019)."""
+
+from __future__ import annotations
+
+from typing import Collection, Dict, List, Mapping, Optional, Sequence, Tuple
+
+import tensorflow as tf
+
+from model_fns.detection import detector, fields
+from model_fns.detection.architectures.center_net import (
+    extractors,
+    grid,
+    heads,
+    keypoint_search,
+    object_paths,
+    objects,
+)
+from model_fns.detection.boxes import axis_aligned, targets
+from model_fns.detection.data import image_resizers
+from model_fns.detection.detections import post_processing
+
+
+class CenterNetModel(detector.Detector):
+    """A CenterNet, without what surrounds it (inputs, metrics, class ids).
+
+    Args:
+        num_classes: C.
+        resizer: how an image becomes an input.
+        extractor: from images to feature maps of stride `grid.STRIDE`.
+        of_objects: what is learned and found of all objects.
+        searches: for each class with keypoints, what is learned of them and how they are found.
+        separable_heads: whether the heads' convolutions are separable.
+        post_processor: suppression of detections; None: all peaks are detections.
+    """
+
+    family = axis_aligned
+    last_layer_scopes = (f'{heads.SCOPE}/',)
+
+    def __init__(
+        self,
+        num_classes: int,
+        resizer: image_resizers.ImageResizer,
+        extractor: extractors.Extractor,
+        of_objects: objects.Objects,
+        searches: Sequence[keypoint_search.Search] = (),
+        separable_heads: bool = False,
+        post_processor: Optional[post_processing.PostProcessor] = None,
+    ):
+        self.num_classes = num_classes
+        self.resizer = resizer
+        self._extractor = extractor
+        self._objects = of_objects
+        self._searches = tuple(searches)
+        self._separable_heads = separable_heads
+        self._post_processor = post_processor
+        self._tasks = (of_objects, *(search.task for search in searches))
+        self.loss_names = tuple(name for task in self._tasks for name in task.loss_names)
+        if searches:
+            self.outputs = frozenset([fields.DETECTION_KEYPOINTS])
+
+    def preprocess(self, images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
+        """See `Detector`; as published, padding is normalized as images are."""
+        if true_shapes is not None and any(self.resizer.pad_values):
+            images = detector.fill_padding(images, true_shapes, self.resizer.pad_values)
+        return self._extractor.preprocess(images)
+
+    def predict(
+        self,
+        images: tf.Tensor,
+        true_shapes: Optional[tf.Tensor],
+        groundtruth: Optional[targets.Groundtruth],
+        is_training: bool,
+        side_inputs: Optional[Dict[str, tf.Tensor]] = None,
+    ) -> Dict[str, tf.Tensor]:
+        """Raw predictions; see `Detector`. They depend neither on padding nor on groundtruth.
+
+        Returns:
+            float32 [B, H, W, channels] by the name of a head and the number of a feature map:
+            `object_center/0`.
+        """
+        del true_shapes, groundtruth, side_inputs
+        maps = self._extractor.extract(images, is_training)
+        predictions = {}
+        for task in self._tasks:
+            for head in task.heads:
+                values = heads.predict(head, maps, is_training, self._separable_heads)
+                predictions.update({_key(head.name, at): one for at, one in enumerate(values)})
+        return predictions
+
+    def losses(
+        self,
+        predictions: Dict[str, tf.Tensor],
+        true_shapes: Optional[tf.Tensor],
+        groundtruth: targets.Groundtruth,
+    ) -> Dict[str, tf.Tensor]:
+        """See `Detector`; cells of padding count for nothing in heat maps."""
+        groundtruth = groundtruth.trimmed()
+        by_head = self._by_head(predictions)
+        values: Dict[str, tf.Tensor] = {}
+        for task in self._tasks:
+            values.update(task.losses(by_head, groundtruth, true_shapes))
+        return values
+
+    def postprocess(
+        self, predictions: Dict[str, tf.Tensor], true_shapes: Optional[tf.Tensor]
+    ) -> Dict[str, tf.Tensor]:
+        """Detections; see `Detector`."""
+        by_head = self._by_head(predictions)
+        last = {name: maps[-1] for name, maps in by_head.items()}
+        peaks = self._objects.peaks(last[objects.CENTER], true_shapes)
+        boxes = self._objects.boxes(peaks, last[objects.SIZE], last[objects.OFFSET])
+        sides = _image_sides(predictions[fields.PREPROCESSED], true_shapes)
+        scores = peaks.scores
+        found = {}
+        if self._searches:
+            places, keypoint_scores, scores = self._keypoints(by_head, peaks, boxes, sides)
+            found[fields.DETECTION_KEYPOINTS] = places
+            found[fields.DETECTION_KEYPOINT_SCORES] = keypoint_scores
+        found[fields.DETECTION_BOXES_STRIDED] = boxes
+        found[fields.DETECTION_MULTICLASS_SCORES] = peaks.class_scores
+        normalized = tf.clip_by_value(boxes / tf.tile(sides, [1, 1, 2]), 0.0, 1.0)
+        if self._post_processor is not None:
+            return self._suppressed(normalized, peaks.classes, scores, found)
+        return {
+            fields.DETECTION_BOXES: normalized,
+            fields.DETECTION_SCORES: scores,
+            fields.DETECTION_CLASSES: tf.cast(peaks.classes, tf.float32),
+            fields.NUM_DETECTIONS: tf.reduce_sum(tf.cast(scores > 0.0, tf.float32), axis=1),
+            **found,
+        }
+
+    def restore_map(
+        self, variables: Sequence[tf.Variable], checkpoint_type: str
+    ) -> Mapping[str, tf.Variable]:
+        """The feature extractor's variables; see `Detector`."""
+        if checkpoint_type == 'classification':
+            scope = f'{extractors.SCOPE}/{self._extractor.base_scope}'
+            variables = [one for one in variables if one.op.name.startswith(f'{scope}/')]
+        return detector.without_scope(variables, extractors.SCOPE, checkpoint_type)
+
+    def object_paths(
+        self, variables: Sequence[tf.Variable], checkpoint_type: str
+    ) -> Mapping[str, tf.Variable]:
+        """See `Detector`."""
+        of_heads = [head for task in self._tasks for head in task.heads]
+        return object_paths.of_model(variables, self._extractor, of_heads, checkpoint_type)
+
+    def foreign_checkpoint(self, names: Collection[str]) -> str:
+        """See `Detector`: the residual networks of TensorFlow 1 stride and pool elsewhere."""
+        is_ours = any(name.startswith(f'{heads.SCOPE}/') for name in names)
+        if is_ours or not self._extractor.kind.is_resnet:
+            return ''
+        return (
+            'names variables by scope and is of no CenterNet; its residual networks compute '
+            'something else with the same weights. Expected a checkpoint of a CenterNet, or an '
+            'object-based one of TensorFlow 2.'
+        )
+
+    def _by_head(self, predictions: Mapping[str, tf.Tensor]) -> Dict[str, List[tf.Tensor]]:
+        """The values of each head for all feature maps."""
+        found: Dict[str, List[tf.Tensor]] = {}
+        for task in self._tasks:
+            for head in task.heads:
+                maps: List[tf.Tensor] = []
+                while _key(head.name, len(maps)) in predictions:
+                    maps.append(predictions[_key(head.name, len(maps))])
+                found[head.name] = maps
+        return found
+
+    def _keypoints(
+        self,
+        by_head: Mapping[str, objects.Maps],
+        peaks: objects.Peaks,
+        boxes: tf.Tensor,
+        sides: tf.Tensor,
+    ) -> Tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Keypoints [B, N, total, 2], their scores, and the scores of detections with them."""
+        total = sum(len(search.task.keypoints) for search in self._searches)
+        scores = peaks.scores
+        all_places, all_scores = [], []
+        for search in self._searches:
+            found = search.finished(
+                search.find(by_head, peaks.cells, boxes), sides[:, :, tf.newaxis]
+            )
+            rescored = search.rescored(scores, found.scores)
+            of_class = tf.equal(peaks.classes, search.task.class_index)
+            scores = tf.where(of_class, rescored, scores)
+            spread = keypoint_search.spread_over(found, search.task, peaks.classes, total)
+            all_places.append(spread[0])
+            all_scores.append(spread[1])
+        return tf.add_n(all_places), tf.add_n(all_scores), scores
+
+    def _suppressed(
+        self,
+        boxes: tf.Tensor,
+        classes: tf.Tensor,
+        scores: tf.Tensor,
+        further: Mapping[str, tf.Tensor],
+    ) -> Dict[str, tf.Tensor]:
+        """Detections that suppression leaves: a peak has a score for its own class alone."""
+        of_classes = tf.one_hot(classes, self.num_classes) * scores[..., tf.newaxis]
+        kept = self._post_processor.apply(
+            boxes[:, :, tf.newaxis], of_classes, of_anchors={**further}
+        )
+        names = (
+            fields.DETECTION_BOXES,
+            fields.DETECTION_SCORES,
+            fields.DETECTION_CLASSES,
+            fields.NUM_DETECTIONS,
+            *further,
+        )
+        return {name: kept[name] for name in names}
+
+
+def _key(name: str, index: int) -> str:
+    """Of a head's values on the feature map of that number."""
+    return f'{name}/{index}'
+
+
+def _image_sides(images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
+    """Height and width of images without padding, in cells: float32 [B, 1, 2] or [1, 1, 2]."""
+    if true_shapes is None:
+        sides = tf.shape(images)[tf.newaxis, 1:3]
+    else:
+        sides = true_shapes[:, :2]
+    return tf.cast(sides, tf.float32)[:, tf.newaxis] / float(grid.STRIDE)

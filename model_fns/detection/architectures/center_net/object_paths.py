@@ -1,0 +1,134 @@
+"""Where published checkpoints of CenterNets, which are of TensorFlow 2, have our variables.
+
+Backbones and the ways up are models of Keras, which numbers its layers with weights; heads are in a
+dictionary, and hourglasses have names for all of their objects.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Dict, Iterator, List, Sequence, Tuple
+
+import tensorflow as tf
+
+from model_fns.backbones import registry, resnet_v2
+from model_fns.detection.architectures.center_net import extractors, heads
+from model_fns.detection.networks import object_paths
+
+CLASSIFICATION, DETECTION = 'classification', 'detection'
+
+_EXTRACTOR = f'{object_paths.MODEL}_feature_extractor/'
+_BASE = f'{_EXTRACTOR}_base_model/'
+_UP = f'{_EXTRACTOR}_feature_extractor_model/'
+_HOURGLASS = f'{_EXTRACTOR}_network/'
+_HEADS = f'{object_paths.MODEL}_prediction_head_dict/'
+_NORM = 'BatchNorm'
+
+
+def of_model(
+    variables: Sequence[tf.Variable],
+    extractor: extractors.Extractor,
+    of_heads: Sequence[heads.Head],
+    checkpoint_type: str,
+) -> Dict[str, tf.Variable]:
+    """The variables that a checkpoint gives, by their path in it.
+
+    Args:
+        variables: of the model.
+        extractor: its feature extractor.
+        of_heads: all of its heads.
+        checkpoint_type: `CLASSIFICATION`: the backbone of a checkpoint of that alone; `DETECTION`:
+            the feature extractor; any other: all.
+
+    Raises:
+        errors.ConfigError: of a wanted variable no path is known.
+    """
+    scope = f'{extractors.SCOPE}/{extractor.base_scope}'
+    if checkpoint_type == CLASSIFICATION:
+        inside = [one for one in variables if one.op.name.startswith(f'{scope}/')]
+        named = base_layers(extractor.kind)
+        rules = _numbered(scope, named, object_paths.CLASSIFIER)
+        return object_paths.paths_of(inside if named else [], rules)
+    rules = [*_extractor_rules(extractor, scope), *_head_rules(of_heads)]
+    if checkpoint_type == DETECTION:
+        variables = [one for one in variables if one.op.name.startswith(f'{extractors.SCOPE}/')]
+    return object_paths.paths_of(variables, rules)
+
+
+def base_layers(kind: extractors.Kind) -> Tuple[str, ...]:
+    """The layers of a backbone, see `registry.Network.keras_layers`; none of an hourglass."""
+    if kind.base_scope in extractors.BASIC_UNITS:
+        return resnet_v2.basic_keras_layers(extractors.BASIC_UNITS[kind.base_scope])
+    if not kind.network:
+        return ()
+    return registry.get_network(kind.network, task='detection').keras_layers
+
+
+def _extractor_rules(extractor: extractors.Extractor, scope: str) -> object_paths.Rules:
+    if extractor.kind.up is None:
+        return _hourglass_rules(scope)
+    up = tuple(_up_layers(extractor.kind.is_pyramid))
+    return [
+        *_numbered(scope, base_layers(extractor.kind), _BASE),
+        # The backbone is the first layer of the model that is the way up.
+        *_numbered(extractors.SCOPE, up, _UP, first=1),
+    ]
+
+
+def _numbered(
+    scope: str, named: Sequence[str], path: str, first: int = 0
+) -> List[Tuple[str, object_paths.Place]]:
+    """Of layers that Keras numbers.
+
+    Args:
+        scope: what their scopes begin with.
+        named: these, in Keras's order.
+        path: of the model that they are in, with a slash at its end.
+        first: the number of the first one.
+    """
+    return [
+        (re.escape(f'{scope}/{name}'), f'{path}layer_with_weights-{number}')
+        for number, name in enumerate(named, start=first)
+    ]
+
+
+def _hourglass_rules(scope: str) -> object_paths.Rules:
+    """Scopes are the objects' names; a block's last convolution and batch norm are its own."""
+    return [
+        (rf'{scope}/(.*)/conv/{_NORM}', rf'{_HOURGLASS}\1/norm'),
+        (rf'{scope}/(.*)/conv', rf'{_HOURGLASS}\1/conv'),
+        (rf'{scope}/(.*)/{_NORM}', rf'{_HOURGLASS}\1/norm'),
+        (rf'{scope}/(.*)', rf'{_HOURGLASS}\1/conv'),
+    ]
+
+
+def _head_rules(of_heads: Sequence[heads.Head]) -> object_paths.Rules:
+    """Of each head and feature map a small model, whose layers are numbered from 0."""
+    return [
+        (
+            rf'{heads.SCOPE}/{re.escape(head.name)}/output_(\d+)/{heads.layer_scope(number)}',
+            rf'{_HEADS}{_escaped(head.name)}/\1/layer_with_weights-{number}',
+        )
+        for head in of_heads
+        for number in range(len(head.filters) + 1)
+    ]
+
+
+def _escaped(key: str) -> str:
+    """A key of a dictionary as it stands in paths."""
+    return key.replace('.', '..').replace('/', '.S')
+
+
+def _up_layers(is_pyramid: bool) -> Iterator[str]:
+    """The layers of the way up, in Keras's order."""
+    if is_pyramid:
+        yield extractors.TOP
+    for index in (1, 2, 3):
+        if is_pyramid:
+            yield f'{extractors.LATERAL}_{index}'
+            with_norm = [extractors.SMOOTHING]
+        else:
+            with_norm = [extractors.CONV, extractors.TRANSPOSED]
+        for layer in with_norm:
+            yield f'{layer}_{index}'
+            yield f'{layer}_{index}/{_NORM}'

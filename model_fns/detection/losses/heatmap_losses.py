@@ -1,0 +1,39 @@
+"""Losses of heat maps, and of what is predicted at single cells of a map."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import tensorflow as tf
+
+# Probabilities are kept so far from 0 and 1, as published.
+_LEAST_PROBABILITY = 1e-4
+
+
+@dataclasses.dataclass(frozen=True)
+class PenaltyReducedFocalLoss:
+    """Focal loss on heat maps, with less of it near a centre (Law and Deng 2018, equation 1).
+
+    With the probability p of a cell and its target y it is -(1 - p)^alpha ln(p) at a centre, where
+    y is 1, and -(1 - y)^beta p^alpha ln(1 - p) everywhere else.
+
+    Attributes:
+        alpha: how much less easy cells count.
+        beta: how much less cells near a centre count.
+    """
+
+    alpha: float = 2.0
+    beta: float = 4.0
+
+    def __call__(self, logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """The sum over all cells, a scalar.
+
+        Args:
+            logits: float32 [B, height, width, channels].
+            targets: the same shape, in [0, 1].
+            weights: what broadcasts to it.
+        """
+        p = tf.clip_by_value(tf.sigmoid(logits), _LEAST_PROBABILITY, 1.0 - _LEAST_PROBABILITY)
+        at_center = tf.pow(1.0 - p, self.alpha) * tf.math.log(p)
+        elsewhere = tf.pow(1.0 - targets, self.beta) * tf.pow(p, self.alpha) * tf.math.log(1.0 - p)
+        return -tf.reduce_sum(tf.where(tf.equal(targets, 1.0), at_center, elsewhere) * weights)
