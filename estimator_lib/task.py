@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from typing import Any, Collection, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Collection, Dict, Iterable, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -299,13 +299,14 @@ class Task(abc.ABC):
         return None
 
     def merge_tiles(
-        self, tiles: Sequence[Tuple[Sequence[int], Arrays]], size: Tuple[int, int]
+        self, tiles: Iterable[Tuple[Sequence[int], Arrays]], size: Tuple[int, int]
     ) -> Optional[Arrays]:
         """The outputs of an image that was run in tiles, as if it had been run as a whole.
 
         Args:
             tiles: parts of the image, which overlap (top, left, height and width in pixels), and
-                the outputs of each.
+                the outputs of each; at least one. They are run while they are asked for, so what
+                is not kept of their outputs takes no memory.
             size: height and width of the image.
 
         Returns:

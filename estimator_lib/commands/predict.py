@@ -308,6 +308,11 @@ def _run(
             yield image, pixels, {name: value[index] for name, value in outputs.items()}
 
 
+def _stop(problem: errors.DataError) -> None:
+    """An image is not predicted where one of its tiles cannot be."""
+    raise problem
+
+
 def _run_in_tiles(
     predictor: exported_model.Predictor,
     task: Task,
@@ -328,14 +333,14 @@ def _run_in_tiles(
             )
             for window in windows
         )
-        problems: List[errors.DataError] = []
-        ran = _run(predictor, _batches(tiles, predictor, options.batch_size), problems.append)
+        ran = _run(predictor, _batches(tiles, predictor, options.batch_size), _stop)
         # Tiles are of one size, so their order is that of the windows.
-        outputs = [one for _, _, one in ran]
-        if problems:
-            report(problems[0])
+        outputs = (one for _, _, one in ran)
+        try:
+            merged = task.merge_tiles(zip(windows, outputs), pixels.shape[:2])
+        except errors.DataError as problem:
+            report(problem)
             continue
-        merged = task.merge_tiles(list(zip(windows, outputs)), pixels.shape[:2])
         if merged is None:
             raise errors.UserError(
                 f'--tile: outputs of {task.name} for tiles cannot be put together; leave it out.'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Collection, Dict, Mapping, Optional, Sequence, Tuple
+from typing import Any, Collection, Dict, Iterable, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -232,7 +232,7 @@ class DetectionTask(Task):
         return descriptions.dota_lines(stem, found, self._reader.class_names())
 
     def merge_tiles(
-        self, tiles: Sequence[Tuple[Window, Arrays]], size: Tuple[int, int]
+        self, tiles: Iterable[Tuple[Window, Arrays]], size: Tuple[int, int]
     ) -> Optional[Arrays]:
         """See `merging`; masks and keypoints of tiles are not put together."""
         return None if self._model.outputs else merging.merge(tiles, size)

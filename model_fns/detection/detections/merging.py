@@ -2,12 +2,14 @@
 
 A detection counts in the tile that its centre is well inside of: up to the middle of what two
 neighbours share, and half as far again. An object that a tile cuts is cut at its border, and its
-part's centre is nearer to that than this. What two tiles both have, suppression makes one.
+part's centre is nearer to that than this. What two tiles both have, suppression makes one: what is
+beyond the middle gives way, as the neighbour sees more of what is around it. Two detections of one
+tile stay: the model's own suppression has left them.
 """
 
 from __future__ import annotations
 
-from typing import Dict, List, Sequence, Tuple
+from typing import Dict, Iterable, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
@@ -22,28 +24,45 @@ _ROTATED_THRESHOLD = 0.1
 _UPRIGHT_THRESHOLD = 0.5
 # How far beyond the middle of what two tiles share a detection still counts, as a part of that.
 _MARGIN = 0.25
+# What its score is multiplied by there, when it is compared with what other tiles have.
+_BEYOND = 0.5
+
+# What is kept of the outputs of a tile.
+_KEPT = (fields.DETECTION_SCORES, fields.DETECTION_CLASSES)
+# Numbers of a tile, and scores by which detections of several tiles are compared.
+_TILE, _RANK = 'tile', 'rank'
 
 
-def merge(tiles: Sequence[Tuple[Window, Arrays]], size: Tuple[int, int]) -> Arrays:
+def merge(tiles: Iterable[Tuple[Window, Arrays]], size: Tuple[int, int]) -> Arrays:
     """The detections of an image, the one with the highest score first.
 
     Args:
-        tiles: parts of the image, and the detections of each, normalized to it.
+        tiles: parts of the image, and the detections of each, normalized to it; at least one. Of
+            each, detections alone are kept.
         size: height and width of the image.
 
     Returns:
         Boxes, scores, classes, their number, and corners of rotated boxes, normalized to the image.
     """
-    cores = _cores([window for window, _ in tiles])
+    of_tiles = [(window, _in_image(window, outputs)) for window, outputs in tiles]
+    windows = [window for window, _ in of_tiles]
+    own, wide = (_cores(windows, margin) for margin in (0.0, _MARGIN))
     parts: Dict[str, List[np.ndarray]] = {}
-    for (window, outputs), core in zip(tiles, cores):
-        found = _in_image(window, outputs)
-        for name, values in _taken(found, _is_inside(found, core)).items():
+    for number, (_, found) in enumerate(of_tiles):
+        found = _taken(found, _is_inside(found, wide[number]))
+        scores = found[fields.DETECTION_SCORES]
+        ranks = np.where(_is_inside(found, own[number]), 1.0, _BEYOND) * scores
+        for name, values in {
+            **found,
+            _RANK: ranks,
+            _TILE: np.full(len(scores), number),
+        }.items():
             parts.setdefault(name, []).append(values)
     found = {name: np.concatenate(values) for name, values in parts.items()}
-    order = np.argsort(-found[fields.DETECTION_SCORES], kind='stable')
-    found = _taken(found, order)
+    found = _taken(found, np.argsort(-found[_RANK], kind='stable'))
     found = _taken(found, _unsuppressed(found))
+    found = _taken(found, np.argsort(-found[fields.DETECTION_SCORES], kind='stable'))
+    found = {name: values for name, values in found.items() if name not in (_TILE, _RANK)}
     boxes = found[fields.DETECTION_BOXES]
     found[fields.DETECTION_BOXES] = boxes / _sides(boxes, size)
     if fields.DETECTION_CORNERS in found:
@@ -53,10 +72,10 @@ def merge(tiles: Sequence[Tuple[Window, Arrays]], size: Tuple[int, int]) -> Arra
     return {**found, fields.NUM_DETECTIONS: count}
 
 
-def _cores(windows: Sequence[Window]) -> List[Tuple[float, float, float, float]]:
-    """Of each tile ymin, xmin, ymax, xmax of where its detections count."""
-    rows = _bounds([(one.top, one.height) for one in windows])
-    columns = _bounds([(one.left, one.width) for one in windows])
+def _cores(windows: Sequence[Window], margin: float) -> List[Tuple[float, float, float, float]]:
+    """Of each tile ymin, xmin, ymax, xmax of its own part, and a margin."""
+    rows = _bounds([(one.top, one.height) for one in windows], margin)
+    columns = _bounds([(one.left, one.width) for one in windows], margin)
     cores = []
     for window in windows:
         (top, bottom), (left, right) = rows[window.top], columns[window.left]
@@ -64,18 +83,18 @@ def _cores(windows: Sequence[Window]) -> List[Tuple[float, float, float, float]]
     return cores
 
 
-def _bounds(spans: Sequence[Tuple[int, int]]) -> Dict[int, Tuple[float, float]]:
-    """By the start of a span: where its own part begins and ends."""
+def _bounds(spans: Sequence[Tuple[int, int]], margin: float) -> Dict[int, Tuple[float, float]]:
+    """By the start of a span: where its own part, with a margin, begins and ends."""
     ordered = sorted(set(spans))
     bounds = {}
     for place, (start, length) in enumerate(ordered):
         low, high = -np.inf, np.inf
         if place > 0:
             before = sum(ordered[place - 1])
-            low = (start + before) / 2 - _MARGIN * (before - start)
+            low = (start + before) / 2 - margin * (before - start)
         if place + 1 < len(ordered):
             after = ordered[place + 1][0]
-            high = (start + length + after) / 2 + _MARGIN * (start + length - after)
+            high = (start + length + after) / 2 + margin * (start + length - after)
         bounds[start] = low, high
     return bounds
 
@@ -83,8 +102,8 @@ def _bounds(spans: Sequence[Tuple[int, int]]) -> Dict[int, Tuple[float, float]]:
 def _in_image(window: Window, outputs: Arrays) -> Dict[str, np.ndarray]:
     """The detections of a tile, in pixels of the image."""
     count = int(outputs[fields.NUM_DETECTIONS])
-    names = (fields.DETECTION_SCORES, fields.DETECTION_CLASSES)
-    found = {name: np.asarray(outputs[name])[:count] for name in names}
+    # Copies, which do not keep the rest of the outputs in memory.
+    found = {name: np.array(outputs[name][:count]) for name in _KEPT}
     boxes = np.asarray(outputs[fields.DETECTION_BOXES], np.float64)[:count]
     origin, shape = [window.top, window.left], (window.height, window.width)
     boxes = boxes * _sides(boxes, shape)
@@ -102,7 +121,9 @@ def _sides(boxes: np.ndarray, size: Tuple[int, int]) -> np.ndarray:
     return sides if boxes.shape[1] == 4 else np.append(sides, 1.0)
 
 
-def _is_inside(found: Dict[str, np.ndarray], core: Tuple[float, float, float, float]) -> np.ndarray:
+def _is_inside(
+    found: Mapping[str, np.ndarray], core: Tuple[float, float, float, float]
+) -> np.ndarray:
     """Bool [n]: detections whose centres are in a part of the image."""
     boxes = found[fields.DETECTION_BOXES]
     centers = boxes[:, :2]
@@ -112,11 +133,16 @@ def _is_inside(found: Dict[str, np.ndarray], core: Tuple[float, float, float, fl
     return np.all((centers >= low) & (centers <= high), axis=1)
 
 
-def _unsuppressed(found: Dict[str, np.ndarray]) -> np.ndarray:
-    """Indices of what greedy suppression leaves, each class by itself; by falling score already."""
-    boxes, classes = found[fields.DETECTION_BOXES], found[fields.DETECTION_CLASSES]
+def _unsuppressed(found: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Indices of what greedy suppression leaves, each class by itself; by falling rank already."""
+    boxes, classes, tiles = (
+        found[fields.DETECTION_BOXES],
+        found[fields.DETECTION_CLASSES],
+        found[_TILE],
+    )
     is_rotated = boxes.shape[1] == rotated_rectangles.SIZE
     shapes = rotated_rectangles.corners(boxes) if is_rotated else rotated_overlaps.corners(boxes)
+    low, high = shapes.min(axis=1), shapes.max(axis=1)
     threshold = _ROTATED_THRESHOLD if is_rotated else _UPRIGHT_THRESHOLD
     kept: List[int] = []
     for class_id in np.unique(classes):
@@ -124,8 +150,11 @@ def _unsuppressed(found: Dict[str, np.ndarray]) -> np.ndarray:
         while len(left):
             best, left = left[0], left[1:]
             kept.append(best)
-            overlaps = rotated_overlaps.iou(shapes[best : best + 1], shapes[left])[0]
-            left = left[overlaps <= threshold]
+            meet = np.all((low[left] < high[best]) & (low[best] < high[left]), axis=1)
+            near = np.flatnonzero(meet & (tiles[left] != tiles[best]))
+            if len(near):
+                overlaps = rotated_overlaps.iou(shapes[best : best + 1], shapes[left[near]])[0]
+                left = np.delete(left, near[overlaps > threshold])
     return np.sort(np.array(kept, np.int64))
 
 

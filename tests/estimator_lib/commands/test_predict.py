@@ -217,6 +217,7 @@ class Merging(Drawing):
     """Adds the means of tiles up, and writes one line an image."""
 
     def merge_tiles(self, tiles, size):
+        tiles = list(tiles)
         windows = [tuple(window) for window, _ in tiles]
         total = sum(float(outputs['mean']) for _, outputs in tiles)
         return {'classes': total, 'windows': windows, 'size': size}
@@ -246,6 +247,29 @@ def test_large_images_are_run_in_tiles(tmp_path):
     assert predictions['a']['total'] == pytest.approx(2 * 24)
     assert predictions['b']['windows'] == [[0, 0, 40, 40]]
     assert recording.shapes == [(4, 50, 50, 3), (1, 40, 40, 3)]
+
+
+class Lazy(Merging):
+    """Counts how many tiles have been run when each is handed over."""
+
+    def __init__(self, recording):
+        super().__init__()
+        self.recording, self.counts = recording, []
+
+    def merge_tiles(self, tiles, size):
+        kept = []
+        for tile in tiles:
+            self.counts.append(len(self.recording.shapes))
+            kept.append(tile)
+        return super().merge_tiles(kept, size)
+
+
+def test_outputs_of_tiles_are_handed_over_one_after_the_other(tmp_path):
+    task = Lazy(Recording())
+    options = predict.Options(tiling=Tiling(50, 10), batch_size=1)
+    images = [image('a', np.zeros([60, 90, 3], np.uint8))]
+    assert predict.predict_images(task.recording, task, images, str(tmp_path), options) == []
+    assert task.counts == [1, 2, 3, 4]
 
 
 def test_tiles_that_a_task_cannot_put_together(tmp_path):

@@ -78,7 +78,7 @@ ANCHORS = 'first_stage_anchor_generator={ %s }'
         ),
         (
             'second_stage_box_predictor.mask_rcnn_box_predictor.box_code_size=5',
-            'second_stage_box_predictor.mask_rcnn_box_predictor.box_code_size: 5; with b',
+            'second_stage_box_predictor.mask_rcnn_box_predictor.box_code_size: 5; with box_type: ',
         ),
         (
             'second_stage_batch_size=64',

@@ -1,3 +1,5 @@
+import weakref
+
 import numpy as np
 import pytest
 
@@ -106,6 +108,52 @@ def test_doubles_become_one_and_classes_stay_apart():
     np.testing.assert_allclose(merged[fields.DETECTION_CLASSES], [1, 2])
     np.testing.assert_allclose(in_image(merged), [beside, box], atol=1e-6)
     assert merged[fields.NUM_DETECTIONS] == 2
+
+
+def test_what_the_own_tile_sees_counts_more():
+    """Beyond the middle of what two tiles share a detection gives way to a poorer one."""
+    left, right = Window(0, 0, 400, 300), Window(0, 200, 400, 300)
+    whole, part = [100.0, 255, 10, 60, 0.4], [100.0, 260, 10, 50, 0.45]
+
+    def scores(of_left, of_right):
+        tiles = [
+            (left, outputs_of(left, [part], [of_left], [1])),
+            (right, outputs_of(right, [whole], [of_right], [1])),
+        ]
+        return merging.merge(tiles, SIZE)[fields.DETECTION_SCORES].tolist()
+
+    assert scores(0.75, 0.5) == [0.5]
+    # But not to one that nobody would look at.
+    assert scores(0.75, 0.125) == [0.75]
+
+
+def test_what_the_model_left_in_a_tile_stays():
+    window, other = Window(0, 0, 400, 300), Window(0, 200, 400, 300)
+    # A third of both is common.
+    first, second = [100.0, 100, 20, 60, 0.0], [110.0, 100, 20, 60, 0.0]
+    merged = merging.merge(
+        [
+            (window, outputs_of(window, [first, second], [0.9, 0.6], [1, 1])),
+            (other, outputs_of(other, np.zeros([0, 5]), [], [])),
+        ],
+        SIZE,
+    )
+    np.testing.assert_allclose(in_image(merged), [first, second], atol=1e-6)
+
+
+def test_outputs_are_not_kept():
+    """Of three tiles, here one three times, detections alone are in memory."""
+    window = Window(0, 0, 400, 300)
+
+    def tiles():
+        for _ in range(3):
+            outputs = outputs_of(window, [[100.0, 100, 20, 60, 0.0]], [0.9], [1])
+            alive.append(weakref.ref(outputs[fields.DETECTION_SCORES]))
+            yield window, outputs
+
+    alive = []
+    assert merging.merge(tiles(), SIZE)[fields.NUM_DETECTIONS] == 1
+    assert [one() is None for one in alive] == [True] * 3
 
 
 def test_upright_boxes():
