@@ -14,7 +14,6 @@ from model_fns import rotated_rectangles
 
 # Pairs that are computed at once: memory keeps to a bound.
 _BLOCK = 1 << 15
-_MOST_CORNERS = 8  # of the intersection of two convex quadrilaterals
 
 
 def outlines(boxes: np.ndarray, size: np.ndarray) -> np.ndarray:
@@ -98,8 +97,10 @@ def _clipped(
     points = np.stack([polygons, crossings], axis=2).reshape([len(polygons), 2 * size, 2])
     kept = np.stack([valid & inside, valid & (inside != end_inside)], axis=2)
     kept = kept.reshape([len(polygons), 2 * size])
-    order = np.argsort(~kept, axis=1, kind='stable')[:, : min(2 * size, _MOST_CORNERS)]
-    counts = np.minimum(kept.sum(axis=1), _MOST_CORNERS)
+    # Of quadrilaterals there are 8 corners at most; more where rounding puts what lies along the
+    # edge on either side of it by turns.
+    counts = kept.sum(axis=1)
+    order = np.argsort(~kept, axis=1, kind='stable')[:, : max(counts.max(), 1)]
     points = np.take_along_axis(points, order[..., np.newaxis], axis=1)
     behind = np.arange(points.shape[1]) >= counts[:, np.newaxis]
     # Corners behind the last are the first again: they have no area.

@@ -23,6 +23,17 @@ def test_by_slow_slices():
     np.testing.assert_allclose(found, expected, atol=0.1)
 
 
+def test_outlines_that_are_a_rounding_apart():
+    """Corners that are on either side of a common edge by turns are many, and all count."""
+    boxes = rotated_cases.boxes(2000, 5)
+    boxes = np.concatenate([boxes, [[53, 233, 6, 12, 27.0]]])
+    outlines = rotated_rectangles.corners(boxes)
+    for shift in ([0, 180], [40, 180]):
+        others = rotated_rectangles.corners(boxes - [*shift, 0, 0, 0]) / 70 * 70 + shift
+        common = rotated_overlaps.clipped_areas(outlines, others)
+        np.testing.assert_allclose(common, boxes[:, 2] * boxes[:, 3], rtol=1e-9)
+
+
 def test_mirrored_outlines():
     outline = rotated_rectangles.corners(rotated_cases.boxes(3, 3, 40))
     np.testing.assert_allclose(
