@@ -1,10 +1,11 @@
 """Detections of the tiles of an image as those of the image.
 
 A detection counts in the tile that its centre is well inside of: up to the middle of what two
-neighbours share, and half as far again. An object that a tile cuts is cut at its border, and its
-part's centre is nearer to that than this. What two tiles both have, suppression makes one: what is
-beyond the middle gives way, as the neighbour sees more of what is around it. Two detections of one
-tile stay: the model's own suppression has left them.
+neighbours share, and a little beyond, as they do not find the centre of an object at quite the same
+place. An object that a tile cuts is cut at its border, and its part's centre is nearer to that than
+this. What two tiles both have, suppression makes one: what is beyond the middle gives way, as the
+neighbour sees more of what is around it. Two detections of one tile stay: the model's own
+suppression has left them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from model_fns.detection import fields
 _ROTATED_THRESHOLD = 0.1
 _UPRIGHT_THRESHOLD = 0.5
 # How far beyond the middle of what two tiles share a detection still counts, as a part of that.
-_MARGIN = 0.25
+_MARGIN = 0.1
 # What its score is multiplied by there, when it is compared with what other tiles have.
 _BEYOND = 0.5
 

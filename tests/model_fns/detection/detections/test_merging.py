@@ -113,7 +113,7 @@ def test_doubles_become_one_and_classes_stay_apart():
 def test_what_the_own_tile_sees_counts_more():
     """Beyond the middle of what two tiles share a detection gives way to a poorer one."""
     left, right = Window(0, 0, 400, 300), Window(0, 200, 400, 300)
-    whole, part = [100.0, 255, 10, 60, 0.4], [100.0, 260, 10, 50, 0.45]
+    whole, part = [100.0, 252, 10, 60, 0.4], [100.0, 257, 10, 50, 0.45]
 
     def scores(of_left, of_right):
         tiles = [
