@@ -253,7 +253,7 @@ class SsdModel(detector.Detector):
     ) -> Mapping[str, tf.Variable]:
         """See `Detector`."""
         made = self._extractor_for(False)
-        object_paths.require_objects(made.settings.type_name, f'{self._where}.feature_extractor')
+        object_paths.require_objects(made.settings.type_name, f'{self.where}.feature_extractor')
         predictor = self._predictor_for(False, self._box_coder.code_size, self.class_columns)
         return object_paths.of_single_shot(
             variables,
