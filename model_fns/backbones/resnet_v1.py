@@ -101,6 +101,7 @@ def resnet_v1_features(
     strides_first: bool = False,
     sum_activation: Optional[layers.Activation] = None,
     bounded: bool = False,
+    final_endpoint: Optional[str] = None,
 ) -> registry.EndPoints:
     """The feature maps of a ResNet V1.
 
@@ -119,6 +120,7 @@ def resnet_v1_features(
         sum_activation: see `resnet_blocks.stack_blocks`.
         bounded: ReLU6 instead of ReLU, and no value beyond [-6, 6] in a sum, so that all fit a
             quantised range.
+        final_endpoint: the block to stop at, `<scope>/block3` say; None: the last one.
 
     Returns:
         Float32 [batch, height', width', channels'] by name: `<scope>/conv1` (beta: `conv1_1` to
@@ -130,6 +132,9 @@ def resnet_v1_features(
     blocks = resnet_blocks.make_blocks(
         architecture.units, multi_grid, depth_multiplier, min_depth, strides_first
     )
+    if final_endpoint is not None:
+        names = [f'{architecture.scope}/{block.name}' for block in blocks]
+        blocks = blocks[: names.index(final_endpoint) + 1]
     with tf1.variable_scope(architecture.scope):
         end_points = _root(images, architecture, style)
         pooled = tf.nn.max_pool2d(list(end_points.values())[-1], 3, 2, 'SAME', name='pool1')
@@ -267,6 +272,7 @@ def _features(
         strides_first=options.strides_first,
         sum_activation=options.sum_activation,
         bounded=options.bounded,
+        final_endpoint=options.final_endpoint,
     )
 
 

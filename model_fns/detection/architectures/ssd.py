@@ -267,7 +267,8 @@ class SsdModel(detector.Detector):
     def foreign_checkpoint(self, names: Collection[str]) -> str:
         """See `Detector`."""
         made = self._extractor_for(False)
-        return generations.foreign(names, extractor.SCOPE, made.settings.type_name)
+        residual = made.network.scope if made.has_residual_backbone else ''
+        return generations.foreign(names, extractor.SCOPE, made.settings.type_name, residual)
 
 
 class RotatedSsdModel(SsdModel):
