@@ -102,6 +102,7 @@ def resnet_v1_features(
     sum_activation: Optional[layers.Activation] = None,
     bounded: bool = False,
     pool_padding: layers.Padding = 'SAME',
+    final_endpoint: Optional[str] = None,
 ) -> registry.EndPoints:
     """The feature maps of a ResNet V1.
 
@@ -121,6 +122,7 @@ def resnet_v1_features(
         bounded: ReLU6 instead of ReLU, and no value beyond [-6, 6] in a sum, so that all fit a
             quantised range.
         pool_padding: see `resnet_blocks.pool_root`.
+        final_endpoint: the block to stop at, `<scope>/block3` say; None: the last one.
 
     Returns:
         Float32 [batch, height', width', channels'] by name: `<scope>/conv1` (beta: `conv1_1` to
@@ -132,6 +134,9 @@ def resnet_v1_features(
     blocks = resnet_blocks.make_blocks(
         architecture.units, multi_grid, depth_multiplier, min_depth, strides_first
     )
+    if final_endpoint is not None:
+        names = [f'{architecture.scope}/{block.name}' for block in blocks]
+        blocks = blocks[: names.index(final_endpoint) + 1]
     with tf1.variable_scope(architecture.scope):
         end_points = _root(images, architecture, style)
         pooled = resnet_blocks.pool_root(list(end_points.values())[-1], pool_padding)
@@ -269,6 +274,7 @@ def _features(
         strides_first=options.strides_first,
         sum_activation=options.sum_activation,
         bounded=options.bounded,
+        final_endpoint=options.final_endpoint,
     )
 
 

@@ -253,7 +253,7 @@ class SsdModel(detector.Detector):
     ) -> Mapping[str, tf.Variable]:
         """See `Detector`."""
         made = self._extractor_for(False)
-        object_paths.require_objects(made.settings.type_name, f'{self._where}.feature_extractor')
+        object_paths.require_objects(made.settings.type_name, f'{self.where}.feature_extractor')
         predictor = self._predictor_for(False, self._box_coder.code_size, self.class_columns)
         return object_paths.of_single_shot(
             variables,
@@ -267,7 +267,8 @@ class SsdModel(detector.Detector):
     def foreign_checkpoint(self, names: Collection[str]) -> str:
         """See `Detector`."""
         made = self._extractor_for(False)
-        return generations.foreign(names, extractor.SCOPE, made.settings.type_name)
+        residual = made.network.scope if made.has_residual_backbone else ''
+        return generations.foreign(names, extractor.SCOPE, made.settings.type_name, residual)
 
 
 class RotatedSsdModel(SsdModel):

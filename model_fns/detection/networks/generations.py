@@ -92,23 +92,26 @@ def twin(name: str) -> str:
     return name[: -len(SUFFIX)] if name.endswith(SUFFIX) else name + SUFFIX
 
 
-def foreign(names: Collection[str], scope: str, type_name: str) -> str:
+def foreign(names: Collection[str], scope: str, type_name: str, residual: str = '') -> str:
     """What is to be said of a checkpoint of the other generation; see `Task.foreign_checkpoint`.
 
     Args:
         names: of the checkpoint's variables.
         scope: of a feature extractor, as the first generation has it.
         type_name: of the model's feature extractor.
+        residual: the scope of a residual backbone, which alone differs within: a classifier of
+            TensorFlow 1 is none of the second generation's then.
     """
-    own, other = of_type(type_name), SECOND if of_type(type_name) is FIRST else FIRST
-    theirs, ours = (f'{one.scope}{scope}/' for one in (other, own))
-    if any(name.startswith(ours) for name in names):
+    own = of_type(type_name)
+    other, number = (SECOND, 2) if own is FIRST else (FIRST, 1)
+    theirs = [f'{other.scope}{scope}/']
+    if residual and own is SECOND:
+        theirs.append(f'{residual}/')
+    found = next((one for one in theirs if any(name.startswith(one) for name in names)), None)
+    if found is None or any(name.startswith(f'{own.scope}{scope}/') for name in names):
         return ''
-    if not any(name.startswith(theirs) for name in names):
-        return ''
-    number = 1 if other is FIRST else 2
     return (
-        f'has the weights of a network of TensorFlow {number} ({theirs}...), and {type_name} '
+        f'has the weights of a network of TensorFlow {number} ({found}...), and {type_name} '
         f'computes something else with them; expected a checkpoint of {type_name}, or the type '
         f'{twin(type_name)}.'
     )

@@ -216,6 +216,32 @@ def _head_rules(variables: Iterable[tf.Variable], drops: bool) -> Rules:
     ]
 
 
+def two_stage_head_rules(variables: Iterable[tf.Variable], drops: bool) -> Rules:
+    """Of the heads of a two-stage detector.
+
+    Args:
+        variables: of the model.
+        drops: whether the second stage's heads have dropout, which counts in their lists, behind
+            what flattens their input.
+    """
+    first = f'{MODEL}_first_stage_box_predictor'
+    second = f'{MODEL}_mask_rcnn_box_predictor/'
+    place = 1 + int(drops)
+    return [
+        ('Conv', f'{first}_first_conv/layer_with_weights-0'),
+        ('Conv/BatchNorm', f'{first}_first_conv/layer_with_weights-1'),
+        *own_head_rules(variables, f'{first}/_prediction_heads/', 'FirstStageBoxPredictor/()'),
+        (
+            'SecondStageBoxPredictor/BoxEncodingPredictor',
+            f'{second}_box_prediction_head/_box_encoder_layers/{place}',
+        ),
+        (
+            'SecondStageBoxPredictor/ClassPredictor',
+            f'{second}_class_prediction_head/_class_predictor_layers/{place}',
+        ),
+    ]
+
+
 def own_head_rules(
     variables: Iterable[tf.Variable], path: str, scope: str, drops: bool = False
 ) -> Rules:

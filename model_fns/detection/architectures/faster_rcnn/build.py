@@ -35,7 +35,7 @@ from model_fns.detection.boxes.family import BoxFamily, of_models
 from model_fns.detection.data import image_resizers
 from model_fns.detection.detections import post_processing, suppression
 from model_fns.detection.losses import losses, mining
-from model_fns.detection.networks import hyperparams
+from model_fns.detection.networks import generations, hyperparams
 from protos import box_coding_pb2, faster_rcnn_pb2, hyperparams_pb2
 
 _Config = faster_rcnn_pb2.FasterRcnn
@@ -272,7 +272,11 @@ def _fully_connected(config: _Config, is_training: bool, where: str) -> layers.L
     named = hyperparams_pb2.Hyperparams()
     named.CopyFrom(config.second_stage_box_predictor.mask_rcnn_box_predictor.fc_hyperparams)
     named.ClearField('op')
-    return hyperparams.build_layer_style(named, is_training, where)
+    style = hyperparams.build_layer_style(named, is_training, where)
+    if generations.of_type(config.feature_extractor.type) is generations.SECOND:
+        # As published: their layers do not look at it.
+        return style.but(initializer=layers.XAVIER, regularizer=None)
+    return style
 
 
 def _box_losses(config: _Config, where: str) -> second_stage.BoxLosses:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Callable, Dict, Mapping, Optional, Tuple
+from typing import Callable, Collection, Dict, Mapping, Optional, Tuple
 
 import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.registry import Registry
 from model_fns import layers
-from model_fns.backbones import inception_resnet_v2, registry
+from model_fns.backbones import inception_resnet_v2, registry, resnet_v1
+from model_fns.detection.networks import generations, object_paths
 from protos import faster_rcnn_pb2
 
 tf1 = tf.compat.v1
@@ -20,6 +21,11 @@ SECOND_SCOPE = 'SecondStageFeatureExtractor'
 
 # (preprocessed images, style, stride) -> features.
 FirstStage = Callable[[tf.Tensor, layers.LayerStyle, int], tf.Tensor]
+# (crops of features, style) -> features.
+SecondStage = Callable[[tf.Tensor, layers.LayerStyle], tf.Tensor]
+
+# The block of residual networks that the second stage runs.
+SECOND_PART = 'block4'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +41,8 @@ class Extractor:
         of_cells: a network of searched cells. As published it keeps its regularization, its first
             stage's batch norm always trains, and a classifier's checkpoint gives moving averages.
         strides: of the first stage's features, those that there are.
+        second_stage: the part that runs on crops; None: the network's own.
+        type_name: what a config calls it.
     """
 
     network: str
@@ -43,6 +51,19 @@ class Extractor:
     renamed: Tuple[Tuple[str, str], ...] = ()
     of_cells: bool = False
     strides: Tuple[int, ...] = (8, 16)
+    second_stage: Optional[SecondStage] = None
+    type_name: str = ''
+
+    @property
+    def generation(self) -> generations.Generation:
+        """How it computes what the published detectors do not all compute alike."""
+        return generations.of_type(self.type_name)
+
+    @property
+    def scopes(self) -> Tuple[str, str]:
+        """Of both stages: they tell the generations apart in checkpoints."""
+        before = self.generation.scope
+        return before + FIRST_SCOPE, before + SECOND_SCOPE
 
     def preprocess(self, images: tf.Tensor) -> tf.Tensor:
         """Images as the backbone was trained on.
@@ -72,7 +93,7 @@ class Extractor:
             trains_batch_norm: where this is set too.
             style: of the layers; None: the published one.
         """
-        with tf1.variable_scope(FIRST_SCOPE):
+        with tf1.variable_scope(self.scopes[0]):
             style = self._style(is_training, trains_batch_norm or self.of_cells, style)
             return self.first_stage(images, style, stride)
 
@@ -91,9 +112,9 @@ class Extractor:
             trains_batch_norm: see `features`.
             style: see `features`.
         """
-        with tf1.variable_scope(SECOND_SCOPE):
+        with tf1.variable_scope(self.scopes[1]):
             style = self._style(is_training, trains_batch_norm, style)
-            return self._network.second_stage(crops, style)
+            return (self.second_stage or self._network.second_stage)(crops, style)
 
     def restore_map(
         self, variables: Mapping[str, tf.Variable], checkpoint_type: str
@@ -108,7 +129,7 @@ class Extractor:
                 network.
         """
         found: Dict[str, tf.Variable] = {}
-        for scope in (FIRST_SCOPE, SECOND_SCOPE):
+        for scope in self.scopes:
             for name, variable in variables.items():
                 if name.startswith(f'{scope}/'):
                     if checkpoint_type == 'classification':
@@ -118,10 +139,36 @@ class Extractor:
 
     def _in_whole_network(self, name: str, scope: str) -> str:
         name = name[len(scope) + 1 :]
-        for ours, whole in self.renamed if scope == SECOND_SCOPE else ():
+        for ours, whole in self.renamed if scope == self.scopes[1] else ():
             if name.startswith(f'{ours}/'):
                 return whole + name[len(ours) :]
         return f'{name}/ExponentialMovingAverage' if self.of_cells else name
+
+    def object_rules(self, whole: bool) -> object_paths.Rules:
+        """The paths of the variables of both stages, see `object_paths`.
+
+        Args:
+            whole: in a classifier's checkpoint, which has one network of both.
+        """
+        network = self._network
+        first, second = (f'{scope}/{network.scope}' for scope in self.scopes)
+        if whole:
+            classifier = object_paths.CLASSIFIER
+            return [
+                *object_paths.backbone_rules(network, first, classifier),
+                *object_paths.backbone_rules(network, second, classifier),
+            ]
+        start = f'{object_paths.MODEL}_feature_extractor_for_'
+        return [
+            *object_paths.backbone_rules(network, first, f'{start}proposal_features/'),
+            *object_paths.backbone_rules(
+                network, second, f'{start}box_classifier_features/', first=SECOND_PART
+            ),
+        ]
+
+    def foreign_checkpoint(self, names: Collection[str]) -> str:
+        """See `Task.foreign_checkpoint`."""
+        return generations.foreign(names, FIRST_SCOPE, self.type_name, self._network.scope)
 
     @property
     def _network(self) -> registry.Network:
@@ -160,7 +207,7 @@ def find(config: faster_rcnn_pb2.FasterRcnnFeatureExtractor, where: str) -> Extr
             f'{where}.first_stage_features_stride: {stride}; expected '
             f'{" or ".join(map(str, found.strides))}.'
         )
-    return found
+    return dataclasses.replace(found, type_name=config.type)
 
 
 def _up_to(name: str, end_point: str) -> FirstStage:
@@ -187,6 +234,29 @@ def _resnet(name: str) -> FirstStage:
     return build
 
 
+def _of_second_generation(name: str) -> Extractor:
+    """A ResNet cut in two, neither part of which has variables in vain.
+
+    Blocks stride in their first unit, the second stage's too: crops of 7 x 7 become 4 x 4.
+    """
+    last = f'{resnet_v1.ARCHITECTURES[name].scope}/block3'
+
+    def first(images: tf.Tensor, style: layers.LayerStyle, stride: int) -> tf.Tensor:
+        del stride  # there is one
+        options = registry.Options(
+            strides_first=True, sum_activation=style.activation, final_endpoint=last
+        )
+        network = registry.get_network(name, task='detection')
+        return network.features(images, style, options)[last]
+
+    def second(crops: tf.Tensor, style: layers.LayerStyle) -> tf.Tensor:
+        return resnet_v1.resnet_v1_block4(
+            crops, name, style, strides_first=True, sum_activation=style.activation
+        )
+
+    return Extractor(name, first, strides=(16,), second_stage=second)
+
+
 def _cells(name: str) -> FirstStage:
     """The last two maps of the first stage's cells, side by side."""
 
@@ -207,7 +277,12 @@ def _inception_resnet(images: tf.Tensor, style: layers.LayerStyle, stride: int) 
 
 for _size in (50, 101, 152):
     _name = f'resnet_v1_{_size}'
-    EXTRACTORS.add(f'faster_rcnn_resnet{_size}', Extractor(_name, _resnet(_name)))
+    _type = f'faster_rcnn_resnet{_size}'
+    EXTRACTORS.add(_type, Extractor(_name, _resnet(_name)))
+    EXTRACTORS.add(
+        generations.twin(_type),
+        dataclasses.replace(_of_second_generation(_name), type_name=generations.twin(_type)),
+    )
 EXTRACTORS.add(
     'faster_rcnn_inception_v2',
     # The published program takes 8 too, and gives 16.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, Mapping, Optional, Sequence, Tuple
+from typing import Collection, Dict, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -19,6 +19,7 @@ from model_fns.detection.architectures.faster_rcnn import (
 from model_fns.detection.boxes import anchors, axis_aligned, box_coders, targets
 from model_fns.detection.boxes.family import BoxFamily, of_models
 from model_fns.detection.data import image_resizers
+from model_fns.detection.networks import object_paths
 
 REGION_LOSSES = ('RPNLoss/localization_loss', 'RPNLoss/objectness_loss')
 BOX_LOSSES = ('BoxClassifierLoss/localization_loss', 'BoxClassifierLoss/classification_loss')
@@ -176,6 +177,26 @@ class FasterRcnnModel(detector.Detector):
         """The variables of both feature extractors; see `Detector`."""
         by_name = {variable.op.name: variable for variable in variables}
         return self._backbone.extractor.restore_map(by_name, checkpoint_type)
+
+    def object_paths(
+        self, variables: Sequence[tf.Variable], checkpoint_type: str
+    ) -> Mapping[str, tf.Variable]:
+        """See `Detector`."""
+        extractor = self._backbone.extractor
+        where = f'{self.where}.feature_extractor'
+        object_paths.require_objects(extractor.type_name, where)
+        rules = extractor.object_rules(whole=checkpoint_type == 'classification')
+        if checkpoint_type != 'full':
+            starts = tuple(f'{scope}/' for scope in extractor.scopes)
+            variables = [one for one in variables if one.op.name.startswith(starts)]
+            return object_paths.paths_of(variables, rules)
+        drops = self._second is not None and self._second.drops_features
+        heads = object_paths.two_stage_head_rules(variables, drops)
+        return object_paths.paths_of(variables, [*rules, *heads])
+
+    def foreign_checkpoint(self, names: Collection[str]) -> str:
+        """See `Detector`."""
+        return self._backbone.extractor.foreign_checkpoint(names)
 
     def anchor_fit(self, images: tf.Tensor, boxes: tf.Tensor) -> Optional[detector.AnchorFit]:
         """See `Detector`; of the anchors that training uses.

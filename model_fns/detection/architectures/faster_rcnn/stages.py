@@ -104,6 +104,11 @@ class SecondStage:
     outputs: FrozenSet[str] = frozenset()
 
     @property
+    def drops_features(self) -> bool:
+        """Whether training drops features before they are classified."""
+        return getattr(self.head_for(False), 'keep_prob', 1.0) < 1.0
+
+    @property
     def looks_again(self) -> bool:
         """Whether inference computes features of detections, not of proposals alone."""
         return self.masks is not None or bool(self.outputs - {fields.REFRAMED_MASKS})

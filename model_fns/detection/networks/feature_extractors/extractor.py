@@ -144,6 +144,7 @@ class FeatureExtractor(abc.ABC):
         style_changes: how the published detector's style differs from the network's.
         min_size: smallest input height and width, in pixels.
         unsupported: settings that the network has no place for, and why; they must be left out.
+        has_residual_backbone: whether the backbone too differs between the generations.
 
     Raises:
         errors.ConfigError: a setting that is not supported.
@@ -153,6 +154,7 @@ class FeatureExtractor(abc.ABC):
     style_changes: Mapping[str, object] = types.MappingProxyType({})
     min_size = 1
     unsupported: Tuple[Tuple[str, str], ...] = ()
+    has_residual_backbone = False
 
     def __init__(self, settings: Settings):
         for name, reason in self.unsupported:

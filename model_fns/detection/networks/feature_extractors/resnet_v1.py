@@ -32,6 +32,7 @@ class _ResNetV1Extractor(FeatureExtractor):
     """
 
     min_size = 129
+    has_residual_backbone = True
 
     def __init__(self, settings: Settings, network: str):
         super().__init__(settings)

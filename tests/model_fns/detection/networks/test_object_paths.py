@@ -58,6 +58,29 @@ def test_resnet_50_has_the_published_paths():
     check('ssd_resnet50_v1_fpn_1024x1024_coco17_tpu-8', (129, 129))
 
 
+@pytest.fixture(scope='module')
+def two_stage():
+    return check('faster_rcnn_resnet50_v1_640x640_coco17_tpu-8', (160, 160))
+
+
+def test_a_two_stage_detector_has_the_published_paths(two_stage):
+    assert len(two_stage[1]) == 275
+
+
+def test_both_stages_are_a_part_of_that_and_a_classifier_has_one_network(two_stage):
+    model, variables = two_stage
+    part = model.object_paths(variables, 'detection')
+    starts = tuple(
+        f'model/_feature_extractor_for_{name}_features/' for name in ('proposal', 'box_classifier')
+    )
+    everything = model.object_paths(variables, 'full')
+    assert set(part) == {path for path in everything if path.startswith(starts)}
+    backbone = model.object_paths(variables, 'classification')
+    assert {one.op.name for one in backbone.values()} == {one.op.name for one in part.values()}
+    layers = {path.split('/')[1] for path in backbone}
+    assert layers == {f'layer_with_weights-{index}' for index in range(106)}
+
+
 def test_the_feature_extractor_is_a_part_of_that(lite):
     model, variables = lite
     everything = model.object_paths(variables, 'full')
@@ -76,6 +99,22 @@ def test_a_classifier_gives_the_backbone_by_another_edge(lite):
     assert {path.replace('feature_extractor/', inner, 1) for path in backbone} == inside
     for path, one in backbone.items():
         assert one is everything[path.replace('feature_extractor/', inner, 1)]
+
+
+@pytest.mark.parametrize('drops', [False, True])
+def test_heads_of_two_stages(drops):
+    rules = object_paths.two_stage_head_rules([], drops)
+    names = [
+        'Conv/BatchNorm/gamma',
+        'FirstStageBoxPredictor/ClassPredictor/weights',
+        'SecondStageBoxPredictor/BoxEncodingPredictor/biases',
+    ]
+    assert list(object_paths.paths_of(map(Named, names), rules)) == [
+        'model/_first_stage_box_predictor_first_conv/layer_with_weights-1/gamma',
+        'model/_first_stage_box_predictor/_prediction_heads/class_predictions_with_background/0/'
+        '_class_predictor_layers/0/kernel',
+        f'model/_mask_rcnn_box_predictor/_box_prediction_head/_box_encoder_layers/{1 + drops}/bias',
+    ]
 
 
 @pytest.mark.parametrize('size', [101, 152])

@@ -67,6 +67,18 @@ def test_sizes_of_the_second_stage():
     assert built('faster_rcnn_inception_v2', 16, 7, 576)[2] == [8, 4, 4, 1024]
 
 
+def test_the_resnets_of_tensorflow_2_stride_in_both_stages_and_have_nothing_in_vain():
+    variables, features, of_boxes, losses, _ = built(
+        'faster_rcnn_resnet50_keras', 16, 7, 1024, is_training=True
+    )
+    assert (list(features), list(of_boxes)) == ([1, 7, 9, 1024], [8, 4, 4, 2048])
+    scopes = ('KerasFirstStageFeatureExtractor/', 'KerasSecondStageFeatureExtractor/')
+    assert all(name.startswith(scopes) for name in variables)
+    assert [name for name in variables if name.startswith(scopes[0]) and 'block4' in name] == []
+    # 53 convolutions, with a batch norm of four variables each, and no regularizer.
+    assert (len(variables), losses) == (5 * 53, 0)
+
+
 def test_mobilenet_has_separable_layers_in_its_second_stage():
     variables, features, of_boxes, _, updates = built(
         'faster_rcnn_mobilenet_v1_025', 16, 7, 128, is_training=True, trains=True
