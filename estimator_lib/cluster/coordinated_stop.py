@@ -7,12 +7,13 @@ reached yet, and all stop there; the two messages are files in a folder that all
 
 from __future__ import annotations
 
+import collections
 import json
 import math
 import os
 import time
 import uuid
-from typing import Any, Callable, Mapping, Optional, Tuple
+from typing import Any, Callable, Deque, Mapping, Optional, Tuple
 
 import tensorflow as tf
 
@@ -21,6 +22,8 @@ from estimator_lib.hooks import global_steps, preemption
 
 # The reason whose end is that of a process that was told to end, on every task.
 PREEMPTION = 'preemption'
+# Of so many the rate of the steps is told.
+_LOOKS = 6
 
 
 class StopAgreement:
@@ -94,6 +97,7 @@ class AgreedStopHook(global_steps.GlobalStepHook):
         self._every_n_seconds = every_n_seconds
         self._margin_seconds = margin_seconds
         self._agreed: Optional[Tuple[int, str]] = None
+        self._looks: Deque[Tuple[float, int]] = collections.deque(maxlen=_LOOKS)
 
     @property
     def reason(self) -> Optional[str]:
@@ -103,14 +107,15 @@ class AgreedStopHook(global_steps.GlobalStepHook):
     def session_begun(self) -> None:
         """From here on a signal waits for the end of a step."""
         preemption.wait_for_step(True)
-        self._first_step = self.step
-        self._first_time = self._next_look = time.monotonic()
+        self._next_look = time.monotonic()
+        self._looks.clear()
 
     def step_done(self, run_context: Any, run_values: Any) -> None:
         """Looks, asks, answers, and stops after the agreed step."""
         del run_values
         if self._agreed is None and time.monotonic() >= self._next_look:
             self._next_look = time.monotonic() + self._every_n_seconds
+            self._looks.append((time.monotonic(), self.step))
             self._look()
         if self._agreed is not None and self.step >= self._agreed[0]:
             if self._agreed[1] == PREEMPTION:
@@ -129,7 +134,8 @@ class AgreedStopHook(global_steps.GlobalStepHook):
         reason = next((name for name, wants in self._reasons.items() if wants(self.step)), None)
         if self._agreement.is_chief:
             reason = reason or self._agreement.asked()
-            if reason is not None:
+            # Before the second look it does not know how fast the steps are.
+            if reason is not None and len(self._looks) > 1:
                 self._agreement.answer(self.step + self._margin_steps(), reason)
         elif reason is not None:
             self._agreement.ask(reason)
@@ -138,6 +144,10 @@ class AgreedStopHook(global_steps.GlobalStepHook):
             self._agreed = self.step, reason
 
     def _margin_steps(self) -> int:
-        seconds = max(1e-3, time.monotonic() - self._first_time)
-        rate = (self.step - self._first_step) / seconds
+        """By the fastest of the last intervals: in others one may have waited for the others."""
+        looks = list(self._looks)
+        rate = max(
+            (step - earlier_step) / max(1e-3, now - earlier)
+            for (earlier, earlier_step), (now, step) in zip(looks, looks[1:])
+        )
         return 1 + math.ceil(rate * self._margin_seconds)

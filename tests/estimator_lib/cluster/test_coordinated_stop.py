@@ -119,8 +119,9 @@ def test_a_request_is_kept_when_the_session_of_the_chief_is_lost(tmp_path, clock
     Session(chief).stops_after(1)
     assert not Session(worker, wish=2).stops_after(2)
     again = Session(chief)
-    clock.now += 1.0
-    again.stops_after(3)
+    for step in (3, 4):
+        clock.now += 1.0
+        again.stops_after(step)
     assert again.hook.reason == 'enough'
 
 
@@ -129,7 +130,9 @@ def test_an_answer_is_kept_when_a_session_is_lost(tmp_path, clock):
     worker = coordinated_stop.StopAgreement(str(tmp_path), is_chief=False)
     Session(worker)
     first = Session(chief, wish=1)
-    first.stops_after(1)
+    for step in (1, 2):
+        clock.now += 1.0
+        first.stops_after(step)
     step, _ = chief.agreed()
     # Both open another session; nobody changes what was agreed.
     for agreement in (worker, chief):
@@ -137,6 +140,18 @@ def test_an_answer_is_kept_when_a_session_is_lost(tmp_path, clock):
         assert not again.stops_after(step - 1)
         assert again.stops_after(step)
         assert chief.agreed() == (step, 'enough')
+
+
+def test_a_chief_that_has_waited_for_the_others_knows_how_fast_they_go_on(tmp_path, clock):
+    """It is as far ahead as they go in two seconds: who looks later would wait for it for ever."""
+    chief = coordinated_stop.StopAgreement(str(tmp_path), is_chief=True)
+    session = Session(chief, wish=2)
+    clock.now += 60.0  # until the others have come
+    for step in range(1, 8):
+        assert not session.stops_after(step)
+        clock.now += 0.125
+    step, _ = chief.agreed()
+    assert step == 5 + 1 + 16  # eight steps a second, from the second look on
 
 
 def test_a_worker_asks_again_when_a_chief_that_is_started_again_has_forgotten(tmp_path, clock):

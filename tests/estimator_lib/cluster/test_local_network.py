@@ -23,14 +23,14 @@ TASK = textwrap.dedent("""
         print('pid', os.getpid(), 'listens', flush=True)
         while True:
             server.accept()[0].close()
-    for _ in range(200):
+    for _ in range(2400):
         try:
             socket.create_connection(('127.0.0.1', port), timeout=5).close()
             print('reached', flush=True)
             break
         except OSError:
             time.sleep(0.05)
-    time.sleep(60)
+    time.sleep(600)
 """)
 LAUNCHER = textwrap.dedent("""
     import sys
@@ -136,7 +136,7 @@ def test_isolated_tasks_end_with_a_launcher_that_is_killed():
     with Launcher(isolated=True) as launcher:
         launcher.process.kill()
         launcher.process.wait()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while _runs(launcher.chief_pid):
             assert time.monotonic() < deadline
             time.sleep(0.05)

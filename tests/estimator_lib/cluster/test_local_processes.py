@@ -42,7 +42,7 @@ def sleeping(restart=0, **counts):
     ports = iter(range(1000, 2000))
     addresses = {role: [f'h:{next(ports)}' for _ in range(n)] for role, n in counts.items()}
     lines = []
-    code = "import time; print('ready', flush=True); time.sleep(60)"
+    code = "import time; print('ready', flush=True); time.sleep(600)"
     cluster = local_processes.LocalCluster(
         addresses,
         [sys.executable, '-c', code],
@@ -53,7 +53,7 @@ def sleeping(restart=0, **counts):
 
 
 def wait_until(condition):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)

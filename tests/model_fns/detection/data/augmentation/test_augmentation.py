@@ -186,13 +186,13 @@ def test_the_graph_of_the_typical_steps_is_small_and_without_conditionals():
             for name, value in example.items()
         }
         seed = tf1.placeholder(tf.int64, [2])
-        before, start = len(graph.get_operations()), time.perf_counter()
+        before, start = len(graph.get_operations()), time.thread_time()
         after = build(TYPICAL)(tensors, seed)
-        seconds = time.perf_counter() - start
+        seconds = time.thread_time() - start
         added = graph.get_operations()[before:]
     assert len(added) < 160
     assert not {each.type for each in added} & {'If', 'StatelessIf', 'Switch', 'While', 'Case'}
-    assert seconds < 2  # 0.03 in peace
+    assert seconds < 2  # of this thread's work, whatever else the machine does: 0.03
     assert after[fields.IMAGE].shape.as_list() == [None, None, 3]
     assert after[fields.IMAGE].dtype == tf.uint8
     assert after[fields.BOXES].shape.as_list() == [None, 4]
