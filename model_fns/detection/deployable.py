@@ -252,17 +252,24 @@ def _scores(outputs: Arrays) -> np.ndarray:
 
 
 def _found_again(expected: Arrays, found: Arrays, exact: bool) -> Sequence[bool]:
-    """Whether each detection with a good score is among those of another run."""
+    """Whether each detection with a good score is among those of another run.
+
+    Where that has no room left, and none of a lower score, others of the same score may have taken
+    its place: all anchors of a network that has learned nothing yet are alike.
+    """
     boxes, others = (one[fields.DETECTION_BOXES][0] for one in (expected, found))
     classes, other_classes = (one[fields.DETECTION_CLASSES][0] for one in (expected, found))
+    scores, other_scores = _scores(expected), _scores(found)
     is_other = np.arange(len(others)) < found[fields.NUM_DETECTIONS][0]
-    rows = np.flatnonzero(_scores(expected) >= _FOUND)
     least = _SAME_BOX if exact else _NEAR_BOX
+    lost_from = other_scores.min() if is_other.all() else 0.0
+    tolerance = _EXACT_SCORE if exact else _NEAR_SCORE
     return [
-        bool(
+        scores[row] <= lost_from + tolerance
+        or bool(
             np.any(is_other & (other_classes == classes[row]) & (_iou(boxes[row], others) > least))
         )
-        for row in rows
+        for row in np.flatnonzero(scores >= _FOUND)
     ]
 
 
