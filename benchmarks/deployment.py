@@ -4,10 +4,12 @@
         [--steps=1500] [--quantized_steps=400] [--output=benchmark_deployment.json]
 
 `configs/signs_mobilenet_v1.config` is trained for some steps, and fine-tuned to be quantised for
-some more. The models are exported as a SavedModel and as TFLite files of every arithmetic: of each
-the accuracy on the test images, the size, and the milliseconds for an image are printed. Images are
-given one at a time, to one model after the other, so that what else the machine does falls on all;
-a SavedModel brings the image to the network's size itself, which takes part of its time. With a
+some more. The models are exported as a SavedModel, as TFLite files of every arithmetic and, where
+its packages are installed, as an ONNX file: of each the accuracy on the test images, the size, and
+the milliseconds for an image are printed. Images are given one at a time, to one model after the
+other, so that what else the machine does falls on all; a SavedModel brings the image to the
+network's size itself, which takes part of its time, and takes as many threads as it likes; the
+interpreter has one, since several wait for each other where the machine does other work too. With a
 `--work` folder, what is there from an earlier call is used again.
 """
 
@@ -38,6 +40,7 @@ _EXPORTS: Mapping[str, Tuple[str, Sequence[str]]] = {
     'TFLite float16': ('float', ['--format=tflite', '--quantize=float16']),
     'TFLite dynamic': ('float', ['--format=tflite', '--quantize=dynamic']),
     'TFLite int8': ('float', ['--format=tflite', '--quantize=int8']),
+    'ONNX': ('float', ['--format=onnx']),
     'SavedModel, quantisation-aware': ('quantized', ['--format=saved_model']),
     'TFLite int8, quantisation-aware': ('quantized', ['--format=tflite']),
 }
@@ -117,8 +120,16 @@ def train(work: str, data: str, steps: int, quantized_steps: int) -> None:
 
 def export(work: str) -> Dict[str, str]:
     """Exports both models in all formats; returns the folders by the names of `_EXPORTS`."""
-    folders = {}
-    for name, (model, flags) in _EXPORTS.items():
+    from estimator_lib import errors
+    from estimator_lib.export import formats
+
+    folders, wanted = {}, dict(_EXPORTS)
+    try:
+        formats.writer('onnx').check()
+    except errors.UserError as error:
+        print(error)
+        del wanted['ONNX']
+    for name, (model, flags) in wanted.items():
         folder = os.path.join(work, 'exports', name.replace(' ', '_').replace(',', ''))
         if not glob.glob(f'{folder}/[0-9]*'):
             call(
@@ -135,19 +146,20 @@ def export(work: str) -> Dict[str, str]:
 
 def load(folder: str, task: Any, threads: int) -> Model:
     """The model in the folder of an export."""
-    from estimator_lib.export import exported_model, samples, tflite
+    from estimator_lib.export import exported_model, onnx_files, samples, tflite
     from estimator_lib.export.deployable import Ops
 
-    path = os.path.join(folder, 'model.tflite')
-    if not os.path.exists(path):
+    kinds = {'model.tflite': tflite.TfliteModel, 'model.onnx': onnx_files.OnnxModel}
+    found = [name for name in kinds if os.path.exists(os.path.join(folder, name))]
+    if not found:
         predictor = exported_model.Predictor(folder)
         return Model(
             os.path.getsize(os.path.join(folder, 'saved_model.pb')),
             lambda images: [image[np.newaxis] for image in images],
             lambda image: predictor.predict(image)['logits'][0],
         )
-    deployable = task.deployable(Ops.TFLITE, {})
-    model = tflite.TfliteModel(path, threads)
+    path = os.path.join(folder, found[0])
+    deployable, model = task.deployable(Ops.CORE, {}), kinds[found[0]](path, threads)
     return Model(
         os.path.getsize(path),
         lambda images: samples.pixels(task, deployable, images),
@@ -238,7 +250,7 @@ def main() -> None:
     parser.add_argument('--work', help='where records, models and exports are kept')
     parser.add_argument('--steps', type=int, default=1500, help='of the training')
     parser.add_argument('--quantized_steps', type=int, default=400, help='of the fine-tuning')
-    parser.add_argument('--threads', type=int, default=os.cpu_count(), help='of the interpreter')
+    parser.add_argument('--threads', type=int, default=1, help='of the interpreter')
     parser.add_argument('--output', default='benchmark_deployment.json', help='a JSON file')
     arguments = parser.parse_args()
     arguments.output = os.path.abspath(arguments.output)

@@ -12,7 +12,7 @@ from estimator_lib.export.deployable import Ops
 from model_fns import build_task
 from model_fns.detection import fields
 from protos import pipeline_pb2
-from tests import tiny_deployed, tiny_detection, tiny_rotated, tiny_two_stage
+from tests import tiny_center_net, tiny_deployed, tiny_detection, tiny_rotated, tiny_two_stage
 
 DETECTIONS = (
     fields.DETECTION_BOXES,
@@ -183,6 +183,10 @@ def test_the_padding_of_pixels_is_what_the_network_makes_its_padding_of():
             config_lib.parse_pipeline_config(tiny_two_stage.MODEL.format(stages=2), 'text'),
             'model.faster_rcnn: such a detector has no place in a file for small devices',
         ),
+        (
+            config_lib.parse_pipeline_config(tiny_center_net.MODEL, 'text'),
+            'model.center_net: such a detector has no place in a file for small devices',
+        ),
     ],
 )
 def test_what_a_file_has_no_place_for_is_refused_by_name(config, said):
@@ -222,6 +226,18 @@ def test_detections_agree_when_they_are_found_again():
         'detections from 0.3 on': 0.5,
         'scores in order': pytest.approx(2 / 3),
     }
+    # Where all are as good, others may have taken the places of those that there was no room for.
+    alike, others = (
+        [found_of((0.5, 0, box), (0.48, 0, other))],
+        [found_of((0.5, 1, moved), (0.49, 1, box))],
+    )
+    parts = deployable.agreement(alike, others, exact=False)
+    assert parts['detections from 0.3 on'] == 1.0
+    others[0][fields.NUM_DETECTIONS] = np.array([0])
+    parts = deployable.agreement(alike, others, exact=False)
+    assert parts['detections from 0.3 on'] == 0.0
+    differences = deployable.largest_differences(expected, wrong)
+    assert differences == {'scores in order': pytest.approx(0.4)}
     # Of a network that finds nothing yet, the scores alone.
     nothing = [found_of((0.2, 0, box))]
     assert deployable.agreement(nothing, nothing, exact=True) == {'scores in order': 1.0}

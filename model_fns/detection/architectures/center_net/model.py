@@ -34,6 +34,7 @@ class CenterNetModel(detector.Detector):
     """
 
     family = axis_aligned
+    where = 'model.center_net'
     last_layer_scopes = (f'{heads.SCOPE}/',)
 
     def __init__(
