@@ -4,7 +4,8 @@
         [--steps=1500] [--quantized_steps=400] [--output=benchmark_deployment.json]
 
 `configs/signs_mobilenet_v1.config` is trained for some steps, and fine-tuned to be quantised for
-some more. The models are exported as a SavedModel and as TFLite files of every arithmetic: of each
+some more. The models are exported as a SavedModel, as TFLite files of every arithmetic and, where
+the packages of the extra `[onnx]` are installed, as an ONNX file, which onnxruntime runs: of each
 the accuracy on the test images, the size, and the milliseconds for an image are printed. Images are
 given one at a time, to one model after the other, so that what else the machine does falls on all;
 a SavedModel brings the image to the network's size itself, which takes part of its time. With a
@@ -31,10 +32,12 @@ from benchmarks import measuring
 
 _CONFIG = os.path.join(measuring.ROOT, 'configs', 'signs_mobilenet_v1.config')
 _DATA = os.path.join(measuring.ROOT, '..', 'shared', 'data', 'sign_digits')
+_ONNX = 'ONNX'
 # The name of each export, of which model it is, and how it is asked for.
 _EXPORTS: Mapping[str, Tuple[str, Sequence[str]]] = {
     'SavedModel': ('float', ['--format=saved_model']),
     'TFLite float': ('float', ['--format=tflite']),
+    _ONNX: ('float', ['--format=onnx']),
     'TFLite float16': ('float', ['--format=tflite', '--quantize=float16']),
     'TFLite dynamic': ('float', ['--format=tflite', '--quantize=dynamic']),
     'TFLite int8': ('float', ['--format=tflite', '--quantize=int8']),
@@ -117,8 +120,17 @@ def train(work: str, data: str, steps: int, quantized_steps: int) -> None:
 
 def export(work: str) -> Dict[str, str]:
     """Exports both models in all formats; returns the folders by the names of `_EXPORTS`."""
+    from estimator_lib import errors
+    from estimator_lib.export import formats
+
     folders = {}
     for name, (model, flags) in _EXPORTS.items():
+        try:
+            if name == _ONNX:
+                formats.writer('onnx').check()
+        except errors.UserError as missing:
+            print(f'without {name}: {missing}')
+            continue
         folder = os.path.join(work, 'exports', name.replace(' ', '_').replace(',', ''))
         if not glob.glob(f'{folder}/[0-9]*'):
             call(
@@ -135,19 +147,23 @@ def export(work: str) -> Dict[str, str]:
 
 def load(folder: str, task: Any, threads: int) -> Model:
     """The model in the folder of an export."""
-    from estimator_lib.export import exported_model, samples, tflite
-    from estimator_lib.export.deployable import Ops
+    from estimator_lib.export import exported_model, formats, onnx_files, samples, tflite
 
-    path = os.path.join(folder, 'model.tflite')
-    if not os.path.exists(path):
+    written = [
+        one for one in formats.WRITERS.values() if os.path.exists(f'{folder}/{one.file_name}')
+    ]
+    if not written:
         predictor = exported_model.Predictor(folder)
         return Model(
             os.path.getsize(os.path.join(folder, 'saved_model.pb')),
             lambda images: [image[np.newaxis] for image in images],
             lambda image: predictor.predict(image)['logits'][0],
         )
-    deployable = task.deployable(Ops.TFLITE, {})
-    model = tflite.TfliteModel(path, threads)
+    (writer,) = written
+    path = os.path.join(folder, writer.file_name)
+    deployable = task.deployable(writer.ops, {})
+    kinds = {'tflite': tflite.TfliteModel, 'onnx': onnx_files.OnnxModel}
+    model = kinds[writer.name](path, threads)
     return Model(
         os.path.getsize(path),
         lambda images: samples.pixels(task, deployable, images),
@@ -238,7 +254,7 @@ def main() -> None:
     parser.add_argument('--work', help='where records, models and exports are kept')
     parser.add_argument('--steps', type=int, default=1500, help='of the training')
     parser.add_argument('--quantized_steps', type=int, default=400, help='of the fine-tuning')
-    parser.add_argument('--threads', type=int, default=os.cpu_count(), help='of the interpreter')
+    parser.add_argument('--threads', type=int, default=os.cpu_count(), help='of the runtimes')
     parser.add_argument('--output', default='benchmark_deployment.json', help='a JSON file')
     arguments = parser.parse_args()
     arguments.output = os.path.abspath(arguments.output)
