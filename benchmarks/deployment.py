@@ -8,8 +8,10 @@ some more. The models are exported as a SavedModel, as TFLite files of every ari
 the packages of the extra `[onnx]` are installed, as an ONNX file, which onnxruntime runs: of each
 the accuracy on the test images, the size, and the milliseconds for an image are printed. Images are
 given one at a time, to one model after the other, so that what else the machine does falls on all;
-a SavedModel brings the image to the network's size itself, which takes part of its time. With a
-`--work` folder, what is there from an earlier call is used again.
+a SavedModel brings the image to the network's size itself, which takes part of its time, and takes
+as many threads as it likes; a file has one, since several wait for each other where the
+machine does other work too. With a `--work` folder, what is there from an earlier call is used
+again.
 """
 
 from __future__ import annotations
@@ -254,7 +256,7 @@ def main() -> None:
     parser.add_argument('--work', help='where records, models and exports are kept')
     parser.add_argument('--steps', type=int, default=1500, help='of the training')
     parser.add_argument('--quantized_steps', type=int, default=400, help='of the fine-tuning')
-    parser.add_argument('--threads', type=int, default=os.cpu_count(), help='of the runtimes')
+    parser.add_argument('--threads', type=int, default=1, help='of the runtimes')
     parser.add_argument('--output', default='benchmark_deployment.json', help='a JSON file')
     arguments = parser.parse_args()
     arguments.output = os.path.abspath(arguments.output)

@@ -6,9 +6,9 @@ Each config of ../shared/configs runs in a process of its own with bounded memor
 paths are replaced by the embedded demo's records, with masks, keypoints and features of other
 images where its readers load them. One step is taken as training takes it, with its augmentations,
 targets, losses, gradients and optimizer, at the published input size; what it leaves is evaluated
-on one image, exported, and asked for what is in an image. Models of kinds that are not available
-must be refused in a sentence that names the kind. Prints a line a config, and ends with status 1
-when one has failed.
+on one image, exported, and asked for what is in an image; those that are trained to be quantised
+become int8 files too. Models of kinds that are not available must be refused in a sentence that
+names the kind. Prints a line a config, and ends with status 1 when one has failed.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ DONE, REFUSED, FAILED = 'done', 'refused', 'FAILED'
 # Inputs of at most so many pixels are taken in twos.
 _SMALL = 320 * 320
 _MOST_SECONDS = 900
+_CALIBRATING = 8  # images that the ranges of int8 files are measured on
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,10 +195,36 @@ def _export(task: Any, config: Any, folder: str) -> str:
     exporting.export_saved_model(task, config, folder, exports, export_pb2.IMAGE_TENSOR)
     image = np.random.RandomState(0).randint(0, 256, [1, 240, 320, 3]).astype(np.uint8)
     found = exported_model.Predictor(exports).predict(image)
+    wrong = _wrong_with(found, 'export')
+    if not wrong and config.graph_rewriter.HasField('quantization'):
+        wrong = _export_int8(task, config, folder, image)
+    return wrong
+
+
+def _export_int8(task: Any, config: Any, folder: str, image: Any) -> str:
+    """Exports the checkpoint in a folder as an int8 file, and asks it, as `_export` does."""
+    import tensorflow as tf
+
+    from estimator_lib.export import deploying, writers
+
+    request = writers.Request(representative_examples=_CALIBRATING)
+    path = deploying.export_file(
+        task, config, folder, f'{folder}/files', 'tflite', request, {'max_detections': 10}
+    )
+    run = tf.lite.Interpreter(f'{path}/model.tflite').get_signature_runner()
+    height, width = run.get_input_details()['image']['shape'][1:3]
+    pixels = tf.cast(tf.image.resize(image, [height, width]), tf.uint8)
+    return _wrong_with(run(image=pixels.numpy()), 'int8 file')
+
+
+def _wrong_with(found: Any, what: str) -> str:
+    """What is wrong with detections, if anything is."""
+    import numpy as np
+
     unsound = [name for name, value in found.items() if not np.isfinite(value).all()]
     missing = {'detection_boxes', 'detection_classes', 'detection_scores'} - set(found)
     if unsound or missing:
-        return f'the export has unsound {unsound}, and lacks {sorted(missing)}'
+        return f'the {what} has unsound {unsound}, and lacks {sorted(missing)}'
     return ''
 
 

@@ -231,8 +231,8 @@ def test_a_tflite_file_answers_as_the_estimator_does(trained, tmp_path):
             ['--format=tflite', '--quantize=int8', '--representative_examples=0'],
             '--representative_examples=0: ranges are measured on images; expected 1',
         ),
-        (['--quantize=int8'], '--quantize is of --format=tflite; leave it out.'),
-        (['--format=frozen_graph', '--fast_nms'], '--fast_nms is of --format=tflite; leave it'),
+        (['--quantize=int8'], '--quantize is of files for small devices (--format=tflite'),
+        (['--format=frozen_graph', '--fast_nms'], '--fast_nms is of files for small devices'),
         (
             ['--format=tflight'],
             '--format=tflight: value should be one of <saved_model|frozen_graph',

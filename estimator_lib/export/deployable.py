@@ -120,6 +120,17 @@ class Deployable(abc.ABC):
         """
         return agreement.compare(expected, found, exact)
 
+    def largest_differences(
+        self, expected: Sequence[Arrays], found: Sequence[Arrays]
+    ) -> Dict[str, float]:
+        """How far numbers are apart at most, by what they are of: to be read, not held.
+
+        Args:
+            expected: see `agreement`.
+            found: likewise.
+        """
+        return agreement.largest_differences(expected, found)
+
 
 def refuse_options(options: Mapping[str, Any], reason: str) -> None:
     """Refuses flags that mean nothing to a task.

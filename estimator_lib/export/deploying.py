@@ -148,7 +148,7 @@ def _tried(
         'agreement': {
             'images': str(sample),
             'outputs': parts,
-            'largest_differences': agreement.largest_differences(expected, found),
+            'largest_differences': deployable.largest_differences(expected, found),
         },
     }
 

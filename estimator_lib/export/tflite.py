@@ -75,8 +75,11 @@ class TfliteModel(FileModel):
         try:
             with tf.io.gfile.GFile(path, 'rb') as file:
                 content = file.read()
-            self._interpreter = tf.lite.Interpreter(model_content=content, num_threads=num_threads)
-            self._interpreter.allocate_tensors()
+            with _quiet():
+                self._interpreter = tf.lite.Interpreter(
+                    model_content=content, num_threads=num_threads
+                )
+                self._interpreter.allocate_tensors()
         except (tf.errors.OpError, ValueError, RuntimeError) as error:
             reason = errors.first_line(error)
             raise errors.UserError(f'{path} cannot be run by TFLite: {reason}') from error
@@ -186,7 +189,7 @@ def _require_custom_ops(content: bytes, names: Sequence[str], path: str) -> None
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the converter's remarks on its own work, of which it prints some past the log."""
+    """Without TFLite's remarks on its own work, of which it prints some past the log."""
     loggers = [logging.getLogger(name) for name in ('tensorflow', 'absl')]
     levels = [one.level for one in loggers]
     for one in loggers:

@@ -25,6 +25,7 @@ _MEANINGS = {
     fields.DETECTION_SCORES: 'from 0 to 1',
     fields.NUM_DETECTIONS: 'how many rows of the others are detections',
 }
+_IN_ORDER = 'scores in order'
 _FOUND = 0.3  # the score from which on a detection is expected to be found again
 _SAME_BOX = 0.9  # the IoU with it that the other box then has; where numbers differ:
 _NEAR_BOX = 0.6
@@ -109,7 +110,7 @@ class SingleShotDeployable(interface.Deployable):
             boxes = tf.clip_by_value(boxes, 0.0, 1.0)
         scores = found[fields.DETECTION_SCORES]
         counts = tf.cast(found[fields.NUM_DETECTIONS], tf.int32)
-        valid = tf.sequence_mask(counts, scores.shape[1])
+        valid = tf.sequence_mask(counts, tf.shape(scores)[1])
         if self._drops_empty:
             valid = tf.logical_and(valid, axis_aligned.area(boxes) > 0)
         # What stays moves up, in order.
@@ -139,9 +140,16 @@ class SingleShotDeployable(interface.Deployable):
         scores = [
             np.abs(_scores(want) - _scores(got)) <= tolerance for want, got in zip(expected, found)
         ]
-        parts = {'scores in order': float(np.mean(scores))}
+        parts = {_IN_ORDER: float(np.mean(scores))}
         # Of a network that finds nothing yet, none.
         return {f'detections from {_FOUND} on': float(np.mean(again)), **parts} if again else parts
+
+    def largest_differences(
+        self, expected: Sequence[Arrays], found: Sequence[Arrays]
+    ) -> Dict[str, float]:
+        """See `Deployable`: of the scores in order alone, for the same reason."""
+        differences = [np.abs(_scores(want) - _scores(got)) for want, got in zip(expected, found)]
+        return {_IN_ORDER: float(np.max(differences))}
 
     def _padding_pixel(self) -> tf.Tensor:
         """float32 [channels]: what the normalisation, which is affine, makes the padding of."""

@@ -24,6 +24,7 @@ def test_unless_a_task_says_otherwise_numbers_are_compared():
     expected, found = [{'a': np.array([0.0, 10.0])}], [{'a': np.array([0.5, 12.0])}]
     assert one.agreement(expected, found, exact=False) == {'a': 0.5}
     assert one.agreement(expected, found, exact=True) == {'a': 0.0}
+    assert one.largest_differences(expected, found) == {'a': 2.0}
 
 
 def test_an_option_that_a_task_does_not_know_is_refused():

@@ -222,6 +222,8 @@ def test_detections_agree_when_they_are_found_again():
         'detections from 0.3 on': 0.5,
         'scores in order': pytest.approx(2 / 3),
     }
+    differences = deployable.largest_differences(expected, wrong)
+    assert differences == {'scores in order': pytest.approx(0.4)}
     # Of a network that finds nothing yet, the scores alone.
     nothing = [found_of((0.2, 0, box))]
     assert deployable.agreement(nothing, nothing, exact=True) == {'scores in order': 1.0}
