@@ -5,12 +5,13 @@
 
 `configs/signs_mobilenet_v1.config` is trained for some steps, and fine-tuned to be quantised for
 some more. The models are exported as a SavedModel, as TFLite files of every arithmetic and, where
-its packages are installed, as an ONNX file: of each the accuracy on the test images, the size, and
-the milliseconds for an image are printed. Images are given one at a time, to one model after the
-other, so that what else the machine does falls on all; a SavedModel brings the image to the
-network's size itself, which takes part of its time, and takes as many threads as it likes; the
-interpreter has one, since several wait for each other where the machine does other work too. With a
-`--work` folder, what is there from an earlier call is used again.
+the packages of the extra `[onnx]` are installed, as an ONNX file, which onnxruntime runs: of each
+the accuracy on the test images, the size, and the milliseconds for an image are printed. Images are
+given one at a time, to one model after the other, so that what else the machine does falls on all;
+a SavedModel brings the image to the network's size itself, which takes part of its time, and takes
+as many threads as it likes; a file has one, since several wait for each other where the
+machine does other work too. With a `--work` folder, what is there from an earlier call is used
+again.
 """
 
 from __future__ import annotations
@@ -33,14 +34,15 @@ from benchmarks import measuring
 
 _CONFIG = os.path.join(measuring.ROOT, 'configs', 'signs_mobilenet_v1.config')
 _DATA = os.path.join(measuring.ROOT, '..', 'shared', 'data', 'sign_digits')
+_ONNX = 'ONNX'
 # The name of each export, of which model it is, and how it is asked for.
 _EXPORTS: Mapping[str, Tuple[str, Sequence[str]]] = {
     'SavedModel': ('float', ['--format=saved_model']),
     'TFLite float': ('float', ['--format=tflite']),
+    _ONNX: ('float', ['--format=onnx']),
     'TFLite float16': ('float', ['--format=tflite', '--quantize=float16']),
     'TFLite dynamic': ('float', ['--format=tflite', '--quantize=dynamic']),
     'TFLite int8': ('float', ['--format=tflite', '--quantize=int8']),
-    'ONNX': ('float', ['--format=onnx']),
     'SavedModel, quantisation-aware': ('quantized', ['--format=saved_model']),
     'TFLite int8, quantisation-aware': ('quantized', ['--format=tflite']),
 }
@@ -123,13 +125,14 @@ def export(work: str) -> Dict[str, str]:
     from estimator_lib import errors
     from estimator_lib.export import formats
 
-    folders, wanted = {}, dict(_EXPORTS)
-    try:
-        formats.writer('onnx').check()
-    except errors.UserError as error:
-        print(error)
-        del wanted['ONNX']
-    for name, (model, flags) in wanted.items():
+    folders = {}
+    for name, (model, flags) in _EXPORTS.items():
+        try:
+            if name == _ONNX:
+                formats.writer('onnx').check()
+        except errors.UserError as missing:
+            print(f'without {name}: {missing}')
+            continue
         folder = os.path.join(work, 'exports', name.replace(' ', '_').replace(',', ''))
         if not glob.glob(f'{folder}/[0-9]*'):
             call(
@@ -146,20 +149,23 @@ def export(work: str) -> Dict[str, str]:
 
 def load(folder: str, task: Any, threads: int) -> Model:
     """The model in the folder of an export."""
-    from estimator_lib.export import exported_model, onnx_files, samples, tflite
-    from estimator_lib.export.deployable import Ops
+    from estimator_lib.export import exported_model, formats, onnx_files, samples, tflite
 
-    kinds = {'model.tflite': tflite.TfliteModel, 'model.onnx': onnx_files.OnnxModel}
-    found = [name for name in kinds if os.path.exists(os.path.join(folder, name))]
-    if not found:
+    written = [
+        one for one in formats.WRITERS.values() if os.path.exists(f'{folder}/{one.file_name}')
+    ]
+    if not written:
         predictor = exported_model.Predictor(folder)
         return Model(
             os.path.getsize(os.path.join(folder, 'saved_model.pb')),
             lambda images: [image[np.newaxis] for image in images],
             lambda image: predictor.predict(image)['logits'][0],
         )
-    path = os.path.join(folder, found[0])
-    deployable, model = task.deployable(Ops.CORE, {}), kinds[found[0]](path, threads)
+    (writer,) = written
+    path = os.path.join(folder, writer.file_name)
+    deployable = task.deployable(writer.ops, {})
+    kinds = {'tflite': tflite.TfliteModel, 'onnx': onnx_files.OnnxModel}
+    model = kinds[writer.name](path, threads)
     return Model(
         os.path.getsize(path),
         lambda images: samples.pixels(task, deployable, images),
@@ -250,7 +256,7 @@ def main() -> None:
     parser.add_argument('--work', help='where records, models and exports are kept')
     parser.add_argument('--steps', type=int, default=1500, help='of the training')
     parser.add_argument('--quantized_steps', type=int, default=400, help='of the fine-tuning')
-    parser.add_argument('--threads', type=int, default=1, help='of the interpreter')
+    parser.add_argument('--threads', type=int, default=1, help='of the runtimes')
     parser.add_argument('--output', default='benchmark_deployment.json', help='a JSON file')
     arguments = parser.parse_args()
     arguments.output = os.path.abspath(arguments.output)
