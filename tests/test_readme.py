@@ -20,7 +20,7 @@ from protos import (
     model_pb2,
     optimizer_pb2,
 )
-from tests import tiny_detection, tiny_rotated, tiny_two_stage
+from tests import tiny_center_net, tiny_detection, tiny_rotated, tiny_two_stage
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 README = (ROOT / 'README.md').read_text()
@@ -115,10 +115,15 @@ def second_stage(head):
     return config
 
 
+def center_net(name='hourglass_10'):
+    return parsed(tiny_center_net.MODEL.replace('hourglass_10', name).replace('64 ', '128 '))
+
+
 def kind_config(kind):
     if kind in ('ssd', 'faster_rcnn'):
         return detector() if kind == 'ssd' else two_stage()
     text = {
+        'center_net': tiny_center_net.MODEL,
         'classification': CLASSIFIER % ('lenet', ''),
         'segmentation': SEGMENTER % ('xception_41', ''),
     }
@@ -163,6 +168,12 @@ def two_stage_extractors():
     return extractors.EXTRACTORS
 
 
+def center_net_extractors():
+    from model_fns.detection.architectures.center_net import extractors
+
+    return extractors.EXTRACTORS
+
+
 def detection_metrics():
     from model_fns.detection.metrics import METRICS_SETS
 
@@ -191,6 +202,7 @@ ASKED = {
     ),
     'detection feature extractors': (extractors, extractor_config),
     'feature extractors of two stages': (two_stage_extractors, two_stage),
+    'feature extractors of center nets': (center_net_extractors, center_net),
     'heads of the second stage': (
         lambda: members(box_predictors_pb2.BoxPredictor, 'box_predictor_oneof'),
         second_stage,

@@ -7,7 +7,8 @@ model {
   center_net {
     num_classes: 2
     feature_extractor {
-      type: "mobilenet_v2_fpn" depth_multiplier: 0.1 batch_norm_decay: 0.9
+      type: "hourglass_10" batch_norm_decay: 0.9
+      channel_means: [64, 64, 64] channel_stds: [64, 64, 64]
     }
     image_resizer {
       keep_aspect_ratio_resizer { min_dimension: 64 max_dimension: 64 pad_to_max_dimension: true }
@@ -34,7 +35,8 @@ model {
 
 
 def config_text(folder):
-    return MODEL + tiny_detection.REST.format(folder=folder)
+    rest = tiny_detection.REST.format(folder=folder)
+    return MODEL + rest.replace('num_steps: 100', 'num_steps: 60')
 
 
 def write_all(folder):

@@ -18,7 +18,7 @@ FIELDS = {
     for field in message.fields
 }
 MESSAGES = {schema.short_name(message): message for message in schema.reachable_messages(ROOT)}
-KINDS = ('classification', 'segmentation', 'ssd', 'faster_rcnn')
+KINDS = ('classification', 'segmentation', 'ssd', 'faster_rcnn', 'center_net')
 
 
 def config_of(kind, text=''):
@@ -60,7 +60,13 @@ def reached(kind):
 
 @pytest.mark.parametrize(
     ('kind', 'least'),
-    [('classification', 200), ('segmentation', 290), ('ssd', 480), ('faster_rcnn', 480)],
+    [
+        ('classification', 200),
+        ('segmentation', 290),
+        ('ssd', 480),
+        ('faster_rcnn', 480),
+        ('center_net', 400),
+    ],
 )
 def test_each_field_that_can_be_set_has_one_kind_of_support(kind, least):
     found = reached(kind)

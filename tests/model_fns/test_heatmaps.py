@@ -100,3 +100,25 @@ def test_local_maxima_of_each_channel():
     assert exact[0, 0, :, 0].tolist() == [True, False, False, True, True]
     assert close[0, 0, :, 0].tolist() == [True, True, False, True, True]
     assert exact[0, 0, :, 1].tolist() == [False, False, True, False, False]
+
+
+def test_largest_gaussians_equal_the_slow_ones():
+    random = np.random.RandomState(0)
+    centers = random.uniform(-2, 9, [9, 2]).astype(np.float32)
+    sigmas = random.uniform(0.2, 4, [9]).astype(np.float32)
+    weights = np.array([1, 1, 0.5, 0, 1, 1, 0.25, 1, 1], np.float32)
+    maps = np.array([0, 2, 2, 1, 0, 2, 0, 4, 4])
+    with tf.Graph().as_default(), tf1.Session() as session:
+        heat = heatmaps.largest_gaussians(
+            *map(tf.constant, (centers, sigmas, weights)), tf.constant(maps, tf.int32), 5, 7, 9
+        )
+        found = session.run(heat)
+    expected = np.zeros([5, 7, 9])
+    for at, y, x in np.ndindex(*expected.shape):
+        for center, sigma, weight, place in zip(centers, sigmas, weights, maps):
+            squared = (y - center[0]) ** 2 + (x - center[1]) ** 2
+            if place == at:
+                one = weight * np.exp(-squared / (2 * sigma**2))
+                expected[at, y, x] = max(expected[at, y, x], one)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert not expected[1].any() and not expected[3].any()

@@ -114,3 +114,31 @@ def test_style_as_published():
     style = resnet_blocks.resnet_style(True, changed)
     assert style.regularizer is None
     assert (style.batch_norm.decay, style.batch_norm.epsilon) == (0.9, 0.1)
+
+
+@pytest.mark.parametrize('padding', ['SAME', 'FIXED'])
+def test_pooling_of_the_root(padding):
+    image = -np.arange(1.0, 17.0, dtype=np.float32).reshape([1, 4, 4, 1])
+    with tf.Graph().as_default(), tf1.Session() as session:
+        found = session.run(resnet_blocks.pool_root(tf.constant(image), padding))[0, ..., 0]
+    # A border of zeros is higher than all of these; without one a window begins at its cell.
+    expected = [[0, 0], [0, -6]] if padding == 'FIXED' else [[-1, -3], [-9, -11]]
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_the_first_unit_of_a_block_knows_it():
+    asked = []
+
+    def unit(inputs, shape, style):
+        asked.append(shape.is_first)
+        return inputs, {}
+
+    with tf.Graph().as_default():
+        resnet_blocks.stack_blocks(
+            tf.zeros([1, 4, 4, 1]),
+            resnet_blocks.make_blocks([2, 1, 2]),
+            unit,
+            layers.LayerStyle(),
+            'net',
+        )
+    assert asked == [True, False, True, True, False]

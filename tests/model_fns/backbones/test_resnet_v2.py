@@ -83,3 +83,30 @@ def test_output_stride_and_multi_grid():
         if op.type == 'Conv2D' and '/block4/' in op.name and '/conv2/' in op.name
     ]
     assert rates == [2, 4, 8]
+
+
+@pytest.mark.parametrize('is_first', [True, False])
+def test_basic_unit_equals_its_definition(is_first):
+    inputs = np.random.RandomState(1).normal(size=[2, 5, 7, 3]).astype(np.float32)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        style = resnet_blocks.resnet_style(False, registry.Options())
+        stride = 1 if is_first else 2
+        shape = resnet_blocks.Unit(depth=3, stride=stride, rate=1, is_first=is_first)
+        outputs, _ = resnet_v2.basic_v2(tf.constant(inputs), shape, style)
+        recorded_backbones.set_weights(session)
+        names = {variable.op.name: variable for variable in tf1.global_variables()}
+        actual, values = session.run([outputs, names])
+
+    def normalize(image, scope):
+        return slow_layers.relu(slow_layers.batch_norm(image, values, scope, 1e-5))
+
+    preact = normalize(inputs, 'preact')
+    shortcut = inputs[:, ::stride, ::stride]
+    if is_first:
+        weights, biases = values['shortcut/weights'], values['shortcut/biases']
+        shortcut = slow_layers.conv2d(preact, weights) + biases
+    inner = slow_layers.conv2d(preact, values['conv1/weights'])
+    inner = slow_layers.conv2d(normalize(inner, 'conv1/BatchNorm'), values['conv2/weights'], stride)
+    expected = shortcut + normalize(inner, 'conv2/BatchNorm')
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
+    assert ('shortcut/weights' in values) == is_first

@@ -124,13 +124,3 @@ def test_a_two_stage_detector_is_not_quantised(shared):
     assert 'graph_rewriter: not supported: two-stage detectors are not quantised' in str(
         caught.value
     )
-
-
-def test_configs_of_other_kinds_are_refused_for_the_kind_first(shared):
-    for name, config in configs().items():
-        if name not in ALL_SSD and not config.model.HasField('faster_rcnn'):
-            kind = config.model.WhichOneof('model')
-            with pytest.raises(errors.ConfigError) as caught:
-                model_fns.validate(config)
-            lines = str(caught.value).splitlines()
-            assert lines[len(lines) > 1].strip().startswith(f'model.{kind}: not supported: '), name

@@ -161,3 +161,8 @@ def test_sums_and_gated_features_are_rounded_to_ranges_with_the_names_that_they_
             'unit/add_1/activation_AddV2_quant',
             'unit/mul/activation_Mul_quant',
         }
+
+
+def test_bilinear_enlarging_is_between_the_centres_of_cells():
+    found, _ = _evaluate(lambda: layers.enlarge(tf.constant([[[[0.0], [4.0]]]]), method='bilinear'))
+    np.testing.assert_allclose(found[0, :, :, 0], [[0, 1, 3, 4]] * 2)

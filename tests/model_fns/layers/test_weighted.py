@@ -286,3 +286,35 @@ def test_low_precision_follows_float32(kind, dtype, bound, batch_norm):
         within = bound if index == 0 else 5 * bound
         np.testing.assert_allclose(rounded, exact, atol=within * scale, rtol=0)
     assert not np.array_equal(found[0][0], found[1][0])
+
+
+class TestTransposed:
+    @pytest.mark.parametrize('sides', [(2, 3), (None, None)])
+    def test_it_is_the_gradient_of_a_strided_convolution(self, sides):
+        def build():
+            values = tf1.placeholder_with_default(_random(1, 2, 3, 4), [1, *sides, 4])
+            outputs = layers.conv2d_transpose(values, 5, 3, PLAIN, 'up')
+            (weights, _) = tf1.global_variables()
+            image = tf.zeros([1, 4, 6, 5])
+            convolved = tf.nn.conv2d(image, weights, 2, 'SAME')
+            (expected,) = tf.gradients(convolved, [image], [values])
+            return outputs, expected, tf.constant(outputs.shape.as_list()[3])
+
+        (found, expected, channels), variables = _evaluate(build)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+        assert channels == 5 and found.shape == (1, 4, 6, 5)
+        assert {name: one.shape for name, one in variables.items()} == {
+            'up/weights': (3, 3, 5, 4),
+            'up/biases': (5,),
+        }
+
+    def test_batch_norm_and_activation_follow(self):
+        def build():
+            style = layers.LayerStyle(batch_norm=layers.BatchNorm(scale=True), force_bias=True)
+            return layers.conv2d_transpose(tf.constant(_random(2, 3, 3, 2)), 4, 3, style, 'up')
+
+        found, variables = _evaluate(build)
+        assert found.min() == 0.0 and found.shape == (2, 6, 6, 4)
+        assert set(variables) == {'up/weights', 'up/biases'} | {
+            f'up/BatchNorm/{name}' for name in ('gamma', 'beta', 'moving_mean', 'moving_variance')
+        }

@@ -11,7 +11,6 @@ from model_fns.detection import detector, fields
 from model_fns.detection.boxes.targets import Groundtruth
 from protos import model_pb2
 from tests.conftest import shared_folder
-from tests.model_fns.backbones import recorded_backbones
 from tests.model_fns.detection import recorded_detectors
 
 tf1 = tf.compat.v1
@@ -62,15 +61,3 @@ def build(case, is_training):
     preprocessed = model.preprocess(images, None)
     predictions = model.predict(preprocessed, None, None, is_training)
     return model, {**predictions, fields.PREPROCESSED: preprocessed}
-
-
-def set_weights(case, session, paths):
-    """Gives variables, by their path in a checkpoint, the recorded weights."""
-    init = recorded_backbones.weights_rule().init
-    factors = dict(zip(case.arrays['weights_keys'], case.arrays['weights_factors'].astype(float)))
-    assert set(factors) == set(paths)
-    values = {
-        variable.initializer.inputs[1]: init(path, variable.shape) * factors[path]
-        for path, variable in paths.items()
-    }
-    session.run([variable.initializer for variable in paths.values()], values)

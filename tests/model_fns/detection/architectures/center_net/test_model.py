@@ -5,10 +5,12 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 
+from estimator_lib.checkpoints import object_graphs
 from model_fns.detection import detector, fields
 from model_fns.detection.architectures.center_net import objects
 from model_fns.detection.boxes.targets import Groundtruth
 from protos import model_pb2
+from tests.model_fns.detection import recorded_objects
 from tests.model_fns.detection.architectures.center_net import recorded
 from tests.tiny_center_net import MODEL
 
@@ -24,12 +26,19 @@ def case():
     return recorded.load()
 
 
-def test_inference_is_as_recorded(case):
+@pytest.fixture(scope='module')
+def checkpoint(case, tmp_path_factory):
+    """The recorded weights as TensorFlow 2 writes them."""
+    with tf.Graph().as_default():
+        folder = str(tmp_path_factory.mktemp('recorded'))
+        return object_graphs.write(recorded_objects.weights_of(case), folder)
+
+
+def test_inference_is_as_recorded(case, checkpoint):
     with tf.Graph().as_default(), tf1.Session() as session:
         model, predictions = recorded.build(case, is_training=False)
         detections = model.postprocess(predictions, None)
-        paths = model.object_paths(tf1.global_variables(), 'full')
-        recorded.set_weights(case, session, paths)
+        recorded_objects.restore(session, model, checkpoint)
         predictions, detections = session.run((predictions, detections))
     case.check('infer/preprocessed', predictions[fields.PREPROCESSED], 1e-6)
     for name in HEADS:
@@ -41,7 +50,7 @@ def test_inference_is_as_recorded(case):
     }
 
 
-def test_training_is_as_recorded(case):
+def test_training_is_as_recorded(case, checkpoint):
     with tf.Graph().as_default(), tf1.Session() as session:
         model, predictions = recorded.build(case, is_training=True)
         losses = model.losses(predictions, None, recorded.groundtruth(case))
@@ -51,7 +60,7 @@ def test_training_is_as_recorded(case):
         norms = tf.stack([tf.norm(gradient) for gradient in gradients])
         updates = tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)
         assert not tf1.get_collection(tf1.GraphKeys.REGULARIZATION_LOSSES)
-        recorded.set_weights(case, session, paths)
+        recorded_objects.restore(session, model, checkpoint)
         found = session.run((predictions, losses, norms))
         session.run(updates)
         prefix = 'train/bn_after_1_step/'
@@ -130,12 +139,23 @@ class _Named:
 
 
 def test_restoring_is_of_the_extractor_or_of_its_backbone():
-    names = ['MobilenetV2/Conv/weights', 'fpn/top/biases']
+    names = ['hourglass_10/output_conv/0/weights', 'elsewhere/weights']
     of_extractor = [f'FeatureExtractor/{name}' for name in names]
     variables = [_Named(name) for name in (*of_extractor, 'PredictionHeads/box/scale/x')]
     model = detector.build_detector(tiny_config())
     assert list(model.restore_map(variables, 'detection')) == of_extractor
     assert list(model.restore_map(variables, 'classification')) == names[:1]
+
+
+def test_backbones_of_tensorflow_1_are_not_taken_for_ours():
+    config = tiny_config()
+    config.center_net.feature_extractor.Clear()
+    config.center_net.feature_extractor.type = 'resnet_v2_50'
+    model = detector.build_detector(config)
+    assert 'compute something else' in model.foreign_checkpoint(['resnet_v2_50/conv1/weights'])
+    assert not model.foreign_checkpoint(['PredictionHeads/box/scale/output_0/conv_1/weights'])
+    hourglass = detector.build_detector(tiny_config())
+    assert not hourglass.foreign_checkpoint(['resnet_v2_50/conv1/weights'])
 
 
 def test_the_size_of_the_graph_depends_on_the_architecture_alone():
