@@ -39,7 +39,7 @@ def on_the_demo(config: Any) -> None:
 
     dataset = demo.demo_dataset()
     read_by(config, dataset.pattern('scenes', 'train'), dataset.label_map)
-    if config.model.WhichOneof('model') in ('ssd', 'faster_rcnn'):
+    if config.model.WhichOneof('model') in ('ssd', 'faster_rcnn', 'center_net'):
         least = label_map.LabelMap.read(dataset.label_map).max_id
         model = getattr(config.model, config.model.WhichOneof('model'))
         model.num_classes = max(model.num_classes, least)
@@ -73,6 +73,30 @@ def complete_records(config: Any, folder: str, count: int = 4) -> None:
             writer.write(record.SerializeToString())
     for each in (reader, *config.eval_input_reader):
         each.tf_record_input_reader.input_path[:] = [path]
+    if config.model.center_net.keypoint_estimation_task:
+        _name_keypoints(config, os.path.join(folder, 'keypoints.pbtxt'))
+
+
+def _name_keypoints(config: Any, path: str) -> None:
+    """Gives the first class the name and the keypoints that a CenterNet and metrics look for.
+
+    Args:
+        config: `TrainEvalPipelineConfig`; changed in place.
+        path: of the label map that is written.
+    """
+    task = config.model.center_net.keypoint_estimation_task[0]
+    labels = sorted(task.keypoint_label_to_std)
+    keypoints = ' '.join(
+        f'keypoints {{ id: {number} label: "{label}" }}' for number, label in enumerate(labels)
+    )
+    metric = config.eval_config.parameterized_metric[0].coco_keypoint_metrics
+    # Metrics call the class by what records call it.
+    metric.class_label = task.keypoint_class_name
+    with open(path, 'w') as file:
+        file.write(f'item {{ id: 1 name: "{task.keypoint_class_name}" {keypoints} }}\n')
+    config.model.center_net.keypoint_label_map_path = path
+    for reader in (config.train_input_reader, *config.eval_input_reader):
+        reader.label_map_path = path
 
 
 def _sequence_of(example: Any) -> Any:
@@ -104,6 +128,11 @@ def _add_loaded(feature: Any, config: Any) -> None:
     from protos import input_reader_pb2
 
     reader = config.train_input_reader
+    if config.model.center_net.keypoint_estimation_task:
+        # All objects are of the class that has keypoints.
+        count = len(feature['image/object/class/label'].int64_list.value)
+        feature['image/object/class/label'].int64_list.value[:] = [1] * count
+        feature['image/object/class/text'].bytes_list.value[:] = []
     header = images.image_header(feature['image/encoded'].bytes_list.value[0])
     boxes = np.array(
         [

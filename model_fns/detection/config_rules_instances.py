@@ -33,10 +33,12 @@ def check_readers(config: PipelineConfig) -> Iterator[Problem]:
 
 def doubts(config: PipelineConfig) -> Iterator[str]:
     """Masks and keypoints that are read, and that nothing is learned from."""
-    learns_masks = config.model.faster_rcnn.number_of_stages == _STAGES_OF_MASKS
-    for field, *_ in _FIELDS:
-        learned = learns_masks and field == 'load_instance_masks'
-        if getattr(config.train_input_reader, field) and not learned:
+    learned = (
+        config.model.faster_rcnn.number_of_stages == _STAGES_OF_MASKS,
+        bool(config.model.center_net.keypoint_estimation_task),
+    )
+    for (field, *_), is_learned in zip(_FIELDS, learned):
+        if getattr(config.train_input_reader, field) and not is_learned:
             yield (
                 f'train_input_reader.{field} is for pictures of the groundtruth only: '
                 'the model does not learn from it.'

@@ -4,7 +4,7 @@ import pytest
 
 from estimator_lib import config as config_lib
 from model_fns.detection import config_rules_instances
-from tests import tiny_detection, tiny_two_stage
+from tests import tiny_center_net, tiny_detection, tiny_two_stage
 
 READERS = 'train_input_reader { %s } eval_input_reader { %s } eval_input_reader { %s }'
 
@@ -52,6 +52,15 @@ def test_what_nothing_is_learned_from(settings, stages, expected):
     assert len(found) == len(expected)
     for doubt, start in zip(found, expected):
         assert doubt.startswith(f'train_input_reader.{start}')
+
+
+def test_a_center_net_learns_the_keypoints_that_it_estimates():
+    settings = ['train_input_reader.num_keypoints=3']
+    config = config_lib.parse_pipeline_config(tiny_center_net.MODEL, 'text', settings=settings)
+    (doubt,) = config_rules_instances.doubts(config)
+    assert doubt.startswith('train_input_reader.num_keypoints is for pictures of the ')
+    config.model.center_net.keypoint_estimation_task.add()
+    assert not list(config_rules_instances.doubts(config))
 
 
 def test_single_shot_detectors_learn_neither():

@@ -11,6 +11,7 @@ from typing import Dict, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
+from estimator_lib import errors
 from model_fns import heatmaps
 from model_fns.detection.architectures.center_net import grid, heads, objects
 from model_fns.detection.boxes.targets import Groundtruth
@@ -107,7 +108,17 @@ class KeypointTask:
         }
 
     def points(self, groundtruth: Groundtruth, places: objects.Places, maps: tf.Tensor) -> Points:
-        """The keypoints of the task's class on the grid of [B, H, W, channels]."""
+        """The keypoints of the task's class on the grid of [B, H, W, channels].
+
+        Raises:
+            errors.ConfigError: examples have fewer.
+        """
+        read = groundtruth.keypoints.shape[2]
+        if max(self.keypoints) >= read:
+            raise errors.ConfigError(
+                f'train_input_reader.num_keypoints: {read}; expected at least '
+                f'{max(self.keypoints) + 1}, for the keypoints of {self.name!r}.'
+            )
         wanted = tf.gather(groundtruth.keypoints, self.keypoints, axis=2)
         known = tf.logical_not(tf.math.is_nan(wanted))
         of_object = places.weights * groundtruth.classes[..., self.class_index]

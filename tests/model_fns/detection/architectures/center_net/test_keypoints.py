@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from estimator_lib import errors
 from model_fns.detection.architectures.center_net import keypoints, objects
 from tests.model_fns.detection.architectures.center_net import oracles, tiny_center_net
 from tests.model_fns.detection.architectures.center_net.tiny_center_net import (
@@ -100,6 +101,12 @@ def test_losses_equal_the_slow_ones(own_offsets):
         losses['pose/keypoint/regression'], 0.25 * loss / (total * 2), rtol=1e-4
     )
     assert set(losses) == set(task.loss_names)
+
+
+def test_readers_with_fewer_keypoints_are_named():
+    task = tiny_center_net.keypoint_task(keypoints=(2, 3))
+    with tf.Graph().as_default(), pytest.raises(errors.ConfigError, match='3; expected at least 4'):
+        task.points(tiny_center_net.groundtruth(), None, None)
 
 
 def test_values_of_a_kind_are_its_own():

@@ -29,9 +29,8 @@ def case():
 @pytest.fixture(scope='module')
 def checkpoint(case, tmp_path_factory):
     """The recorded weights as TensorFlow 2 writes them."""
-    with tf.Graph().as_default():
-        folder = str(tmp_path_factory.mktemp('recorded'))
-        return object_graphs.write(recorded_objects.weights_of(case), folder)
+    folder = str(tmp_path_factory.mktemp('recorded'))
+    return object_graphs.write(recorded_objects.weights_of(case), folder)
 
 
 def test_inference_is_as_recorded(case, checkpoint):
