@@ -65,14 +65,14 @@ CLASS_LOGITS = 'class_predictions_with_background'  # float32 [batch, A, C or C 
 ANCHORS = 'anchors'  # float32 [A, 4]; of rotated boxes [A, 5], in pixels of the input
 
 # Those of two stages. P is the number of proposals, q 1 or C; boxes are in pixels of the input.
-RPN_BOX_ENCODINGS = 'rpn_box_encodings'  # float32 [batch, A, 4]
+RPN_BOX_ENCODINGS = 'rpn_box_encodings'  # float32 [batch, A, K]
 # float32 [batch, A, 2]: background, object
 RPN_OBJECTNESS = 'rpn_objectness_predictions_with_background'
-PROPOSAL_BOXES = 'proposal_boxes'  # float32 [batch, P, 4]
+PROPOSAL_BOXES = 'proposal_boxes'  # float32 [batch, P, 4]; rotated [batch, P, 5]
 PROPOSAL_SCORES = 'proposal_scores'  # float32 [batch, P, 2]: background, object
 NUM_PROPOSALS = 'num_proposals'  # int32 [batch]
 BOX_FEATURES = 'box_classifier_features'  # [batch * P, height', width', channels]
-REFINED_BOX_ENCODINGS = 'refined_box_encodings'  # float32 [batch, P, q, 4]
+REFINED_BOX_ENCODINGS = 'refined_box_encodings'  # float32 [batch, P, q, K]
 
 # Masks of boxes. R is the number of rows that masks are predicted for, q 1 or C.
 MASK_BOXES = 'mask_boxes'  # float32 [batch, P, 4]: the boxes that rows are of, in pixels
@@ -85,7 +85,8 @@ DETECTION_CORNERS = 'detection_corners'  # float32 [batch, N, 8]: y and x of rot
 DETECTION_SCORES = 'detection_scores'  # float32 [batch, N]
 DETECTION_CLASSES = 'detection_classes'  # float32 [batch, N]; ids from 1 once the task gives them
 NUM_DETECTIONS = 'num_detections'  # float32 [batch]
-# For pictures alone: float32 [batch, P, 4], normalized to the image; zeros behind the last.
+# For pictures alone: float32 [batch, P, 4], of rotated boxes the corners [batch, P, 8], normalized
+# to the image; zeros behind the last.
 SHOWN_PROPOSALS = 'shown_proposals'
 RAW_DETECTION_BOXES = 'raw_detection_boxes'  # float32 [batch, A, 4]; rotated [batch, A, 5]
 RAW_DETECTION_SCORES = 'raw_detection_scores'  # float32 [batch, A, C + 1]

@@ -259,9 +259,12 @@ def test_targets_alone_are_drawn_in_the_input_as_it_is():
     assert where(picture[:600], colors.of_class(2))[:2] == (150, 150)
 
 
-def test_proposals_are_between_detections_and_groundtruth():
+@pytest.mark.parametrize('rotated', [False, True])
+def test_proposals_are_between_detections_and_groundtruth(rotated):
     half, none = [0.0, 0.0, 0.5, 0.5], [0.0, 0.0, 0.0, 0.0]
     proposals = np.array([half, [0.5, 0.5, 1.0, 1.0], none, none], np.float32)
+    if rotated:  # their corners
+        proposals = proposals[:, [0, 1, 0, 3, 2, 3, 2, 1]]
     found = outputs(**{fields.SHOWN_PROPOSALS: proposals})
     plain = drawer().draw(raw_features(), outputs(), labels())
     picture = drawer().draw(raw_features(), found, labels())
