@@ -452,6 +452,12 @@ def _nothing_matched(report: RestoreReport, shapes: Mapping[str, Sequence[int]])
         f'  looked for: {errors.shortened(wanted, 3)}',
         f'  it holds:   {errors.shortened(found or sorted(shapes), 3)}',
     ]
+    if object_graphs.is_object_based(shapes):
+        roots = sorted({name.partition('/')[0] for name in found})
+        lines.append(
+            f'  its objects begin with: {", ".join(roots)}; '
+            'is train_config.fine_tune_checkpoint_type right?'
+        )
     prefixes = restore_report.common_prefixes(wanted, found)
     if prefixes is not None:
         off, on, count = prefixes

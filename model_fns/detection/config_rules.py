@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Iterator
+from typing import Iterator, Tuple
+
+from google.protobuf.message import Message
 
 from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem, problems_of
 from model_fns import config_rules
@@ -51,6 +53,30 @@ def _names_of_center_net(config: center_net_pb2.CenterNet) -> Iterator[Problem]:
         yield from problems_of(keypoint_search.RANKINGS.get, task.candidate_ranking_mode, path)
 
 
+def _synchronized(config: PipelineConfig) -> Iterator[Problem]:
+    """Statistics over all replicas, where there are several: each has those of its own batch."""
+    cluster = config.train_config.cluster
+    if cluster.mode == cluster.AUTO:
+        return
+    for path, message in _messages('model', config.model):
+        if message.DESCRIPTOR.name == 'Hyperparams' and message.HasField(_SYNCHRONIZED):
+            yield Problem(
+                f'{path}.{_SYNCHRONIZED}',
+                'not supported: the replicas of train_config.cluster have statistics of their own '
+                'batches; expected batch_norm.',
+            )
+
+
+def _messages(path: str, message: Message) -> Iterator[Tuple[str, Message]]:
+    """The messages that are set in one, with their paths; itself first."""
+    yield path, message
+    for field, value in message.ListFields():
+        if field.type == field.TYPE_MESSAGE and field.label != field.LABEL_REPEATED:
+            yield from _messages(f'{path}.{field.name}', value)
+
+
+_SYNCHRONIZED = 'sync_batch_norm'
+
 _COMMON = config_rules.EVERY_TASK + ConfigRules(
     same_in_readers={
         **dict.fromkeys(('use_display_name', 'load_instance_masks', 'mask_type'), ''),
@@ -59,7 +85,7 @@ _COMMON = config_rules.EVERY_TASK + ConfigRules(
         'max_number_of_boxes': 'train_config.max_number_of_boxes',
     },
     checkpoint_types={'classification': detector.CHECKPOINT_TYPES},
-    problems=(_names, config_rules_instances.check_readers),
+    problems=(_names, _synchronized, config_rules_instances.check_readers),
     doubts=(config_rules_instances.doubts, doubts),
 )
 _SINGLE_SHOT = (

@@ -136,6 +136,7 @@ def test_what_has_no_such_edges_is_told_what_there_is(variables, tmp_path):
         started(Named(), variables, config(by_objects(tmp_path)))
     assert 'feature_extractor/0/kernel' in str(caught.value)
     assert 'model/_base/0/kernel' in str(caught.value)
+    assert 'its objects begin with: model; is train_config.fine_tune' in str(caught.value)
 
 
 def test_names_by_scope_are_the_restore_map(variables, tmp_path):
