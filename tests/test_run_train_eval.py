@@ -313,11 +313,17 @@ BAD = {
         'none-*',
     ),
     'undecodable image': (
-        ['--set=train_input_reader.tf_record_input_reader.input_path=["{folder}/image.tfrecord"]'],
+        [
+            '--pipeline_config_path={folder}/lenet.config',
+            '--set=train_input_reader.tf_record_input_reader.input_path=["{folder}/image.tfrecord"]',
+        ],
         'image.tfrecord',
     ),
     'truncated record': (
-        ['--set=train_input_reader.tf_record_input_reader.input_path=["{folder}/short.tfrecord"]'],
+        [
+            '--pipeline_config_path={folder}/lenet.config',
+            '--set=train_input_reader.tf_record_input_reader.input_path=["{folder}/short.tfrecord"]',
+        ],
         'short.tfrecord',
     ),
     'unknown metric for best export': (
@@ -354,6 +360,7 @@ BAD = {
 @pytest.fixture(scope='module')
 def damaged(data):
     """Files of the data folder that are not as they should be."""
+    (data / 'lenet.config').write_text(tiny_data.LENET_CONFIG.format(folder=data))
     tiny_data.write_records(data / 'labels.tfrecord', 9, labels=[1, 2, 3, 7])
     good = (data / 'val.tfrecord').read_bytes()
     (data / 'short.tfrecord').write_bytes(good[: len(good) - 10])
@@ -396,7 +403,7 @@ def test_a_corrupt_record_is_named_by_file_and_number(damaged, tmp_path, capsys)
     status = front_door(
         f'--model_dir={tmp_path}',
         '--mode=train',
-        f'--pipeline_config_path={damaged / "pipeline.config"}',
+        f'--pipeline_config_path={damaged / "lenet.config"}',
         '--set=train_input_reader.tf_record_input_reader.input_path='
         f'["{damaged / "labels.tfrecord"}"]',
     )
@@ -466,7 +473,7 @@ def test_a_model_dir_may_have_the_characters_of_patterns_and_double_slashes(data
     (folder / 'data').mkdir(parents=True)
     for name in ('train.tfrecord', 'val.tfrecord', 'label_map.pbtxt'):
         (folder / 'data' / name).write_bytes((data / name).read_bytes())
-    config = (data / 'pipeline.config').read_text().replace(str(data), f'{folder}/data')
+    config = tiny_data.LENET_CONFIG.format(folder=f'{folder}/data')
     config = config.replace('*.tfrecord', '.tfrecord')
     (folder / 'pipeline.config').write_text(config)
     model_dir = f'--model_dir={tmp_path}//run[1]*?/model//'
@@ -501,7 +508,8 @@ def test_names_that_lie_beside_the_records_reach_the_predictions(data, tmp_path)
     tiny_data.write_records(folder / 'train.tfrecord', 6, labels=[0, 1, 2, 0, 1, 2])
     (folder / 'labels.txt').write_text('0:rot\n1:gruen\n2:blau\n')
     config = tmp_path / 'my.config'
-    text = tiny_data.CONFIG.format(folder=folder).replace('labels_offset: 1', 'labels_offset: 0')
+    text = tiny_data.LENET_CONFIG.format(folder=folder)
+    text = text.replace('labels_offset: 1', 'labels_offset: 0')
     config.write_text(text.replace(f"  label_map_path: '{folder}/label_map.pbtxt'\n", ''))
     flags = [f'--model_dir={tmp_path / "run"}', '--num_train_steps=1']
     assert front_door('--mode=train', f'--pipeline_config_path={config}', *flags) == 0

@@ -75,7 +75,7 @@ class Run:
 def test_a_job_of_all_roles_survives_ends_by_itself_and_is_evaluated(data, tmp_path):
     settings = [
         'train_config.num_steps=60',
-        'train_config.checkpoints.save_every_n_steps=15',
+        'train_config.checkpoints.save_every_n_steps=30',
         'export_config.final.enabled=true',
     ]
     with Run(data, tmp_path, settings, restart=1, num_workers=1, num_ps=1, evaluator=True) as run:
