@@ -1,15 +1,24 @@
 """What all tests share: the folder of recorded cases, and a quiet TensorFlow."""
 
+import gc
 import os
 import pathlib
 import sys
 
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
 
+import hypothesis
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+
+# The same examples in each run, and no deadlines: a test fails for what the code does, not for a
+# draw or a busy machine. New examples are drawn with `--hypothesis-profile=draws`.
+_PATIENT = {'deadline': None, 'suppress_health_check': [hypothesis.HealthCheck.too_slow]}
+hypothesis.settings.register_profile('draws', **_PATIENT)
+hypothesis.settings.register_profile('repeats', derandomize=True, **_PATIENT)
+hypothesis.settings.load_profile('repeats')
 
 
 def shared_folder() -> pathlib.Path:
@@ -26,12 +35,45 @@ def shared() -> pathlib.Path:
     return folder
 
 
+def pytest_collection_modifyitems(items):
+    """Whole runs come at the beginning of what each of two processes gets, small tests at its end.
+
+    So the processes end at the same time, and hardly take tests of a file from each other whose
+    fixtures both would make.
+    """
+    of_runs = [item for item in items if item.path.parent.name in ('tests', 'cluster_faults')]
+    if len(of_runs) < 2 or len(of_runs) == len(items):
+        return
+    files = list(dict.fromkeys(item.path for item in of_runs))
+    first = [item for item in of_runs if files.index(item.path) % 2 == 0]
+    second = [item for item in of_runs if files.index(item.path) % 2 == 1]
+    runs = set(of_runs)
+    small = [item for item in items if item not in runs]
+    middle = max(0, len(items) // 2 - len(first))
+    items[:] = [*first, *small[:middle], *second, *small[middle:]]
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_collection():
+    """Garbage is looked for less often: the many objects of a graph live as long as the graph."""
+    gc.disable()  # what imports make is no garbage
+    yield
+    gc.freeze()
+    gc.set_threshold(100_000, 5, 5)
+    gc.enable()
+
+
 @pytest.fixture(scope='session', autouse=True)
 def graphs_run_as_they_are_built():
     """Most graphs here run once: to rewrite them takes a quarter of the suite's time.
 
-    Estimators have a session configuration of their own, and rewrite as they do for users.
+    Nor do the Estimators of this process, but where a test asks for it: one run of each kind of
+    model does. Processes that tests start rewrite as they do for users.
     """
     import tensorflow as tf
 
+    from tests import sessions
+
     tf.config.optimizer.set_experimental_options({'disable_meta_optimizer': True})
+    with sessions.without_rewrites():
+        yield

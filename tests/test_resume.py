@@ -11,25 +11,28 @@ import pytest
 import tensorflow as tf
 
 from tests import tiny_data
+from tests.test_run_train_eval import front_door
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 STEPS = 18
 EVERY = 4  # steps from one checkpoint to the next
 
 
-def start(data, model_dir, mode='train'):
+def flags(data, model_dir, mode='train'):
+    return [
+        f'--model_dir={model_dir}',
+        f'--pipeline_config_path={data / "pipeline.config"}',
+        f'--mode={mode}',
+        f'--num_train_steps={STEPS}',
+        '--set=train_config.progress.every_n_steps=1',
+        f'--set=train_config.checkpoints.save_every_n_steps={EVERY}',
+        '--set=train_config.random_seed=7',
+    ]
+
+
+def start(data, model_dir):
     return subprocess.Popen(
-        [
-            sys.executable,
-            ROOT / 'run_train_eval.py',
-            f'--model_dir={model_dir}',
-            f'--pipeline_config_path={data / "pipeline.config"}',
-            f'--mode={mode}',
-            f'--num_train_steps={STEPS}',
-            '--set=train_config.progress.every_n_steps=1',
-            f'--set=train_config.checkpoints.save_every_n_steps={EVERY}',
-            '--set=train_config.random_seed=7',
-        ],
+        [sys.executable, ROOT / 'run_train_eval.py', *flags(data, model_dir)],
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         text=True,
@@ -46,15 +49,22 @@ def losses_of(lines):
     return found
 
 
-def run_until(data, model_dir, step, number):
-    """Lines of a run that gets a signal when it reports a step; and its exit status."""
-    process = start(data, model_dir)
+def lines_until(process, step, number):
+    """Lines of a run until it reports a step, when it gets a signal."""
     lines = []
     for line in process.stderr:
         lines.append(line)
         if f'step {step}/' in line:
             process.send_signal(number)
-    return lines, process.wait()
+            break
+    return lines
+
+
+def run_until(data, model_dir, step, number):
+    """All lines of a run that gets a signal when it reports a step; and its exit status."""
+    process = start(data, model_dir)
+    lines = lines_until(process, step, number)
+    return [*lines, *process.stderr], process.wait()
 
 
 @pytest.fixture(scope='module')
@@ -84,44 +94,42 @@ def saved_step(model_dir):
     return int(tf.train.latest_checkpoint(str(model_dir)).rsplit('-', 1)[1])
 
 
-def test_terminated_and_then_killed(data, uninterrupted, tmp_path):
+def said_by(capfd, data, model_dir, mode):
+    """Exit status of the front door in this process, and what it says."""
+    capfd.readouterr()
+    return front_door(*flags(data, model_dir, mode)), capfd.readouterr().err
+
+
+def test_terminated_and_then_killed(data, uninterrupted, tmp_path, capfd):
     terminated, status = run_until(data, tmp_path, 6, signal.SIGTERM)
     assert status == 143, ''.join(terminated)
     last = max(losses_of(terminated))
     saved = saved_step(tmp_path)
     assert saved >= last >= 6 and 'Traceback' not in ''.join(terminated)
-    killed, status = run_until(data, tmp_path, 13, signal.SIGKILL)
-    assert status == -signal.SIGKILL
+
+    # It is stopped, and so has not ended, while others try the folder; then it is killed.
+    process = start(data, tmp_path)
+    killed = lines_until(process, 13, signal.SIGSTOP)
+    try:
+        status, said = said_by(capfd, data, tmp_path, 'train')
+        assert status == 2
+        last = said.splitlines()[-1]
+        assert f'another run trains there, process {process.pid} on host' in last
+        status, said = said_by(capfd, data, tmp_path, 'evaluate')
+        assert status == 0, said
+        assert (tmp_path / 'run.lock').exists()
+    finally:
+        process.kill()
+    killed += process.stderr
+    assert process.wait() == -signal.SIGKILL
     assert min(losses_of(killed)) == saved + 1
     saved = saved_step(tmp_path)
     assert saved >= 13 - EVERY
+
     finished, status = run_until(data, tmp_path, STEPS + 1, signal.SIGKILL)
-    assert status == 0
+    assert status == 0, ''.join(finished)
+    assert not (tmp_path / 'run.lock').exists()
     assert min(losses_of(finished)) == saved + 1
     whole_dir, whole = uninterrupted
     assert losses_of(terminated + killed + finished) == whole
     assert same_variables(tmp_path, whole_dir)
-
-
-def test_a_second_run_in_the_folder_is_refused_and_an_evaluation_is_not(data, tmp_path):
-    first = start(data, tmp_path)
-    try:
-        for line in first.stderr:
-            if 'step 5/' in line:
-                break
-        first.send_signal(signal.SIGSTOP)  # it has not ended while the others are tried
-        second = start(data, tmp_path)
-        *_, last = second.stderr
-        assert second.wait() == 2
-        assert f'another run trains there, process {first.pid} on host' in last
-        evaluation = start(data, tmp_path, mode='evaluate')
-        said = evaluation.stderr.read()
-        assert evaluation.wait() == 0, said
-        assert (tmp_path / 'run.lock').exists()
-    finally:
-        first.kill()
-        first.wait()
-    lines, status = run_until(data, tmp_path, STEPS + 1, signal.SIGKILL)
-    assert status == 0, ''.join(lines)
-    assert min(losses_of(lines)) == 5  # from the checkpoint of step 4
-    assert not (tmp_path / 'run.lock').exists()

@@ -72,14 +72,18 @@ def test_pictures_are_in_the_events_and_in_the_folder(data, trained):
     assert len(list((data / 'pictures').glob('*.png'))) == 2
 
 
+@pytest.fixture(scope='module')
+def predicted(trained):
+    return estimator_predictions(trained, images())
+
+
 @pytest.mark.parametrize(
     'input_type', ['image_tensor', 'encoded_image_string_tensor', 'tf_example']
 )
-def test_exports_detect_what_the_estimator_does(trained, tmp_path, input_type):
+def test_exports_detect_what_the_estimator_does(trained, predicted, tmp_path, input_type):
     flags = [f'--model_dir={trained}', f'--export_dir={tmp_path}', f'--input_type={input_type}']
     assert front_door('--mode=export', *flags) == 0
-    sent = images()
-    expected = estimator_predictions(trained, sent)
+    sent, expected = images(), predicted
     if input_type != 'image_tensor':
         sent = [codecs.encode_png(image) for image in sent]
     if input_type == 'tf_example':

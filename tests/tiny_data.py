@@ -85,6 +85,12 @@ export_config {{ best {{ metric: 'accuracy' }} latest {{ keep_max: 1 }} }}
 """
 
 
+# The same with a network of few layers, where the network is not what is tested.
+LENET_CONFIG = CONFIG.replace(
+    "name: 'mobilenet_v1' depth_multiplier: 0.1 batch_norm_decay: 0.8", "name: 'lenet'"
+)
+
+
 def write_all(folder):
     """Records, label map and pipeline config in a folder; the path of the config."""
     write_records(folder / 'train.tfrecord', 24)

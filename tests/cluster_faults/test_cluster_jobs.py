@@ -18,6 +18,7 @@ import tensorflow as tf
 from estimator_lib.cluster import local_processes
 from tests import tiny_data
 from tests.conftest import ROOT
+from tests.test_run_train_eval import front_door as in_this_process
 
 # The machine may be busy: a bound on what must not hang, not an expectation.
 SECONDS = 400.0
@@ -74,7 +75,7 @@ class Run:
 def test_a_job_of_all_roles_survives_ends_by_itself_and_is_evaluated(data, tmp_path):
     settings = [
         'train_config.num_steps=60',
-        'train_config.checkpoints.save_every_n_steps=15',
+        'train_config.checkpoints.save_every_n_steps=30',
         'export_config.final.enabled=true',
     ]
     with Run(data, tmp_path, settings, restart=1, num_workers=1, num_ps=1, evaluator=True) as run:
@@ -91,13 +92,15 @@ def test_a_job_of_all_roles_survives_ends_by_itself_and_is_evaluated(data, tmp_p
 
 
 def test_all_workers_end_with_143_when_one_is_told_to_and_the_chief_has_saved(data, tmp_path):
+    """Each waits for the gradients of the other: one that left alone would make the other hang."""
     settings = [
         'train_config.num_steps=100000',
         'train_config.checkpoints.save_every_n_steps=99999',
+        'train_config.sync_replicas=true',
     ]
     with Run(data, tmp_path, settings, num_workers=1, num_ps=1) as run:
-        run.wait_for_line('worker:0', 'step 1')
         run.wait_for_line('worker:0', 'trains, from step')
+        run.wait_for_line('worker:0', ' step ', '  loss ')
         told = time.monotonic()
         run.cluster.task('worker:0').send(signal.SIGTERM)
         run.wait(lambda: len(run.cluster.ended) == 2)
@@ -167,6 +170,11 @@ def front_door(data, model_dir, *arguments, **options):
     )
 
 
+def trained_here(data, model_dir, *flags):
+    config = f'--pipeline_config_path={data / "pipeline.config"}'
+    return in_this_process(f'--model_dir={model_dir}', config, *flags)
+
+
 def test_a_task_that_waits_says_for_whom_and_gives_up(data, tmp_path):
     addresses = local_processes.build_addresses(num_workers=1, num_ps=1)
     done = front_door(
@@ -197,7 +205,7 @@ def limit_files(num_bytes):
 
 def test_what_cannot_be_written_ends_the_run_and_the_last_checkpoint_stays(data, tmp_path):
     quick = ('--mode=train', '--set=train_config.progress.summary_every_n_steps=0')
-    assert front_door(data, tmp_path, *quick, '--num_train_steps=5').returncode == 0
+    assert trained_here(data, tmp_path, *quick, '--num_train_steps=5') == 0
     done = front_door(
         data, tmp_path, *quick, '--num_train_steps=10', preexec_fn=lambda: limit_files(100_000)
     )
@@ -206,5 +214,5 @@ def test_what_cannot_be_written_ends_the_run_and_the_last_checkpoint_stays(data,
     assert f'the last good one is {tmp_path / "model.ckpt-5"}' in done.stderr
     assert 'Traceback' not in done.stderr
     assert tf.train.latest_checkpoint(str(tmp_path)) == str(tmp_path / 'model.ckpt-5')
-    assert front_door(data, tmp_path, *quick, '--num_train_steps=10').returncode == 0
+    assert trained_here(data, tmp_path, *quick, '--num_train_steps=10') == 0
     assert not list(tmp_path.glob('*temp*'))

@@ -6,7 +6,6 @@ As a program it is one task of a cluster: `curve_cases.py FOLDER MODEL_DIR STEPS
 import glob
 import os
 import pathlib
-import socket
 import sys
 import threading
 import time
@@ -18,8 +17,9 @@ if __name__ == '__main__':
 import tensorflow as tf
 
 from estimator_lib import config, distribution, training
+from estimator_lib.cluster import local_processes
 from model_fns import build_task
-from tests import tiny_data
+from tests import sessions, tiny_data
 
 tf1 = tf.compat.v1
 
@@ -77,7 +77,12 @@ class Run:
         pipeline = config.load_pipeline_config(f'{folder}/pipeline.config', overrides=[override])
         task = build_task(pipeline)
         self.plan = distribution.create_plan(pipeline, task_of)
-        self.estimator = training.create_estimator(task, pipeline, str(model_dir), plan=self.plan)
+        # The rewrites merge the messages of an all-reduce; elsewhere they change no arithmetic.
+        all_reduce = self.plan.mode is distribution.Mode.MULTI_WORKER_MIRRORED
+        with sessions.with_rewrites() if all_reduce else sessions.without_rewrites():
+            self.estimator = training.create_estimator(
+                task, pipeline, str(model_dir), plan=self.plan
+            )
         self.input_fn = training.train_input_fn(task, pipeline, self.plan)
 
     def train(self, steps):
@@ -143,14 +148,8 @@ def variables(model_dir):
 
 
 def free_addresses(count):
-    """`host:port`s that nobody listens at."""
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(('127.0.0.1', 0))
-    found = [f'127.0.0.1:{one.getsockname()[1]}' for one in sockets]
-    for one in sockets:
-        one.close()
-    return found
+    """`host:port`s that nobody listens at, and that no outgoing connection gets by then."""
+    return [f'{local_processes.HOST}:{port}' for port in local_processes.free_ports(count)]
 
 
 if __name__ == '__main__':

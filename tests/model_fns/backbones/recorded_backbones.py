@@ -185,8 +185,12 @@ def count_parameters(
 ) -> int:
     """How many trainable parameters a classifier has."""
     built = build(name, (64, 64), False, num_classes=num_classes, options=options)
-    variables = variables_of(built.graph).values()
-    return sum(math.prod(shape) for shape, trainable in variables if trainable)
+    return parameters_of(built.graph)
+
+
+def parameters_of(graph: tf.Graph) -> int:
+    """How many trainable parameters there are."""
+    return sum(math.prod(shape) for shape, trainable in variables_of(graph).values() if trainable)
 
 
 def check_atrous_features(build_features: Builder, output_stride: int, end_point: str) -> None:

@@ -19,7 +19,8 @@ UNPADDED = {
     'inception_v4': {8: 35, 16: 17, 32: 8},
     'inception_resnet_v2': {8: 35, 16: 17, 32: 8},
 }
-# One of each family; the others differ in width and depth.
+# One of each family; the others differ in width and depth. Those of large graphs are looked at
+# where these are built anyway: nasnet_mobile, pnasnet_mobile and nas_pnasnet in `searched`.
 PADDED = (
     'mobilenet_v1_025',
     'mobilenet_v2_035',
@@ -35,10 +36,7 @@ PADDED = (
     'vgg_a',
     'lenet',
     'cifarnet',
-    'nasnet_mobile',
     'nasnet_cifar',
-    'pnasnet_mobile',
-    'nas_pnasnet',
 )
 
 
@@ -60,8 +58,7 @@ def test_feature_maps_have_their_stride(name):
     options = registry.Options(subsample_after='resnet' in name)
     maps = _maps(name, 64, options)
     assert maps == {stride: 64 // stride for stride in maps}
-    strides = {'lenet': 4, 'cifarnet': 4, 'nasnet_cifar': 4, 'nas_pnasnet': 16}.get(name, 32)
-    assert max(maps) == strides
+    assert max(maps) == {'lenet': 4, 'cifarnet': 4, 'nasnet_cifar': 4}.get(name, 32)
 
 
 @pytest.mark.parametrize('name', UNPADDED)

@@ -23,6 +23,7 @@ ModeKeys = tf.estimator.ModeKeys
 FIXED = 'fixed_shape_resizer { height: 64 width: 64 }'
 KEEP_ASPECT = 'keep_aspect_ratio_resizer { min_dimension: 64 max_dimension: 96 }'
 SHAPES = ((64, 64), (64, 96), (96, 64))
+ENCODED = 'encoded_image_string_tensor'
 
 
 def scene(random):
@@ -78,19 +79,31 @@ def test_a_check_tells_the_memory_of_the_largest_input(trained, capsys):
     assert ' MiB, for inputs of 64 x 96; this machine has ' in capsys.readouterr().out
 
 
-@pytest.mark.parametrize('input_type', ['image_tensor', 'encoded_image_string_tensor'])
-@pytest.mark.parametrize('shape', SHAPES[:2])
-def test_a_served_batch_of_one_size(trained, tmp_path, input_type, shape):
-    flags = [f'--model_dir={trained}', f'--export_dir={tmp_path}', f'--input_type={input_type}']
-    assert front_door('--mode=export', *flags) == 0
+@pytest.fixture(scope='module', params=SHAPES[:2], ids=['square', 'wide'])
+def predicted(request, trained):
+    """Images of one size, and what the Estimator predicts of them."""
     random = np.random.RandomState(5)
-    sent = np.stack(
-        [one for one, _, _ in (scene(random) for _ in range(20)) if one.shape[:2] == shape]
-    )
-    expected = estimator_predictions(trained, sent)
+    scenes = (scene(random)[0] for _ in range(20))
+    sent = np.stack([one for one in scenes if one.shape[:2] == request.param])
+    return sent, estimator_predictions(trained, sent)
+
+
+@pytest.fixture(scope='module')
+def exports(trained):
+    """An export for each kind of input."""
+    folders = {kind: trained.parent / kind for kind in ('image_tensor', ENCODED)}
+    for kind, folder in folders.items():
+        flags = [f'--model_dir={trained}', f'--export_dir={folder}', f'--input_type={kind}']
+        assert front_door('--mode=export', *flags) == 0
+    return {kind: latest(folder) for kind, folder in folders.items()}
+
+
+@pytest.mark.parametrize('input_type', ['image_tensor', ENCODED])
+def test_a_served_batch_of_one_size(exports, predicted, input_type):
+    sent, expected = predicted
     inputs = sent if input_type == 'image_tensor' else [codecs.encode_png(one) for one in sent]
     with tf.Graph().as_default(), tf1.Session() as session:
-        loaded = tf1.saved_model.load(session, ['serve'], str(latest(tmp_path)))
+        loaded = tf1.saved_model.load(session, ['serve'], str(exports[input_type]))
         signature = loaded.signature_def['serving_default']
         outputs = {name: info.name for name, info in signature.outputs.items()}
         got = session.run(outputs, {signature.inputs['inputs'].name: inputs})

@@ -135,6 +135,10 @@ def test_strides_and_channels_of_the_cells(name, strides):
     for stride, tap in network.segmentation.decoder_taps.items():
         assert end_points[tap].shape[1] == 64 // stride + 1
     assert sorted(network.segmentation.decoder_taps) == [4, 8, 16]
+    detection_maps = registry.get_network(name, task='detection').feature_maps
+    for stride, point in detection_maps.items():
+        assert end_points[point].shape[1] == 64 // stride + 1
+    assert max(detection_maps) == max(strides)
     assert end_points.pop('Stem').shape == [1, 17, 33, 128]
     # Five states of 20 channels at stride 4, and twice as many at twice the stride.
     expected = [[1, 64 // s + 1, 128 // s + 1, 5 * 20 * s // 4] for s in (*strides, strides[-1])]

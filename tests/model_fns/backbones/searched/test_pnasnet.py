@@ -21,7 +21,13 @@ TINY = nasnet.Architecture(
 
 @pytest.mark.parametrize('name, millions', [('pnasnet_large', 86.1), ('pnasnet_mobile', 5.1)])
 def test_parameters_are_those_of_the_paper(name, millions):
-    assert round(recorded_backbones.count_parameters(name, 1001) / 1e6, 1) == millions
+    built = recorded_backbones.build(name, (64, 64), False, num_classes=1001)
+    assert round(recorded_backbones.parameters_of(built.graph) / 1e6, 1) == millions
+    maps = registry.get_network(name, task='detection').feature_maps
+    assert {stride: built.end_points[point].shape[1] for stride, point in maps.items()} == {
+        stride: 64 // stride for stride in maps
+    }
+    assert max(maps) == 32
 
 
 def test_computes_what_its_definition_says():

@@ -351,20 +351,35 @@ def test_attention_to_crops_comes_before_the_second_stage():
     assert channels == [[8, 256], [8, 128]]
 
 
+def built_for_training(template, batch, num_classes=2, proposals=8):
+    """A model with all that it computes, in the default graph: predictions, losses."""
+    stages = 3 if template == SMALL_MASKS else 2
+    text = template.format(stages=stages, more='clip_anchors_to_image: true')
+    config = config_lib.parse_pipeline_config(text, 'text').model
+    config.faster_rcnn.num_classes = num_classes
+    config.faster_rcnn.first_stage_max_proposals = proposals
+    made = detector.build_detector(config)
+    images = np.random.RandomState(0).uniform(0, 255, [batch, 64, 64, 3]).astype(np.float32)
+    given = groundtruth_of(batch, num_classes=num_classes)
+    inputs = made.preprocess(tf.constant(images), None)
+    predictions = made.predict(inputs, None, given, True, memory_of(made, batch))
+    predictions[fields.PREPROCESSED] = inputs
+    losses = made.losses(predictions, None, given)
+    made.postprocess(predictions, None)
+    return predictions, losses
+
+
 @of_all_kinds
-def test_training_repeats_a_step_and_samples_anew_in_another(template):
-    made = small(more='clip_anchors_to_image: true', template=template)
-    images = np.random.RandomState(0).uniform(0, 255, [2, 64, 64, 3]).astype(np.float32)
-    with tf.Graph().as_default(), tf1.Session() as session:
+def test_training_repeats_a_step_and_samples_anew_and_the_graph_does_not_grow(template):
+    with tf.Graph().as_default() as larger:
+        tf1.train.get_or_create_global_step()
+        built_for_training(template, batch=5, num_classes=40, proposals=300)
+    with tf.Graph().as_default() as graph, tf1.Session() as session:
         step = tf1.train.get_or_create_global_step()
-        given = groundtruth_of(2)
-        inputs = made.preprocess(tf.constant(images), None)
-        memory = memory_of(made, 2)
-        predictions = made.predict(inputs, None, given, True, memory)
+        predictions, losses = built_for_training(template, batch=2)
+        assert len(graph.get_operations()) == len(larger.get_operations())
         # Static, so that the memory that training takes can be told.
         assert predictions[fields.CLASS_LOGITS].shape == [2, 8, 3]
-        predictions[fields.PREPROCESSED] = inputs
-        losses = made.losses(predictions, None, given)
         gradients = tf.gradients(tf.add_n(list(losses.values())), tf1.trainable_variables())
         assert all(one is not None for one in gradients)
         recorded_backbones.set_weights(session)
@@ -376,27 +391,6 @@ def test_training_repeats_a_step_and_samples_anew_in_another(template):
     assert first == again
     name = 'BoxClassifierLoss/classification_loss'
     assert np.isfinite(first[name]) and set(first) == set(other)
-
-
-@of_all_kinds
-def test_the_graph_does_not_grow(template):
-    def count(batch, num_classes, proposals):
-        stages = 3 if template == SMALL_MASKS else 2
-        text = template.format(stages=stages, more='')
-        config = config_lib.parse_pipeline_config(text, 'text').model
-        config.faster_rcnn.num_classes = num_classes
-        config.faster_rcnn.first_stage_max_proposals = proposals
-        made = detector.build_detector(config)
-        with tf.Graph().as_default() as graph:
-            images = tf1.placeholder(tf.float32, [batch, 64, 64, 3])
-            given = groundtruth_of(batch, num_classes=num_classes)
-            predictions = made.predict(images, None, given, True, memory_of(made, batch))
-            predictions[fields.PREPROCESSED] = images
-            made.losses(predictions, None, given)
-            made.postprocess(predictions, None)
-            return len(graph.get_operations())
-
-    assert count(1, 2, 8) == count(5, 40, 300)
 
 
 def test_mined_proposals_of_position_sensitive_heads():

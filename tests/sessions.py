@@ -1,0 +1,32 @@
+"""Sessions of tests that run their graphs as they are built, without Grappler's rewrites."""
+
+import contextlib
+from unittest import mock
+
+from estimator_lib import training
+
+create_as_for_users = training.create_session_config
+
+
+def _create(use_bfloat16=False):
+    config = create_as_for_users(use_bfloat16)
+    # That number type is a rewrite.
+    config.graph_options.rewrite_options.disable_meta_optimizer = not use_bfloat16
+    return config
+
+
+@contextlib.contextmanager
+def without_rewrites():
+    """Estimators that are made inside run their graphs as they are built.
+
+    A tiny graph of a few steps costs more to rewrite than to run.
+    """
+    with mock.patch.object(training, 'create_session_config', _create):
+        yield
+
+
+@contextlib.contextmanager
+def with_rewrites():
+    """Inside of `without_rewrites`: as for users after all."""
+    with mock.patch.object(training, 'create_session_config', create_as_for_users):
+        yield
