@@ -107,6 +107,7 @@ def _sequence_of(example: Any) -> Any:
         'image/encoded': 'image/encoded',
         'image/source_id': 'image/source_id',
         'image/object/class/text': 'region/label/string',
+        'image/object/class/label': 'region/label/index',
         **{
             f'image/object/bbox/{side}': f'region/bbox/{side}'
             for side in ('ymin', 'xmin', 'ymax', 'xmax')

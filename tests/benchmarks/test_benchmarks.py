@@ -20,7 +20,7 @@ from benchmarks import (
 from estimator_lib.drawing.tiling import Tiling
 from model_fns import rotated_rectangles
 from model_fns.detection import fields
-from model_fns.detection.data import inputs
+from model_fns.detection.data import inputs, sequences
 from model_fns.detection.metrics.evaluator import Groundtruth
 from protos import pipeline_pb2
 from tests import tiny_detection
@@ -130,12 +130,39 @@ def test_curves_are_means_of_whole_windows():
     np.testing.assert_allclose(loss_curves.smoothed([1, 3, 2, 6, 100], 2), [2, 4])
 
 
+def test_readers_of_sequences_get_sequences(tmp_path):
+    tiny_detection.write_records(tmp_path / 'plain.tfrecord', 1, seed=0)
+    reader = f"""
+      tf_record_input_reader {{ input_path: '{tmp_path}/plain.tfrecord' }}
+      load_context_features: true input_type: TF_SEQUENCE_EXAMPLE
+    """
+    config = text_format.Parse(
+        f"""
+        model {{ faster_rcnn {{ context_config {{ context_feature_length: 7 }} }} }}
+        train_input_reader {{ {reader} }} eval_input_reader {{ {reader} }}
+        """,
+        pipeline_pb2.TrainEvalPipelineConfig(),
+    )
+    pipelines.complete_records(config, str(tmp_path), count=1)
+    (path,) = config.eval_input_reader[0].tf_record_input_reader.input_path
+    (record,) = tf.data.TFRecordDataset(path).as_numpy_iterator()
+    (plain,) = tf.data.TFRecordDataset(f'{tmp_path}/plain.tfrecord').as_numpy_iterator()
+    assert tf.train.SequenceExample.FromString(record).feature_lists.feature_list
+    decoder = inputs.build_reader(config, num_classes=2, label_map=None)
+    (frame,) = sequences.split(record)
+    example = decoder.decode(tf.constant(frame))
+    assert example[fields.CONTEXT_FEATURES].shape == [5, 7]
+    values = tf.train.Example.FromString(plain).features.feature
+    expected = values['image/object/bbox/ymin'].float_list.value
+    np.testing.assert_allclose(example[fields.BOXES][:, 0], expected)
+
+
 def test_records_get_what_their_readers_load(tmp_path):
     tiny_detection.write_records(tmp_path / 'plain.tfrecord', 3, seed=0)
     reader = f"""
       tf_record_input_reader {{ input_path: '{tmp_path}/plain.tfrecord' }}
       load_instance_masks: true mask_type: PNG_MASKS num_keypoints: 2
-      load_context_features: true input_type: TF_SEQUENCE_EXAMPLE
+      load_context_features: true
     """
     config = text_format.Parse(
         f"""
@@ -148,7 +175,7 @@ def test_records_get_what_their_readers_load(tmp_path):
     (path,) = config.eval_input_reader[0].tf_record_input_reader.input_path
     decoder = inputs.build_reader(config, num_classes=2, label_map=None)
     records = list(tf.data.TFRecordDataset(path))
-    assert len(records) == 2 and not config.train_input_reader.HasField('input_type')
+    assert len(records) == 2
     for record in records:
         assert decoder.problem_with(record.numpy()) is None
         example = decoder.decode(record)
