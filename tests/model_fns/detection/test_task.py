@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 
+from estimator_lib import errors
 from model_fns import build_task
 from model_fns.detection import fields
 from protos import pipeline_pb2
@@ -80,7 +81,7 @@ def test_padding_holds_what_the_published_order_gives():
     assert boxes.min() >= 0.0 and boxes.max() <= 1.0 + 1e-6
 
 
-@pytest.mark.parametrize('kind', ['detection', 'classification', ''])
+@pytest.mark.parametrize('kind', ['detection', 'fine_tune', 'full', 'classification', ''])
 def test_which_variables_a_checkpoint_gives(kind):
     with tf.Graph().as_default():
         tf.compat.v1.train.create_global_step()
@@ -89,9 +90,12 @@ def test_which_variables_a_checkpoint_gives(kind):
         task.predict(features, ModeKeys.TRAIN)
         variables = tf.compat.v1.get_collection('model_variables')
         names = set(task.restore_map(variables, kind))
-    outer = 'FeatureExtractor/' if kind == 'detection' else ''
+        # A network of TensorFlow 1 has none that are object-based.
+        with pytest.raises(errors.ConfigError, match='is a network of TensorFlow 1'):
+            task.object_paths(variables, kind)
+    outer = '' if kind in ('classification', '') else 'FeatureExtractor/'
     assert f'{outer}MobilenetV1/Conv2d_0/weights' in names
-    assert not any('Predictor' in name for name in names)
+    assert any('Predictor' in name for name in names) == (kind == 'full')
 
 
 def test_groundtruth_as_a_detector_gets_it(monkeypatch):
