@@ -51,7 +51,11 @@ def folded(
     settings, norm = style.quantization, style.batch_norm
     channels = int(tf.TensorShape(scale_shape).num_elements())
     with tf1.variable_scope(norm_scope):
-        kept = norm_variables(channels, norm)
+        variables = norm_variables(channels, norm)
+    # Read once: a step moves them, in no order with another read.
+    kept = variables._replace(
+        mean=tf.convert_to_tensor(variables.mean), variance=tf.convert_to_tensor(variables.variance)
+    )
     slow = tf.math.rsqrt(kept.variance + norm.epsilon) * kept.gamma
     fitted = quantization.quantize_weights(
         weights * tf.reshape(slow, scale_shape), settings, style.is_training
@@ -67,7 +71,7 @@ def folded(
     factor, bias = _correction(kept, norm, mean, variance, settings.freezes_batch_norm())
     if biases is not None:
         bias += biases * slow * factor
-    updates = _moved(kept, norm, mean, unbiased, settings.freezes_batch_norm())
+    updates = _moved(variables, kept, norm, mean, unbiased, settings.freezes_batch_norm())
     with tf.control_dependencies(updates):
         return _affine(outputs, factor, bias)
 
@@ -97,6 +101,7 @@ def _correction(
 
 
 def _moved(
+    variables: NormVariables,
     kept: NormVariables,
     norm: BatchNorm,
     mean: tf.Tensor,
@@ -108,8 +113,11 @@ def _moved(
     if frozen is not None:
         step = tf.where(frozen, 0.0, step)
     updates = []
-    for moving, found in ((kept.mean, mean), (kept.variance, unbiased)):
-        old = tf.convert_to_tensor(moving)
+    moved = (
+        (variables.mean, kept.mean, mean),
+        (variables.variance, kept.variance, unbiased),
+    )
+    for moving, old, found in moved:
         new = old - (old - tf.stop_gradient(found)) * step
         if norm.inplace_update:
             updates.append(moving.assign(new, read_value=False))

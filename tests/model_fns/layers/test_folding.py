@@ -104,6 +104,39 @@ def test_statistics_that_are_updated_in_place():
     assert held['x/BatchNorm/moving_variance'] == pytest.approx([1.5])  # of 1 and 2
 
 
+def reads_below(tensors, name):
+    """The ops by which tensors get to the value of a variable."""
+    found, seen, queue = set(), set(), [one.op for one in tensors]
+    while queue:
+        op = queue.pop()
+        if op in seen:
+            continue
+        seen.add(op)
+        if op.type == 'ReadVariableOp' and op.inputs[0].op.name == name:
+            found.add(op.name)
+        queue += [one.op for one in op.inputs]
+    return found
+
+
+@pytest.mark.parametrize('settings', [NEVER, layers.Quantization(freeze_batch_norm_delay=3)])
+def test_a_step_moves_the_statistics_that_it_has_computed_with(settings):
+    # Of two reads one may come after the update: busy machines computed another loss now and then.
+    style = layers.LayerStyle(is_training=True, batch_norm=NORM, quantization=settings)
+    with tf.Graph().as_default():
+        tf1.train.create_global_step()
+        outputs = build('conv', style)
+        for update in tf1.get_collection(tf1.GraphKeys.UPDATE_OPS):
+            if 'moving' in update.inputs[0].op.name:
+                name = update.inputs[0].op.name
+                of_update = reads_below([update.inputs[1]], name)
+                assert len(of_update) == 1
+                assert reads_below([outputs], name) <= of_update
+        moved = [one for one in tf1.model_variables() if 'moving' in one.op.name]
+        assert len(moved) == 2
+        read = [name for one in moved for name in reads_below([outputs], one.op.name)]
+        assert len(read) == (2 if settings.freeze_batch_norm_delay else 1)
+
+
 def test_the_penalty_is_on_the_variable_where_batch_norm_is_folded_and_else_on_rounded_weights():
     with tf.Graph().as_default(), tf1.Session() as session:
         style = layers.LayerStyle(
