@@ -214,7 +214,6 @@ _FIELDS: Mapping[str, str] = {
     'checkpoint_every_n': 'train_config.checkpoints.save_every_n_steps',
     'detections_per_class': f'{_SUPPRESSION}.max_detections_per_class',
     'max_classes_per_detection': f'{_SUPPRESSION}.max_classes_per_detection',
-    'max_detections': f'{_SUPPRESSION}.max_total_detections',
 }
 
 _CLUSTER = (
@@ -315,7 +314,6 @@ _SAYINGS: Mapping[str, str] = {
         'a message of the config: `train_config { optimizer { momentum_optimizer { } } }` (or '
         'rms_prop_optimizer, adam_optimizer, sgd_optimizer, ...)'
     ),
-    'quantize': 'the config asks for it: `graph_rewriter { quantization { } }`',
     'is_training': 'leave it out: what --mode=export writes is for inference',
     'input_shape': _ANY_SIZE,
     'vis_crop_size': _ANY_SIZE,

@@ -68,17 +68,6 @@ def test_a_condition_on_a_value():
     }
 
 
-@pytest.mark.parametrize(
-    ('text', 'accepted', 'not_accepted'),
-    [
-        ('train_input_reader { input_type: %s }', 'INPUT_DEFAULT', 'TF_SEQUENCE_EXAMPLE'),
-    ],
-)
-def test_conditions_of_the_engine(text, accepted, not_accepted):
-    assert unsupported(text % accepted) == {}
-    assert len(unsupported(text % not_accepted)) == 1
-
-
 def test_what_has_no_rules_is_not_looked_at():
     text = 'model { segmentation { aspp {} } }'
     assert unsupported(text, ENGINE) == {}

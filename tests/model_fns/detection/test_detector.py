@@ -44,7 +44,7 @@ def test_an_architecture_adds_itself(monkeypatch):
 
 
 def test_a_model_that_is_empty():
-    with pytest.raises(errors.ConfigError, match='^model: empty; expected one of faster_rcnn, ssd'):
+    with pytest.raises(errors.ConfigError, match='^model: empty; expected one of center_net, '):
         detector.build_detector(model(''))
 
 

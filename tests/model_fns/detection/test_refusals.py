@@ -24,10 +24,6 @@ def build(text=''):
         ('train_config { use_multiclass_scores: true }', 'train_config.use_multiclass_scores'),
         ('train_input_reader { load_track_id: true }', 'train_input_reader.load_track_id'),
         (
-            'train_input_reader { input_type: TF_SEQUENCE_EXAMPLE }',
-            'train_input_reader.input_type',
-        ),
-        (
             'eval_input_reader {} eval_input_reader { num_additional_channels: 1 }',
             'eval_input_reader.1.num_additional_channels',
         ),
