@@ -8,7 +8,9 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.data.record_sources import input_files
+from estimator_lib.data import record_streams
+from estimator_lib.data.reading import sequences_of
+from estimator_lib.data.record_sources import Source, input_files
 from estimator_lib.export.deployable import Deployable
 from estimator_lib.task import IMAGE, Task
 from protos import pipeline_pb2
@@ -88,24 +90,26 @@ def _first(task: Task, readers: Sequence[Any], count: int) -> Sequence[np.ndarra
     """The images of the first records that can be decoded, of the first reader that has any."""
     for reader in readers:
         try:
-            files = [file.path for file in input_files(reader)]
+            files = tuple(input_files(reader))
         except errors.UserError:
             continue
-        found = _decoded(task, files, count)
+        source = Source(0, files, sequences=sequences_of(task, reader))
+        found = _decoded(task, source, count)
         if found:
             return found
     return []
 
 
-def _decoded(task: Task, files: Sequence[str], count: int) -> Sequence[np.ndarray]:
+def _decoded(task: Task, source: Source, count: int) -> Sequence[np.ndarray]:
     with tf.Graph().as_default(), tf1.Session() as session:
         # From all files and not their first records alone, which may all be of one class; the same
         # each time.
-        records = tf.data.Dataset.from_tensor_slices(files).interleave(
-            tf.data.TFRecordDataset, cycle_length=min(len(files), _MOST_FILES)
+        records = record_streams.file_tensors(source.files).interleave(
+            lambda *file: record_streams.read_file(*file, True, source.sequences),
+            cycle_length=min(len(source.files), _MOST_FILES),
         )
         records = records.shuffle(_SPREAD * count, seed=0, reshuffle_each_iteration=False)
-        examples = records.map(lambda one: task.decode(one)[IMAGE])
+        examples = records.map(lambda _, one: task.decode(one)[IMAGE])
         images = examples.ignore_errors().take(count)
         # Tables of label names are looked up: such an input has to be initialised.
         iterator = tf1.data.make_initializable_iterator(images)

@@ -15,8 +15,8 @@ class Recorded(tiny_task.TinyTask):
         return {'image': tf.reshape(tf.io.decode_raw(serialized, tf.uint8), [4, 5, 3])}
 
 
-def written(path, values):
-    with tf.io.TFRecordWriter(str(path)) as writer:
+def written(path, values, compression=''):
+    with tf.io.TFRecordWriter(str(path), compression) as writer:
         for value in values:
             writer.write(bytes([value] * 60))
         writer.write(b'not an image')
@@ -34,6 +34,12 @@ def config_of(training=None, evaluation=None):
 
 def values(sample):
     return sorted(int(image[0, 0, 0]) for image in sample.images)
+
+
+def test_compressed_files_are_read_as_runs_read_them(tmp_path):
+    config = config_of(evaluation=written(tmp_path / 'eval.gz', [8, 9], 'GZIP'))
+    sample = samples.of_evaluation(Recorded(), config, 2)
+    assert sample.kind == 'images of the evaluation' and values(sample) == [8, 9]
 
 
 def test_images_of_each_kind_come_first_where_they_are_asked_for(tmp_path):
