@@ -103,16 +103,10 @@ def _sequence_of(example: Any) -> Any:
     """An example as a `tf.train.SequenceExample` of one frame."""
     import tensorflow as tf
 
-    of_frames = {
-        'image/encoded': 'image/encoded',
-        'image/source_id': 'image/source_id',
-        'image/object/class/text': 'region/label/string',
-        'image/object/class/label': 'region/label/index',
-        **{
-            f'image/object/bbox/{side}': f'region/bbox/{side}'
-            for side in ('ymin', 'xmin', 'ymax', 'xmax')
-        },
-    }
+    from model_fns.detection.data import sequences
+
+    of_frames = {ours: theirs for theirs, ours in sequences.OF_REGIONS.items()}
+    of_frames.update({key: key for key in ('image/encoded', 'image/source_id')})
     sequence = tf.train.SequenceExample()
     for key, feature in example.features.feature.items():
         if key in of_frames:

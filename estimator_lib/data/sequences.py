@@ -10,6 +10,8 @@ import tensorflow as tf
 
 AT_RANDOM = -1
 
+_unconverted = tf.autograph.experimental.do_not_convert
+
 
 @dataclasses.dataclass(frozen=True)
 class Sequences:
@@ -67,7 +69,3 @@ class Sequences:
         frames = self.split(record)
         index = int(draw * len(frames)) if self.frame == AT_RANDOM else self.frame
         return np.array(frames[min(index, len(frames) - 1) :][:1], object)
-
-
-def _unconverted(function: Callable) -> Callable:
-    return tf.autograph.experimental.do_not_convert(function)

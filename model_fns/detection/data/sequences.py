@@ -15,9 +15,11 @@ _IMAGE = 'image/encoded'
 _IS_ANNOTATED = 'region/is_annotated'
 
 # A frame's lists by the keys that a record of one image has them under.
-_OF_REGIONS = {
-    **{f'region/bbox/{side}': f'image/object/bbox/{side}' for side in ('ymin', 'xmin')},
-    **{f'region/bbox/{side}': f'image/object/bbox/{side}' for side in ('ymax', 'xmax')},
+OF_REGIONS = {
+    **{
+        f'region/bbox/{side}': f'image/object/bbox/{side}'
+        for side in ('ymin', 'xmin', 'ymax', 'xmax')
+    },
     'region/label/string': 'image/object/class/text',
     'region/label/index': 'image/object/class/label',
     'region/label/confidence': 'image/object/weight',
@@ -70,7 +72,7 @@ def _read_keys(lists: Mapping[str, Any]) -> List[str]:
     return [
         key
         for key in sorted(lists)
-        if key.startswith('image/') or key in _OF_REGIONS or key == _IS_ANNOTATED
+        if key.startswith('image/') or key in OF_REGIONS or key == _IS_ANNOTATED
     ]
 
 
@@ -99,6 +101,6 @@ def _frame(sequence: tf.train.SequenceExample, index: int) -> tf.train.Example:
     lists = sequence.feature_lists.feature_list
     for key in _read_keys(lists):
         if lists[key].feature and key != _IS_ANNOTATED:
-            name = _OF_REGIONS.get(key, key)
+            name = OF_REGIONS.get(key, key)
             example.features.feature[name].CopyFrom(lists[key].feature[index])
     return example

@@ -48,7 +48,6 @@ def test_training_takes_a_frame_of_each_sequence_at_random(pattern):
     of_epochs = np.reshape(found.all_ids, [40, 3])
     drawn = [collections.Counter(one // 10 for one in epoch) for epoch in of_epochs]
     assert drawn == [{0: 1, 1: 1, 2: 1}] * 40
-    # By chance a frame is missing among 40 draws of two or three once in a million runs.
     assert set(found.all_ids) == {0, 1, 2, 10, 20, 21}
 
 
