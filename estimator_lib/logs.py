@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 import warnings
-from typing import Iterator
+from typing import Iterator, Sequence
 
 _LOGGERS = ('estimator_lib', 'model_fns')
 
@@ -34,6 +34,25 @@ def also_in_file(path: str) -> Iterator[None]:
         for name in _LOGGERS:
             logging.getLogger(name).removeHandler(handler)
         handler.close()
+
+
+@contextlib.contextmanager
+def silenced(names: Sequence[str], level: int) -> Iterator[None]:
+    """Lets loggers say nothing below a level.
+
+    Args:
+        names: of the loggers.
+        level: the least that they say.
+    """
+    loggers = [logging.getLogger(name) for name in names]
+    levels = [one.level for one in loggers]
+    for one in loggers:
+        one.setLevel(level)
+    try:
+        yield
+    finally:
+        for one, before in zip(loggers, levels):
+            one.setLevel(before)
 
 
 def configure(level: int = logging.INFO) -> None:

@@ -8,17 +8,16 @@ the evaluation computes: pairs of `QuantizeLinear` and `DequantizeLinear` round 
 
 from __future__ import annotations
 
-import contextlib
 import importlib.metadata
 import importlib.util
 import logging
 import sys
-from typing import Any, Dict, Iterator, Mapping, Optional, Sequence
+from typing import Any, Dict, Mapping, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import errors, logs
 from estimator_lib.export import static_graph
 from estimator_lib.export.deployable import Ops
 from estimator_lib.export.static_graph import StaticGraph
@@ -177,7 +176,8 @@ def _converted(graph_def: tf1.GraphDef, image: tf.Tensor, outputs: Mapping[str, 
 
     names = {image.name: static_graph.INPUT, **{one.name: key for key, one in outputs.items()}}
     try:
-        with _quiet():
+        # The converter's remarks are on its own work.
+        with logs.silenced(('tensorflow', 'absl', 'tf2onnx'), logging.CRITICAL):
             model, _ = tf2onnx.convert.from_graph_def(
                 graph_def,
                 input_names=[image.name],
@@ -255,17 +255,3 @@ def _is_unknown(node: Any) -> bool:
     import onnx
 
     return not onnx.defs.has(node.op_type, OPSET, node.domain)
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the converter's remarks on its own work."""
-    loggers = [logging.getLogger(name) for name in ('tensorflow', 'absl', 'tf2onnx')]
-    levels = [one.level for one in loggers]
-    for one in loggers:
-        one.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        for one, level in zip(loggers, levels):
-            one.setLevel(level)

@@ -16,7 +16,7 @@ from typing import Any, Dict, Iterator, Sequence
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import errors, logs
 from estimator_lib.export import static_graph
 from estimator_lib.export.deployable import Ops
 from estimator_lib.export.static_graph import StaticGraph
@@ -190,17 +190,11 @@ def _require_custom_ops(content: bytes, names: Sequence[str], path: str) -> None
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Without TFLite's remarks on its own work, of which it prints some past the log."""
-    loggers = [logging.getLogger(name) for name in ('tensorflow', 'absl')]
-    levels = [one.level for one in loggers]
-    for one in loggers:
-        one.setLevel(logging.ERROR)
     standard_error = os.dup(2)
     try:
-        with open(os.devnull, 'w') as nowhere:
+        with open(os.devnull, 'w') as nowhere, logs.silenced(('tensorflow', 'absl'), logging.ERROR):
             os.dup2(nowhere.fileno(), 2)
             yield
     finally:
         os.dup2(standard_error, 2)
         os.close(standard_error)
-        for one, level in zip(loggers, levels):
-            one.setLevel(level)

@@ -21,3 +21,13 @@ def test_a_file_that_cannot_be_opened_is_not_written(tmp_path, capsys):
         with logs.also_in_file(path):
             logging.getLogger('estimator_lib').warning('said')
     assert 'Traceback' not in capsys.readouterr().err
+
+
+def test_loggers_say_what_is_of_the_level_and_are_as_before_then(caplog):
+    logger = logging.getLogger('converter')
+    logger.setLevel(logging.DEBUG)
+    with logs.silenced(['converter'], logging.ERROR):
+        logger.warning('a remark')
+        logger.error('a fault')
+    logger.debug('afterwards')
+    assert caplog.messages == ['a fault', 'afterwards']
