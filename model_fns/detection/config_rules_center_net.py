@@ -28,6 +28,7 @@ from estimator_lib.config.rules import (
     ranges,
 )
 from model_fns.detection import config_rules_checks, config_rules_two_stage
+from model_fns.detection.config_rules_checks import SLOW_STATISTICS
 from model_fns.detection.config_rules_fields import FIELD_SUPPORT
 from model_fns.detection.config_rules_values import VALUES
 from protos import center_net_pb2, losses_pb2, post_processing_pb2
@@ -39,8 +40,6 @@ _FOCAL = 'penalty_reduced_logistic_focal_loss'
 # Losses of what is predicted at single cells.
 _OF_CELLS = ('l1_localization_loss', 'weighted_smooth_l1')
 _DECAY = 'batch_norm_decay'
-# Steps after which a decay of 0.9997 has forgotten nearly all of its first value.
-_SLOW_STATISTICS = 10_000
 _INTERPOLATIONS = ('nearest', 'bilinear')
 _BRANCH = 'objects have boxes and keypoints here'
 _DEPTH = 'keypoints have no depth here'
@@ -227,11 +226,11 @@ def doubts(pipeline: PipelineConfig) -> Iterator[str]:
             'convolutions only with use_separable_conv: true.'
         )
     training = pipeline.train_config
-    short = 0 < training.num_steps < _SLOW_STATISTICS and not training.fine_tune_checkpoint
+    short = 0 < training.num_steps < SLOW_STATISTICS and not training.fine_tune_checkpoint
     if short and extractor.type.startswith('mobilenet') and not extractor.HasField(_DECAY):
         yield (
             f'{_WHERE}.feature_extractor.{_DECAY}: the published moving statistics of MobileNets '
-            f'follow the network within some {_SLOW_STATISTICS} steps, and evaluations use them: a '
+            f'follow the network within some {SLOW_STATISTICS} steps, and evaluations use them: a '
             f'run of {training.num_steps} steps from first values needs a smaller one, 0.97 say.'
         )
     if config.keypoint_label_map_path and not config.keypoint_estimation_task:

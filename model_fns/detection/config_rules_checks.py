@@ -33,6 +33,8 @@ _CODE_SIZES: Mapping[str, int] = {
 }
 # What a part is held against that is made without its config; what it lacks it says itself.
 _OF_PARTS = FIELD_SUPPORT + dataclasses.replace(VALUES, required={}, choices=())
+# Steps after which a decay of 0.9997 has forgotten nearly all of its first value.
+SLOW_STATISTICS = 10_000
 _REDUCED = 3  # anchors of a cell of the first map, where they are reduced
 
 

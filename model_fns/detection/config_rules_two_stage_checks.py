@@ -7,6 +7,7 @@ from typing import Iterator
 from estimator_lib.config import support, validation
 from estimator_lib.config.rules import FEW, PipelineConfig, Problem
 from model_fns.detection import config_rules_checks, config_rules_rotated
+from model_fns.detection.config_rules_checks import SLOW_STATISTICS
 from model_fns.detection.config_rules_two_stage import FIELDS, OF_CROPS, OF_MASKS
 from protos import (
     anchors_pb2,
@@ -17,8 +18,6 @@ from protos import (
 
 _WHERE = 'model.faster_rcnn'
 _MASK_HEAD = f'{_WHERE}.second_stage_box_predictor.mask_rcnn_box_predictor'
-# Steps after which a decay of 0.9997 has forgotten nearly all of its first value.
-_SLOW_STATISTICS = 10_000
 
 
 def check(config: faster_rcnn_pb2.FasterRcnn, where: str) -> None:
@@ -102,11 +101,11 @@ def _backbone_doubts(pipeline: PipelineConfig) -> Iterator[str]:
         )
     training = pipeline.train_config
     steps = training.num_steps
-    short = 0 < steps < _SLOW_STATISTICS and not training.fine_tune_checkpoint
+    short = 0 < steps < SLOW_STATISTICS and not training.fine_tune_checkpoint
     if extractor.batch_norm_trainable and not overridden and short:
         yield (
             f'{path}.batch_norm_trainable: the published moving statistics follow the network '
-            f'within some {_SLOW_STATISTICS} steps, and evaluations use them: a run of {steps} '
+            f'within some {SLOW_STATISTICS} steps, and evaluations use them: a run of {steps} '
             'steps from first values needs conv_hyperparams with a smaller batch_norm.decay and '
             'override_base_feature_extractor_hyperparams: true, or batch_norm_trainable: false.'
         )

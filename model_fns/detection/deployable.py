@@ -13,7 +13,7 @@ from estimator_lib.export.deployable import Ops
 from estimator_lib.task import Arrays, Features, Tensors
 from model_fns import label_map as label_maps
 from model_fns.detection import detector, fields
-from model_fns.detection.boxes import axis_aligned, box_coders
+from model_fns.detection.boxes import axis_aligned, box_coders, overlaps
 from model_fns.detection.detections import device_suppression, post_processing, suppression
 
 _SCORES = 'class_predictions'  # raw, after the score converter
@@ -262,20 +262,11 @@ def _found_again(expected: Arrays, found: Arrays, exact: bool) -> Sequence[bool]
     scores, other_scores = _scores(expected), _scores(found)
     is_other = np.arange(len(others)) < found[fields.NUM_DETECTIONS][0]
     least = _SAME_BOX if exact else _NEAR_BOX
+    similarity = overlaps.iou(boxes, others)
     lost_from = other_scores.min() if is_other.all() else 0.0
     tolerance = _EXACT_SCORE if exact else _NEAR_SCORE
     return [
         scores[row] <= lost_from + tolerance
-        or bool(
-            np.any(is_other & (other_classes == classes[row]) & (_iou(boxes[row], others) > least))
-        )
+        or bool(np.any(is_other & (other_classes == classes[row]) & (similarity[row] > least)))
         for row in np.flatnonzero(scores >= _FOUND)
     ]
-
-
-def _iou(box: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """[n]: of a box [4] with others [n, 4]."""
-    low, high = np.maximum(box[:2], others[:, :2]), np.minimum(box[2:], others[:, 2:])
-    common = np.prod(np.maximum(high - low, 0.0), -1)
-    areas = [np.prod(one[..., 2:] - one[..., :2], -1) for one in (box, others)]
-    return common / np.maximum(areas[0] + areas[1] - common, 1e-12)

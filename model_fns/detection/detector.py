@@ -246,6 +246,21 @@ def fill_padding(
     return tf.where(inside[..., tf.newaxis], images, tf.convert_to_tensor(values, tf.float32))
 
 
+def fill_raw_padding(
+    images: tf.Tensor, true_shapes: Optional[tf.Tensor], values: Tuple[float, ...]
+) -> tf.Tensor:
+    """Images that are not normalized yet, whose padding is zeros, with the given values in it.
+
+    Args:
+        images: float32 [B, height, width, channels].
+        true_shapes: int32 [B, 3], without padding; None: there is none.
+        values: of each channel.
+    """
+    if true_shapes is None or not any(values):
+        return images
+    return fill_padding(images, true_shapes, values)
+
+
 def without_scope(
     variables: Sequence[tf.Variable], scope: str, checkpoint_type: str
 ) -> Mapping[str, tf.Variable]:

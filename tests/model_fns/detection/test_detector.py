@@ -92,3 +92,12 @@ def test_variables_of_a_scope_by_their_names_in_a_checkpoint():
         assert detector.without_scope(variables, 'Extractor', 'detection') == {
             'Extractor/conv/weights': one
         }
+
+
+def test_raw_padding_gets_the_values_before_images_are_normalized():
+    images = tf.zeros([1, 2, 2, 3]) + [[[[5.0]], [[0.0]]]]
+    shapes = tf.constant([[1, 2, 3]])
+    filled = detector.fill_raw_padding(images, shapes, (1.0, 2.0, 3.0))
+    np.testing.assert_array_equal(filled, [[[[5.0] * 3] * 2, [[1.0, 2.0, 3.0]] * 2]])
+    assert detector.fill_raw_padding(images, shapes, (0.0, 0.0, 0.0)) is images
+    assert detector.fill_raw_padding(images, None, (1.0, 2.0, 3.0)) is images

@@ -61,8 +61,7 @@ class CenterNetModel(detector.Detector):
 
     def preprocess(self, images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
         """See `Detector`; as published, padding is normalized as images are."""
-        if true_shapes is not None and any(self.resizer.pad_values):
-            images = detector.fill_padding(images, true_shapes, self.resizer.pad_values)
+        images = detector.fill_raw_padding(images, true_shapes, self.resizer.pad_values)
         return self._extractor.preprocess(images)
 
     def predict(
