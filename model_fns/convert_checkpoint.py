@@ -18,19 +18,12 @@ from typing import Optional, Sequence
 from estimator_lib import config as config_lib
 from estimator_lib import errors, logs
 from estimator_lib.commands import convert_checkpoint
-from model_fns import build_task, builtin_configs, label_map_files
-
-
-class _Parser(argparse.ArgumentParser):
-    """Errors in one sentence, without the usage above them."""
-
-    def error(self, message: str) -> None:
-        raise errors.UserError(f'{message} (--help lists the flags)')
+from model_fns import build_task, builtin_configs, command_line, label_map_files
 
 
 def create_parser() -> argparse.ArgumentParser:
     """The command line."""
-    parser = _Parser(
+    parser = command_line.Parser(
         prog='python -m model_fns.convert_checkpoint',
         description='Converts a checkpoint between objects (TensorFlow 2) and scopes (ours).',
     )

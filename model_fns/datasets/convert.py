@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from estimator_lib import errors, logs
 from estimator_lib.drawing.tiling import Tiling
+from model_fns import command_line
 from model_fns.datasets import (  # noqa: F401  (they register themselves)
     coco,
     conversion,
@@ -36,16 +37,9 @@ _ROTATED = ('dota', 'hrsc')
 _EITHER = ('voc', 'coco')
 
 
-class _Parser(argparse.ArgumentParser):
-    """Errors in one sentence, without the usage above them."""
-
-    def error(self, message: str) -> None:
-        raise errors.UserError(f'{message} (--help lists the flags)')
-
-
 def create_parser() -> argparse.ArgumentParser:
     """The command line."""
-    parser = _Parser(
+    parser = command_line.Parser(
         prog='python -m model_fns.datasets.convert',
         description='Makes TFRecord shards and a label map out of what people have.',
     )
