@@ -4,7 +4,8 @@
 weights, and what can be computed of constants is a constant. Of a network that was trained to be
 quantised the roundings of activations stay, whose ranges a converter takes over; those of weights
 do not: a converter rounds weights itself, for each channel by its own range, and would take the
-ranges of training, one a layer, to be symmetric, which they are not.
+ranges of training, one a layer, to be symmetric, which they are not. Activations that are put side
+by side have one range (see `common_ranges`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.export import exporting, freezing
+from estimator_lib.export import common_ranges, exporting, freezing
 from estimator_lib.export.deployable import Deployable, Ops
 from estimator_lib.task import Tensors
 from protos import pipeline_pb2
@@ -23,8 +24,6 @@ from protos import pipeline_pb2
 tf1 = tf.compat.v1
 
 INPUT = 'image'  # the name of the placeholder, and of the input of files
-
-_ROUNDING = 'FakeQuantWithMinMaxVars'
 
 
 class StaticGraph(NamedTuple):
@@ -108,13 +107,13 @@ def build(
         outputs = list(raw.values())
         evaluated = freezing.fold_batch_norms(frozen, outputs)
         plain = freezing.fold_constants(_with_plain_weights(frozen, prefix), outputs)
-        plain = freezing.fold_batch_norms(plain, outputs)
+        plain = common_ranges.widen(freezing.fold_batch_norms(plain, outputs))
     return StaticGraph(
         deployable,
         plain,
         evaluated,
         {name: output.name for name, output in raw.items()},
-        any(node.op == _ROUNDING for node in plain.node),
+        any(node.op == common_ranges.ROUNDING for node in plain.node),
     )
 
 
@@ -128,7 +127,7 @@ def _with_plain_weights(graph_def: tf1.GraphDef, prefix: str) -> tf1.GraphDef:
     roundings = [
         node
         for node in graph_def.node
-        if node.op == _ROUNDING and freezing.node_name(node.input[0]) in constant
+        if node.op == common_ranges.ROUNDING and freezing.node_name(node.input[0]) in constant
     ]
     ends = [tuple(node.input[1:3]) for node in roundings]
     values = freezing.constants(graph_def, [name for pair in ends for name in pair])
