@@ -52,6 +52,7 @@ class Options:
             name.
         tiling: how large images are cut; None: they are not.
         min_area_inside: objects are in a tile that holds at least this part of their area.
+        drop_empty_tiles: leave out tiles without an object.
         seed: of the order of the records and of the split.
         num_workers: processes; 1: threads of this one.
     """
@@ -63,6 +64,7 @@ class Options:
     split: Sequence[Tuple[str, float]] = ()
     tiling: Optional[Tiling] = None
     min_area_inside: float = 0.7
+    drop_empty_tiles: bool = False
     seed: int = 0
     num_workers: int = 1
 
@@ -71,7 +73,7 @@ class Outcome(NamedTuple):
     """What became of an item.
 
     Attributes:
-        record: serialized; None where nothing of it can be used.
+        record: serialized; None where nothing of it can be used, or is wanted.
         problems: what is wrong with it, or with parts of it that are left out.
     """
 
@@ -309,6 +311,7 @@ class Converter:
         self._classes = classes
         self._apply_exif = options.apply_exif
         self._min_area_inside = options.min_area_inside
+        self._drop_empty_tiles = options.drop_empty_tiles
         self._codec = codecs.ImageCodec()
 
     def convert(self, item: Item) -> Outcome:
@@ -319,7 +322,7 @@ class Converter:
         except errors.DataError as problem:
             return Outcome(None, [*problems, str(problem)])
 
-    def _serialized(self, item: Item, report: sources.Report) -> bytes:
+    def _serialized(self, item: Item, report: sources.Report) -> Optional[bytes]:
         try:
             with tf.io.gfile.GFile(item.path, 'rb') as file:
                 content = file.read()
@@ -335,6 +338,8 @@ class Converter:
             raise errors.DataError(f'{error}{self._hint(image)}') from error
         if item.window is not None:
             features = tiles.cut(features, pixels, item.window, self._min_area_inside)
+            if self._drop_empty_tiles and not len(features['image/object/class/label']):
+                return None
         return records.serialize(features)
 
     def _hint(self, image: image_files.ImageFile) -> str:

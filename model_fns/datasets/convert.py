@@ -111,6 +111,13 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
         help='objects are in a tile that holds at least this part of their area (default 0.7)',
     )
     parser.add_argument(
+        '--empty_tiles',
+        choices=('keep', 'drop'),
+        default='keep',
+        help='drop: tiles without an object are left out, of which training has too many where '
+        'objects are few; keep them for an evaluation (default)',
+    )
+    parser.add_argument(
         '--exif',
         choices=('apply', 'ignore'),
         default='apply',
@@ -230,6 +237,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
             flags.split or (),
             _tiling(flags),
             flags.min_area_inside,
+            flags.empty_tiles == 'drop',
             flags.seed,
             flags.num_workers,
         )
@@ -264,6 +272,8 @@ def _tiling(flags: argparse.Namespace) -> Optional[Tiling]:
             f'{", ".join((*_EITHER, *_ROTATED))}.'
         )
     if flags.tile is None:
+        if flags.empty_tiles == 'drop':
+            raise errors.UserError('--empty_tiles=drop: without --tile nothing is cut.')
         return None
     if not rotated:
         raise errors.UserError(

@@ -97,9 +97,20 @@ def test_tiles(tmp_path):
     np.testing.assert_allclose(box[:2], [30, 10], atol=1e-4)
 
 
+def test_tiles_without_objects(tmp_path):
+    flags = ['--tile=50', '--overlap=10', '--min_area_inside=0.6']
+    ship = LINES.splitlines()[2]
+    assert convert(tmp_path, ship, *flags) == 0
+    assert len(records_of(tmp_path / 'out' / 'train')) == 3
+    assert convert(tmp_path, ship, *flags, '--empty_tiles=drop') == 0
+    (feature,) = records_of(tmp_path / 'out' / 'train').values()
+    assert values(feature, 'image/source_id') == [b'P0001__1__0___0.png']
+
+
 @pytest.mark.parametrize(
     'flags, expected',
     [
+        (['--empty_tiles=drop'], 'without --tile nothing is cut'),
         (['--tile=50', '--overlap=50'], 'expected 0 <= overlap < tile'),
         (['--boxes=upright'], '--from=dota has rotated boxes'),
     ],
