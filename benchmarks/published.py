@@ -80,9 +80,7 @@ def unavailable_kind(config: Any) -> str:
         config: `TrainEvalPipelineConfig`.
     """
     kind = config.model.WhichOneof('model')
-    if kind == 'ssd':
-        return 'EfficientDet' if config.model.ssd.feature_extractor.HasField('bifpn') else ''
-    return '' if kind in ('faster_rcnn', 'center_net') else f'model.{kind}'
+    return '' if kind in ('ssd', 'faster_rcnn', 'center_net') else f'model.{kind}'
 
 
 def run_here(path: str) -> Outcome:

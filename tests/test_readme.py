@@ -91,7 +91,8 @@ def with_rest(text):
 
 
 def extractor_config(kind):
-    config = detector()
+    # Of a size that suits all.
+    config = detector(image_resizer='fixed_shape_resizer { height: 128 width: 128 }')
     config.model.ssd.feature_extractor.type = kind
     return config
 

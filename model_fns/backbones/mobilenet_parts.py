@@ -307,8 +307,8 @@ def _inverted_residual(
         )
         parts['depthwise_output'] = outputs
     if block.squeeze_excite:
-        gate = _gate(outputs, style)
-        outputs = layers.multiply(outputs, gate, style, f'squeeze_excite/{layers.GATED}')
+        hidden = layers.divisible_channels(outputs.shape[-1] / 4)
+        outputs = gated(outputs, hidden, style, tf.nn.relu, layers.hard_sigmoid)
     linear = style.but(activation=None)
     outputs = layers.conv2d(outputs, channels(block.channels), 1, linear, 'project')
     if block.residual and stride == 1 and outputs.shape[-1] == inputs.shape[-1]:
@@ -317,16 +317,30 @@ def _inverted_residual(
     return parts
 
 
-def _gate(inputs: tf.Tensor, style: layers.LayerStyle) -> tf.Tensor:
-    """Squeeze and excite (Hu et al. 2018): a factor in [0, 1] for each channel of each image.
+def gated(
+    inputs: tf.Tensor,
+    hidden: int,
+    style: layers.LayerStyle,
+    squeeze: layers.Activation,
+    excite: layers.Activation,
+) -> tf.Tensor:
+    """Squeeze and excite (Hu et al. 2018): each channel of an image times a gate in [0, 1].
 
-    Returns:
-        float32 [batch, 1, 1, channels].
+    The gates are computed from the means of the channels by two layers without batch norm, in the
+    scope `squeeze_excite` of the current one.
+
+    Args:
+        inputs: [batch, height, width, channels].
+        hidden: channels between the two layers.
+        style: of these, but for normalisation and activation.
+        squeeze: activation of the first.
+        excite: of the second.
     """
-    channels = inputs.shape[-1]
+    linear = style.linear()
     with tf1.variable_scope('squeeze_excite'):
-        squeeze = style.linear().but(activation=tf.nn.relu)
-        excite = style.linear().but(activation=layers.hard_sigmoid)
         means = layers.global_mean(inputs)
-        hidden = layers.conv2d(means, layers.divisible_channels(channels / 4), 1, squeeze, 'Conv')
-        return layers.conv2d(hidden, channels, 1, excite, 'Conv_1')
+        squeezed = layers.conv2d(means, hidden, 1, linear.but(activation=squeeze), 'Conv')
+        gates = layers.conv2d(
+            squeezed, inputs.shape[-1], 1, linear.but(activation=excite), 'Conv_1'
+        )
+    return layers.multiply(inputs, gates, style, f'squeeze_excite/{layers.GATED}')

@@ -26,7 +26,7 @@ class Options:
     """How a network is varied, by a pipeline config or by the task that builds it.
 
     Attributes:
-        depth_multiplier: factor on channel counts (the MobileNets).
+        depth_multiplier: factor on channel counts (the MobileNets and EfficientNets).
         min_depth: least channel count that the factor leaves; None: the network's own.
         output_stride: input size over feature-map size; None: the network's own.
         multi_grid: atrous rates of the last block's units, as multiples.
@@ -39,8 +39,8 @@ class Options:
         last_channels: of the last layers, before the factor; empty: the network's own.
         final_endpoint: where to stop; None: at the network's end.
         subsample_after: whether residual blocks give their outputs before they stride.
-        drop_path_keep_prob: least probability that training keeps an operation of a searched cell;
-            None: the network's own.
+        drop_path_keep_prob: least probability that training keeps an operation of a searched cell,
+            or a branch of a residual unit (the EfficientNets); None: the network's own.
         drop_path_steps: steps of training over which it falls to that; None: the network's own.
         stem_filters: channels of a state of a cell at stride 4 (DeepLab's searched networks);
             None: the network's own.
@@ -132,23 +132,34 @@ class Normalization:
 
     Attributes:
         means: what is subtracted of red, green and blue; None: pixels are brought to [-1, 1].
+        deviations: what these are divided by then; None: they are not.
     """
 
     means: Optional[Colour] = None
+    deviations: Optional[Colour] = None
 
     def __call__(self, images: tf.Tensor) -> tf.Tensor:
         """Normalised images.
 
         Args:
-            images: float32 [..., height, width, 3] in [0, 255].
+            images: float32 [..., height, width, channels] in [0, 255]. As published, means are
+                those of three colours, and images of other channels stay as they are.
         """
         if self.means is None:
             return images * (2.0 / 255.0) - 1.0
-        return images - tf.constant(self.means, images.dtype)
+        if images.shape[-1] != len(self.means):
+            return images
+        centred = images - tf.constant(self.means, images.dtype)
+        if self.deviations is None:
+            return centred
+        return centred / tf.constant(self.deviations, images.dtype)
 
 
 # Mean colour of ImageNet, which the ResNets and VGGs of classification and detection subtract.
 IMAGENET_MEANS = Normalization((123.68, 116.779, 103.939))
+# Mean and standard deviation of its colours as later networks have them: of pixels in [0, 1]
+# (0.485, 0.456, 0.406) and (0.229, 0.224, 0.225).
+IMAGENET_STANDARDS = Normalization((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
 
 Style = Callable[[bool, Options], layers.LayerStyle]
 
@@ -235,6 +246,7 @@ _FAMILIES = (
     'mobilenet_v2',
     'mobilenet_v3',
     'mobiledet',
+    'efficientnet',
     'resnet_v1',
     'resnet_v2',
     'inception_v1',

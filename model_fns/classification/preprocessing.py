@@ -1,7 +1,8 @@
-"""The four ways in which the published classification networks see an image.
+"""The ways in which the published classification networks see an image.
 
 Each family has a fixed way for evaluation and a random one for training; which family a network was
-trained with is part of the network. The numbers are slim's, under the same names.
+trained with is part of the network. The numbers are slim's, under the same names; slim has no
+`efficientnet`.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ def get_family(
     """The preprocessing of that name.
 
     Args:
-        name: `inception`, `vgg`, `lenet` or `cifarnet`.
+        name: `inception`, `efficientnet`, `vgg`, `lenet` or `cifarnet`.
         where: the config field that named it, for messages.
         use_grayscale: turn images of three channels into one of luminance.
         slow_color_distortion: the richer of the two distortions of `inception`.
@@ -192,6 +193,25 @@ class SlowInception(Inception):
         return tf.clip_by_value(pixels, 0, 255)
 
 
+@FAMILIES.register('efficientnet')
+@dataclasses.dataclass(frozen=True)
+class EfficientNet(Inception):
+    """The crops of `Inception`; each colour has the mean 0 and the variance 1 on ImageNet."""
+
+    # Of pixels in [0, 1], red first.
+    MEAN = (0.485, 0.456, 0.406)
+    DEVIATION = (0.229, 0.224, 0.225)
+
+    def _normalize(self, pixels):
+        return (pixels - self._of(self.MEAN, pixels)) / self._of(self.DEVIATION, pixels)
+
+    def _denormalize(self, inputs):
+        return inputs * self._of(self.DEVIATION, inputs) + self._of(self.MEAN, inputs)
+
+    def _of(self, colour: Tuple[float, ...], pixels: tf.Tensor) -> np.ndarray:
+        return _of_channels(255 * np.array(colour), pixels)
+
+
 @FAMILIES.register('vgg')
 @dataclasses.dataclass(frozen=True)
 class Vgg(Family):
@@ -225,8 +245,7 @@ class Vgg(Family):
         return inputs + self._mean(inputs)
 
     def _mean(self, pixels: tf.Tensor) -> np.ndarray:
-        mean = np.array(self.MEAN, np.float32)
-        return mean if pixels.shape[-1] == 3 else np.dot(mean, _LUMINANCE)
+        return _of_channels(self.MEAN, pixels)
 
     def _short_side(self, size: Size) -> int:
         default = 256 if max(size) <= 256 else math.ceil(max(size) * 256 / 224)
@@ -287,6 +306,12 @@ class Cifarnet(Family):
         low = tf.reduce_min(inputs, [-3, -2, -1], keepdims=True)
         high = tf.reduce_max(inputs, [-3, -2, -1], keepdims=True)
         return tf.math.divide_no_nan(inputs - low, high - low) * 255
+
+
+def _of_channels(colour: Sequence[float], pixels: tf.Tensor) -> np.ndarray:
+    """A number of each colour, or, where pixels have one channel, what luminance makes of them."""
+    values = np.array(colour, np.float32)
+    return values if pixels.shape[-1] == 3 else np.dot(values, _LUMINANCE)
 
 
 def _uniforms(seed: tf.Tensor, count: int) -> List[tf.Tensor]:

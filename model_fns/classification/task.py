@@ -369,7 +369,9 @@ def _options(
     model: classification_pb2.Classification, network: registry.Network, num_steps: int
 ) -> registry.Options:
     """What the config changes of the network; an option that it does not have is an error."""
-    options = registry.Options.from_config(model.backbone, num_steps)
+    # Where nothing falls with the steps, how many there are does not matter.
+    falls = 'drop_path_steps' in network.honours
+    options = registry.Options.from_config(model.backbone, num_steps if falls else 0)
     if model.HasField('dropout_keep_prob'):
         options = options.but(dropout_keep_prob=model.dropout_keep_prob)
     for name in options.changed():

@@ -23,16 +23,18 @@ from model_fns.detection.architectures.faster_rcnn import extractors
 from model_fns.detection.config_rules_checks import check_ssd, doubts
 from model_fns.detection.config_rules_fields import FIELD_SUPPORT
 from model_fns.detection.config_rules_values import VALUES
-from model_fns.detection.networks.feature_extractors import extractor
+from model_fns.detection.networks.feature_extractors import bifpn, efficientnet, extractor
 from protos import center_net_pb2, model_pb2
 
 
 def _names(config: PipelineConfig) -> Iterator[Problem]:
     """What is chosen by a name."""
     chosen = config.model.ssd.feature_extractor
-    # Whose neck is refused belongs to models whose types are not known either.
-    if chosen.type and not chosen.HasField('bifpn'):
+    if chosen.type:
         yield from problems_of(extractor.get_extractor, chosen.type, f'{extractor.WHERE}.type')
+    if chosen.HasField('bifpn'):
+        where = f'{extractor.WHERE}.bifpn.combine_method'
+        yield from problems_of(bifpn.COMBINATIONS.get, chosen.bifpn.combine_method, where)
     of_two_stages = config.model.faster_rcnn.feature_extractor
     if of_two_stages.type:
         where = 'model.faster_rcnn.feature_extractor'
@@ -51,6 +53,37 @@ def _names_of_center_net(config: center_net_pb2.CenterNet) -> Iterator[Problem]:
     for index, task in enumerate(config.keypoint_estimation_task):
         path = f'{where}.keypoint_estimation_task.{index}.candidate_ranking_mode'
         yield from problems_of(keypoint_search.RANKINGS.get, task.candidate_ranking_mode, path)
+
+
+def _sides(config: PipelineConfig) -> Iterator[Problem]:
+    """Inputs whose sides do not suit the levels of a neck that goes down and up."""
+    model = config.model.ssd
+    multiple = efficientnet.size_multiple(model.feature_extractor)
+    kind = model.image_resizer.WhichOneof('image_resizer_oneof')
+    if kind is None or model.feature_extractor.pad_to_multiple % multiple == 0:
+        return
+    resizer = getattr(model.image_resizer, kind)
+    fields = {
+        'fixed_shape_resizer': ('height', 'width'),
+        'keep_aspect_ratio_resizer': ('max_dimension',),
+        'pad_to_multiple_resizer': ('multiple',),
+    }.get(kind, ())
+    where, mended = f'model.ssd.image_resizer.{kind}', f'pad_to_multiple: {multiple}'
+    varies = kind == 'keep_aspect_ratio_resizer' and not resizer.pad_to_max_dimension
+    if varies or not fields:
+        yield Problem(
+            where,
+            f'gives inputs of any size; expected multiples of {multiple} pixels, as the levels of '
+            f'feature_extractor.bifpn are half of each other, so feature_extractor.{mended}.',
+        )
+        return
+    for field in fields:
+        if getattr(resizer, field) % multiple:
+            yield Problem(
+                f'{where}.{field}',
+                f'{getattr(resizer, field)}; expected a multiple of {multiple}, as the levels of '
+                f'feature_extractor.bifpn are half of each other (or feature_extractor.{mended}).',
+            )
 
 
 def _synchronized(config: PipelineConfig) -> Iterator[Problem]:
@@ -91,7 +124,7 @@ _COMMON = config_rules.EVERY_TASK + ConfigRules(
 _SINGLE_SHOT = (
     FIELD_SUPPORT
     + VALUES
-    + ConfigRules(problems=(check_ssd, config_rules_rotated.check_rotated))
+    + ConfigRules(problems=(check_ssd, _sides, config_rules_rotated.check_rotated))
     + config_rules.QUANTIZED
     + _COMMON
 )

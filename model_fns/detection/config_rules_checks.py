@@ -161,15 +161,15 @@ def _anchors(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
                 f'{path}.flexible_grid_anchor_generator.anchor_grid.{index}.aspect_ratios',
                 f'{ratios} values; expected {sizes}, one for each of base_sizes.',
             )
-    extractor = config.feature_extractor
-    if generator.HasField('multiscale_anchor_generator') and extractor.HasField('fpn'):
-        anchors = generator.multiscale_anchor_generator
+    neck = config.feature_extractor.WhichOneof('feature_pyramid_oneof')
+    if generator.HasField('multiscale_anchor_generator') and neck:
+        anchors, levels = generator.multiscale_anchor_generator, config.feature_extractor
         for field in ('min_level', 'max_level'):
-            level, expected = getattr(anchors, field), getattr(extractor.fpn, field)
+            level, expected = getattr(anchors, field), getattr(getattr(levels, neck), field)
             if level != expected:
                 yield Problem(
                     f'{path}.multiscale_anchor_generator.{field}',
-                    f'{level}; expected {expected}, that of feature_extractor.fpn.',
+                    f'{level}; expected {expected}, that of feature_extractor.{neck}.',
                 )
 
 

@@ -10,14 +10,13 @@ from model_fns import config_rules
 from protos import hyperparams_pb2
 
 _SPAGHETTINET = 'it belongs to the SpaghettiNet models, which are not available'
-_EFFICIENTDET = 'it belongs to the EfficientDet models, which are not available'
 _ONE_COMPUTATION = 'there is one way to compute it, which is fast'
 _MULTICLASS = 'examples have no multi-class scores: the classes of boxes are their labels'
 
 # Messages with all of their fields.
 _MODEL_PARTS = (
     'ImageResizer KeepAspectRatioResizer FixedShapeResizer ConditionalShapeResizer '
-    'PadToMultipleResizer FeaturePyramidNetworks '
+    'PadToMultipleResizer FeaturePyramidNetworks BidirectionalFeaturePyramidNetworks '
     'AnchorGenerator GridAnchorGenerator SsdAnchorGenerator MultiscaleAnchorGenerator '
     'FlexibleGridAnchorGenerator AnchorGrid FasterRcnnBoxCoder MeanStddevBoxCoder SquareBoxCoder '
     'RotatedBoxCoder GaussianLocalizationLoss IouSimilarity '
@@ -74,7 +73,7 @@ _SUPPORTED = {
     'SsdFeatureExtractor': names(
         'type depth_multiplier min_depth conv_hyperparams '
         'override_base_feature_extractor_hyperparams pad_to_multiple use_explicit_padding '
-        'use_depthwise fpn num_layers'
+        'use_depthwise fpn bifpn num_layers drop_path_keep_prob'
     ),
     'BoxCoder': names(
         'faster_rcnn_box_coder mean_stddev_box_coder square_box_coder rotated_box_coder'
@@ -157,7 +156,6 @@ _UNSUPPORTED = {
         'mask_head_config': config_rules.MASKS,
     },
     'SsdFeatureExtractor': {
-        'bifpn': _EFFICIENTDET,
         'spaghettinet_arch_name': _SPAGHETTINET,
         'replace_preprocessor_with_placeholder': (
             'images are always preprocessed as the network was trained'

@@ -53,7 +53,8 @@ _RANGES = {
     **ranges(
         or_0(CHANNELS),
         'SsdFeatureExtractor.min_depth ConvolutionalBoxPredictor.min_depth '
-        'ConvolutionalBoxPredictor.max_depth WeightSharedConvolutionalBoxPredictor.depth',
+        'ConvolutionalBoxPredictor.max_depth WeightSharedConvolutionalBoxPredictor.depth '
+        'BidirectionalFeaturePyramidNetworks.num_filters',
     ),
     **ranges(
         FEW,
@@ -67,11 +68,13 @@ _RANGES = {
         or_0(FEW),
         'ConvolutionalBoxPredictor.num_layers_before_predictor '
         'WeightSharedConvolutionalBoxPredictor.num_layers_before_predictor '
-        'InputReader.num_keypoints',
+        'BidirectionalFeaturePyramidNetworks.num_iterations InputReader.num_keypoints',
     ),
     **ranges(
         Range(1, 20),
-        'FeaturePyramidNetworks.min_level FeaturePyramidNetworks.max_level',
+        'FeaturePyramidNetworks.min_level FeaturePyramidNetworks.max_level '
+        'BidirectionalFeaturePyramidNetworks.min_level '
+        'BidirectionalFeaturePyramidNetworks.max_level',
     ),
     **ranges(
         Range(0, 20),
@@ -178,6 +181,7 @@ _RANGES = {
     ),
     **ranges(
         POSITIVE_FRACTION,
+        'SsdFeatureExtractor.drop_path_keep_prob '
         'ConvolutionalBoxPredictor.dropout_keep_probability '
         'WeightSharedConvolutionalBoxPredictor.dropout_keep_probability '
         'RandomExampleSampler.positive_sample_fraction',
@@ -278,6 +282,7 @@ _ORDERED = {
     'EvalConfig': (('recall_lower_bound', 'recall_upper_bound'),),
     'KeepAspectRatioResizer': (('min_dimension', 'max_dimension'),),
     'FeaturePyramidNetworks': (('min_level', 'max_level'),),
+    'BidirectionalFeaturePyramidNetworks': (('min_level', 'max_level'),),
     'MultiscaleAnchorGenerator': (('min_level', 'max_level'),),
     'BatchNonMaxSuppression': (('max_detections_per_class', 'max_total_detections'),),
     'ConvolutionalBoxPredictor.BoxEncodingsClipRange': (('min', 'max'),),

@@ -155,8 +155,9 @@ class SingleShotDeployable(interface.Deployable):
         """float32 [channels]: what the normalisation, which is affine, makes the padding of."""
         black = tf.zeros([1, 1, 1, self.input_shape[-1]])
         lowest, next_one = (self._model.preprocess(one, None) for one in (black, black + 1.0))
-        values = tf.constant(self._model.resizer.pad_values)
-        return ((values - lowest) / (next_one - lowest))[0, 0, 0]
+        # Of an image without content there is padding alone.
+        padding = self._model.preprocess(black, tf.zeros([1, 3], tf.int32))
+        return ((padding - lowest) / (next_one - lowest))[0, 0, 0]
 
 
 def build(

@@ -106,15 +106,32 @@ def enlarge(features: tf.Tensor, factor: Size = 2, method: str = 'nearest') -> t
     return tf.raw_ops.ResizeNearestNeighbor(images=features, size=size)
 
 
-def dropout(inputs: tf.Tensor, keep_prob: float, is_training: bool, scope: str) -> tf.Tensor:
+def dropout(
+    inputs: tf.Tensor,
+    keep_prob: float,
+    is_training: bool,
+    scope: str,
+    whole_examples: bool = False,
+) -> tf.Tensor:
     """Keeps each value with that probability, divided by it; in training only.
 
     What is dropped depends on the seed, the layer's name and the global step.
+
+    Args:
+        inputs: [batch, ...], of any type of the layers.
+        keep_prob: the probability.
+        is_training: whether anything is dropped.
+        scope: name of the layer.
+        whole_examples: all values of an example are kept or none, as branches of residual units
+            are dropped (Huang et al. 2016, "Deep Networks with Stochastic Depth").
     """
     if not is_training or keep_prob >= 1.0:
         return inputs
     with tf1.name_scope(scope):
-        uniform = tf.random.stateless_uniform(tf.shape(inputs), forward_pass.step_seed(scope))
+        shape = tf.shape(inputs)
+        if whole_examples:
+            shape = tf.concat([shape[:1], tf.ones([inputs.shape.rank - 1], tf.int32)], 0)
+        uniform = tf.random.stateless_uniform(shape, forward_pass.step_seed(scope))
         return tf.where(uniform < keep_prob, inputs * (1.0 / keep_prob), tf.zeros_like(inputs))
 
 

@@ -107,7 +107,7 @@ def test_tiles_of_a_perfect_model_are_merged_without_loss_and_doubles():
     ('model', 'kind'),
     [
         ('ssd { num_classes: 2 }', ''),
-        ('ssd { feature_extractor { bifpn { min_level: 3 } } }', 'EfficientDet'),
+        ('ssd { feature_extractor { bifpn { min_level: 3 } } }', ''),
         ('faster_rcnn { num_classes: 2 }', ''),
         ('center_net { num_classes: 2 }', ''),
         ('experimental_model {}', 'model.experimental_model'),

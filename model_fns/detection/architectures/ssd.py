@@ -119,8 +119,12 @@ class SsdModel(detector.Detector):
         return self._extractor_for(False).backbone_scope
 
     def preprocess(self, images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
-        """See `Detector`; as published, padding is not normalized as images are."""
-        images = self._extractor_for(False).preprocess(images)
+        """See `Detector`; as published, few networks normalize padding as images."""
+        made = self._extractor_for(False)
+        if made.normalizes_padding:
+            padded = detector.fill_raw_padding(images, true_shapes, self.resizer.pad_values)
+            return made.preprocess(padded)
+        images = made.preprocess(images)
         if true_shapes is None:
             return images
         return detector.fill_padding(images, true_shapes, self.resizer.pad_values)
@@ -262,6 +266,7 @@ class SsdModel(detector.Detector):
             pads=made.settings.padding == 'FIXED',
             drops=predictor.class_head.dropout_keep_prob < 1.0,
             checkpoint_type=checkpoint_type,
+            last_layer=made.last_layer,
         )
 
     def foreign_checkpoint(self, names: Collection[str]) -> str:

@@ -15,6 +15,7 @@ import tensorflow as tf
 from estimator_lib import errors
 from model_fns.backbones import registry
 from model_fns.detection.networks import generations
+from model_fns.detection.networks.feature_extractors import bifpn
 
 MODEL = 'model/'
 # From the root of a classifier's checkpoint to its network.
@@ -25,6 +26,8 @@ _LEAVES = {
     'depthwise_weights': 'depthwise_kernel',
     'pointwise_weights': 'pointwise_kernel',
     'biases': 'bias',
+    # Of a node, not of a layer of it.
+    bifpn.COMBINE_WEIGHTS: f'bifpn_{bifpn.COMBINE_WEIGHTS}',
 }
 _BATCH_NORM = ('gamma', 'beta', 'moving_mean', 'moving_variance')
 
@@ -69,6 +72,7 @@ def of_single_shot(
     pads: bool,
     drops: bool,
     checkpoint_type: str,
+    last_layer: str = '',
 ) -> Dict[str, tf.Variable]:
     """A single-shot detector's variables by their paths.
 
@@ -79,6 +83,7 @@ def of_single_shot(
         pads: whether convolutions are padded by layers of their own, which count in lists.
         drops: whether the heads for classes begin with dropout, which counts too.
         checkpoint_type: `full`, `detection` or `classification`.
+        last_layer: see `FeatureExtractor.last_layer`.
 
     Raises:
         errors.ConfigError: of a wanted variable no path is known.
@@ -89,6 +94,7 @@ def of_single_shot(
     else:
         extractor = f'{MODEL}_feature_extractor/'
         rules = [
+            *_used_rules(network, backbone, f'{extractor}_efficientnet/', last_layer),
             *backbone_rules(network, backbone, f'{extractor}classification_backbone/'),
             *pyramid_rules(
                 variables,
@@ -98,6 +104,7 @@ def of_single_shot(
                 pads,
             ),
             *_stack_rules(backbone, f'{extractor}feature_map_generator/convolutions/', pads),
+            *_node_rules(f'{scope}/{bifpn.SCOPE}', f'{extractor}_bifpn_stage/'),
         ]
     if checkpoint_type == 'full':
         return paths_of(variables, [*rules, *_head_rules(variables, drops)])
@@ -145,6 +152,38 @@ def backbone_rules(network: registry.Network, scope: str, path: str, first: str 
     return [
         (re.escape(f'{scope}/{name}'), f'{path}layer_with_weights-{index}')
         for index, name in enumerate(named[start:])
+    ]
+
+
+def _used_rules(network: registry.Network, scope: str, path: str, last: str) -> Rules:
+    """Of the layers up to that of a scope, where an object of their own has these.
+
+    Args:
+        network: which.
+        scope: of its variables.
+        path: of that object, with a slash at its end.
+        last: see `FeatureExtractor.last_layer`.
+    """
+    if not last:
+        return []
+    return backbone_rules(network, scope, path)[: network.keras_layers.index(last) + 1]
+
+
+def _node_rules(scope: str, path: str) -> Rules:
+    """Of a BiFPN, which has a list of its nodes' inputs, one of their sums and one of the rest."""
+    node = rf'{scope}/node_(\d+)_\w+'
+    return [
+        (
+            rf'{node}/input_(\d+)(/BatchNorm)?',
+            lambda found: (
+                f'{path}node_input_blocks/{int(found[1])}/{found[2]}/1/{int(bool(found[3]))}'
+            ),
+        ),
+        (node, lambda found: f'{path}node_combine_op/{int(found[1])}'),
+        (
+            rf'{node}/post(/BatchNorm)?',
+            lambda found: f'{path}node_post_combine_block/{int(found[1])}/{2 if found[2] else 1}',
+        ),
     ]
 
 

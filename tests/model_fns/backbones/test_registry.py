@@ -28,6 +28,7 @@ PADDED = (
     'mobilenet_v3_small_minimalistic',
     'mobilenet_edgetpu',
     'mobiledet_cpu',
+    'efficientnet_b0',
     'resnet_v1_18',
     'resnet_v2_50',
     'inception_v1',
@@ -120,11 +121,19 @@ def test_a_network_of_another_task_is_refused(name, task, message):
         ('mobilenet_v1', [-1.0, 0.0, 1.0]),
         ('resnet_v1_50', [-123.68, 127.5 - 116.779, 255.0 - 103.939]),
         ('vgg_16', [-123.68, 127.5 - 116.779, 255.0 - 103.939]),
+        ('efficientnet_b0', [-0.485 / 0.229, (0.5 - 0.456) / 0.224, (1 - 0.406) / 0.225]),
     ],
 )
 def test_normalization_by_hand(name, expected):
     normalized = registry.get_network(name).normalization(tf.constant([0.0, 127.5, 255.0]))
-    np.testing.assert_allclose(normalized.numpy(), expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(normalized.numpy(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_means_are_those_of_colours():
+    luminance = tf.constant([[3.0]])
+    for name in ('resnet_v1_50', 'efficientnet_b0'):
+        assert registry.get_network(name).normalization(luminance) is luminance
+    assert registry.get_network('mobilenet_v1').normalization(luminance) == 3 * 2 / 255 - 1
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from model_fns.classification import preprocessing
 
 tf1 = tf.compat.v1
 
-FAMILIES = ('inception', 'slow inception', 'vgg', 'lenet', 'cifarnet')
+FAMILIES = ('inception', 'slow inception', 'efficientnet', 'vgg', 'lenet', 'cifarnet')
 HEIGHT, WIDTH = 24, 20
 
 
@@ -117,6 +117,20 @@ def test_inception_values(color):
     for seed in range(20):
         trained = color(color.trained['inception'], _noise(60, 60), (1, seed))
         assert -1 <= trained.min() < -0.2 and 0.2 < trained.max() <= 1
+
+
+def test_efficientnet_sees_the_crops_of_inception_with_the_colours_of_imagenet(color, gray):
+    image = _noise(40, 50)
+    sides = color([color.evaluated['inception'], color.evaluated['efficientnet']], image)
+    pixels = (sides[0] + 1) / 2
+    expected = (pixels - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]
+    np.testing.assert_allclose(sides[1], expected, atol=1e-5)
+    # Of one channel: mean and deviation as luminance has them.
+    flat = np.full((30, 30, 1), 51, np.uint8)
+    weights = np.array([0.2989, 0.587, 0.114])
+    mean, deviation = weights @ [0.485, 0.456, 0.406], weights @ [0.229, 0.224, 0.225]
+    seen = gray(gray.evaluated['efficientnet'], flat)
+    np.testing.assert_allclose(seen, (0.2 - mean) / deviation, atol=1e-5)
 
 
 def _hue(pixel):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import zlib
 
 import numpy as np
 import tensorflow as tf
@@ -55,10 +56,16 @@ def weights_of(case):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     named = ('weights_keys', 'weights_shapes', 'weights_factors')
-    return {
-        str(key): module.init(str(key), json.loads(str(shape))) * np.float32(factor)
-        for key, shape, factor in zip(*(case.arrays[name] for name in named))
-    }
+    values = {}
+    for key, shape, factor in zip(*([str(one) for one in case.arrays[name]] for name in named)):
+        shape = json.loads(shape)
+        if factor == 'abs(1+0.3z)':
+            random = np.random.RandomState(zlib.crc32(key.encode()))
+            drawn = np.abs(1.0 + 0.3 * random.standard_normal(shape))
+            values[key] = drawn.astype(np.float32)
+        else:
+            values[key] = module.init(key, shape) * np.float32(factor)
+    return values
 
 
 class Restorable:

@@ -8,6 +8,7 @@ import pytest
 import model_fns
 from estimator_lib import config as config_lib
 from estimator_lib import errors
+from tests import tiny_detection
 from tests.conftest import shared_folder
 
 CONFIGS = shared_folder() / 'configs'
@@ -41,13 +42,12 @@ SSD_TF1 = {
     'ssdlite_mobilenet_v3_large_320x320_coco': [],
     'ssdlite_mobilenet_v3_small_320x320_coco': [],
 }
-# Every config of TensorFlow 2 with `model.ssd`. EfficientDet has a neck that there is not.
-_NECK = 'model.ssd.feature_extractor.bifpn'
+# Every config of TensorFlow 2 with `model.ssd`.
 SSD_TF2 = {
-    'ssd_efficientdet_d0_512x512_coco17_tpu-8': [_NECK],
-    'ssd_efficientdet_d2_768x768_coco17_tpu-8': [_NECK],
-    'ssd_efficientdet_d4_1024x1024_coco17_tpu-32': [_NECK],
-    'ssd_efficientdet_d6_1408x1408_coco17_tpu-32': [_NECK],
+    'ssd_efficientdet_d0_512x512_coco17_tpu-8': [],
+    'ssd_efficientdet_d2_768x768_coco17_tpu-8': [],
+    'ssd_efficientdet_d4_1024x1024_coco17_tpu-32': [],
+    'ssd_efficientdet_d6_1408x1408_coco17_tpu-32': [],
     'ssd_mobilenet_v1_fpn_640x640_coco17_tpu-8': [],
     'ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8': [],
     'ssd_resnet101_v1_fpn_1024x1024_coco17_tpu-8': [],
@@ -124,3 +124,61 @@ def test_a_two_stage_detector_is_not_quantised(shared):
     assert 'graph_rewriter: not supported: two-stage detectors are not quantised' in str(
         caught.value
     )
+
+
+EFFICIENT = [
+    'feature_extractor.type=ssd_efficientnet-b0_bifpn_keras',
+    'image_resizer.fixed_shape_resizer.height=256',
+    'image_resizer.fixed_shape_resizer.width=384',
+]
+KEEPS = 'image_resizer={ keep_aspect_ratio_resizer { min_dimension: 256 max_dimension: 256 %s } }'
+PADS = 'image_resizer={ pad_to_multiple_resizer { multiple: %d } }'
+
+
+def efficient(*settings):
+    text = tiny_detection.MODEL.format(hyperparams=tiny_detection.HYPERPARAMS)
+    config = config_lib.parse_pipeline_config(text, 'text')
+    settings = [f'model.ssd.{setting}' for setting in (*EFFICIENT, *settings)]
+    return config_lib.apply_settings(config, settings)
+
+
+@pytest.mark.parametrize(
+    'settings',
+    [
+        [],
+        [KEEPS % 'pad_to_max_dimension: true'],
+        [PADS % 128],
+        [KEEPS % '', 'feature_extractor.pad_to_multiple=256'],
+        # Levels 3 to 4.
+        ['image_resizer.fixed_shape_resizer.height=48', 'feature_extractor.bifpn.max_level=4'],
+        # Of networks whose neck goes down alone.
+        ['feature_extractor.type=ssd_mobilenet_v2_fpn_keras', KEEPS % ''],
+    ],
+)
+def test_sides_that_suit_the_levels(settings):
+    model_fns.validate(efficient(*settings), mode=None)
+
+
+@pytest.mark.parametrize(
+    ('settings', 'message'),
+    [
+        (
+            ['image_resizer.fixed_shape_resizer.width=160'],
+            r'fixed_shape_resizer\.width: 160; expected a multiple of 128, .*pad_to_multiple: 128',
+        ),
+        (
+            [KEEPS % 'pad_to_max_dimension: true', 'feature_extractor.bifpn.max_level=9'],
+            r'keep_aspect_ratio_resizer\.max_dimension: 256; expected a multiple of 512',
+        ),
+        ([PADS % 32], r'pad_to_multiple_resizer\.multiple: 32; expected a multiple of 128'),
+        ([KEEPS % ''], r'keep_aspect_ratio_resizer: gives inputs of any size; expected multiples'),
+        (['image_resizer={ identity_resizer {} }'], 'identity_resizer: gives inputs of any size'),
+        (
+            ['feature_extractor.bifpn.combine_method=sums'],
+            r"bifpn\.combine_method: unknown combine_method 'sums'",
+        ),
+    ],
+)
+def test_a_neck_that_goes_down_and_up_refuses(settings, message):
+    with pytest.raises(errors.ConfigError, match=message):
+        model_fns.validate(efficient(*settings), mode=None)

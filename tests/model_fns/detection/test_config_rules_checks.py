@@ -185,6 +185,11 @@ def test_what_fits_is_accepted(settings):
             '7; expected 6, that of feature_extractor.fpn.',
         ),
         (
+            [MULTISCALE, 'feature_extractor.bifpn.min_level=2'],
+            f'{LEVELS}min_level',
+            '3; expected 2, that of feature_extractor.bifpn.',
+        ),
+        (
             [MULTISCALE, f'{LEVELS}min_level=8'],
             f'{LEVELS}min_level',
             '8; expected at most 7, max_level.',

@@ -21,14 +21,14 @@ def test_refused_fields_have_reasons():
     found = refused(
         'train_config { use_multiclass_scores: true }'
         'eval_input_reader { num_additional_channels: 1 }'
-        'model { ssd { mask_head_config {} feature_extractor { bifpn {} } '
+        'model { ssd { mask_head_config {} feature_extractor { spaghettinet_arch_name: "a" } '
         '    loss { equalization_loss { weight: 1 exclude_prefixes: "a" } } } }'
     )
     assert set(found) == {
         'train_config.use_multiclass_scores',
         'eval_input_reader.0.num_additional_channels',
         'model.ssd.mask_head_config',
-        'model.ssd.feature_extractor.bifpn',
+        'model.ssd.feature_extractor.spaghettinet_arch_name',
         'model.ssd.loss.equalization_loss.weight',
     }
     assert found['model.ssd.mask_head_config'] == 'not supported: masks need a two-stage model.'

@@ -33,6 +33,14 @@ class TestDropout:
         assert set(np.unique(outputs)) == {0.0, np.float32(1.25)}
         assert (outputs > 0).mean() == pytest.approx(0.8, abs=0.02)
 
+    def test_of_whole_examples_keeps_all_values_or_none(self):
+        values = np.ones([500, 2, 3, 4], np.float32)
+        outputs, _ = _evaluate(lambda: layers.dropout(tf.constant(values), 0.8, True, 'a', True))
+        firsts = outputs[:, 0, 0, 0]
+        np.testing.assert_array_equal(outputs, firsts[:, None, None, None] * values)
+        assert set(np.unique(firsts)) == {0.0, np.float32(1.25)}
+        assert (firsts > 0).mean() == pytest.approx(0.8, abs=0.05)
+
     def test_evaluation_and_certainty_leave_the_input(self):
         with tf.Graph().as_default():
             values = tf.ones([2, 2])

@@ -71,10 +71,7 @@ class Extractor:
         Args:
             images: float32 [B, height, width, channels] in [0, 255].
         """
-        normalization = self._network.normalization
-        if normalization.means is not None and images.shape[-1] != len(normalization.means):
-            return images  # as published: means are those of colours
-        return normalization(images)
+        return self._network.normalization(images)
 
     def features(
         self,

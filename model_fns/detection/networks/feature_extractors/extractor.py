@@ -16,6 +16,7 @@ from model_fns import checkpoint_scopes, layers
 from model_fns.backbones import registry as backbones
 from model_fns.detection import config_rules_fields
 from model_fns.detection.networks import generations, hyperparams
+from model_fns.detection.networks.feature_extractors.bifpn import BidirectionalPyramid
 from protos import ssd_pb2
 
 tf1 = tf.compat.v1
@@ -60,6 +61,9 @@ class Settings:
         use_depthwise: separable convolutions in the added layers.
         num_layers: feature maps, for the networks without a pyramid.
         pyramid: levels, for the networks with one; None: the network's own.
+        bifpn: the neck, for the networks with one that goes down and up; None, or 0 in a field: the
+            type's own.
+        drop_path_keep_prob: see `backbones.Options`; None: the network's own.
         type_name: what the config calls it.
     """
 
@@ -74,6 +78,8 @@ class Settings:
     use_depthwise: bool = False
     num_layers: int = 6
     pyramid: Optional[Pyramid] = None
+    bifpn: Optional[BidirectionalPyramid] = None
+    drop_path_keep_prob: Optional[float] = None
     type_name: str = ''
 
     @property
@@ -133,6 +139,13 @@ _FIELD_NAMES = {
 }
 
 
+# What few networks have a place for, and why the others do not.
+_RARE = {
+    'bifpn': 'its neck, if it has one, goes down alone',
+    'drop_path_keep_prob': 'its backbone drops no branches',
+}
+
+
 class FeatureExtractor(abc.ABC):
     """Images to the feature maps of a single-shot detector.
 
@@ -144,6 +157,10 @@ class FeatureExtractor(abc.ABC):
         style_changes: how the published detector's style differs from the network's.
         min_size: smallest input height and width, in pixels.
         unsupported: settings that the network has no place for, and why; they must be left out.
+        rare: settings that it has a place for, and most have not.
+        normalizes_padding: whether padding is normalized as images are; else it is put in behind
+            that.
+        last_layer: the scope of the backbone's last layer that features are made of; empty: of all.
         has_residual_backbone: whether the backbone too differs between the generations.
 
     Raises:
@@ -154,10 +171,14 @@ class FeatureExtractor(abc.ABC):
     style_changes: Mapping[str, object] = types.MappingProxyType({})
     min_size = 1
     unsupported: Tuple[Tuple[str, str], ...] = ()
+    rare: Tuple[str, ...] = ()
+    normalizes_padding = False
+    last_layer = ''
     has_residual_backbone = False
 
     def __init__(self, settings: Settings):
-        for name, reason in self.unsupported:
+        others = [(name, reason) for name, reason in _RARE.items() if name not in self.rare]
+        for name, reason in (*self.unsupported, *others):
             # Class attributes of a dataclass are the defaults of its fields.
             if getattr(settings, name) != getattr(Settings, name):
                 field = _FIELD_NAMES.get(name, name)
@@ -240,6 +261,7 @@ _FAMILIES = (
     'mobiledet',
     'inception',
     'resnet_v1',
+    'efficientnet',
 )
 
 # The types that TensorFlow 2 has too, with `generations.SUFFIX` at their end.
@@ -285,6 +307,12 @@ def build_feature_extractor(
     if config.HasField('fpn'):
         fpn = config.fpn
         pyramid = Pyramid(fpn.min_level, fpn.max_level, fpn.additional_layer_depth)
+    neck = None
+    if config.HasField('bifpn'):
+        asked = config.bifpn
+        sizes = (asked.num_iterations, asked.num_filters)
+        neck = BidirectionalPyramid(*sizes, asked.combine_method, asked.min_level, asked.max_level)
+    keeps = config.HasField('drop_path_keep_prob')
     settings = Settings(
         style=style,
         override_base=config.override_base_feature_extractor_hyperparams,
@@ -297,6 +325,8 @@ def build_feature_extractor(
         use_depthwise=config.use_depthwise,
         num_layers=config.num_layers,
         pyramid=pyramid,
+        bifpn=neck,
+        drop_path_keep_prob=config.drop_path_keep_prob if keeps else None,
         type_name=config.type,
     )
     return get_extractor(config.type, f'{WHERE}.type')(settings)

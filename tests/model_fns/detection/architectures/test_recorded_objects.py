@@ -1,4 +1,4 @@
-"""A recorded detector of TensorFlow 2, restored from a checkpoint in its format."""
+"""Recorded detectors of TensorFlow 2, restored from checkpoints in its format."""
 
 import re
 
@@ -8,17 +8,26 @@ import tensorflow as tf
 
 from model_fns.detection import fields
 from model_fns.detection.architectures import ssd
+from protos import ssd_pb2
 from tests.model_fns.detection import recorded_detectors, recorded_objects
 from tests.model_fns.detection.architectures.test_ssd import groundtruth_of
 
 tf1 = tf.compat.v1
 
-NAME = 'tf2/ssd_mobilenet_v2_fpnlite_320'
+NAMES = ('tf2/ssd_mobilenet_v2_fpnlite_320', 'tf2/efficientdet_d0_256')
 
 
-@pytest.fixture(scope='module')
-def case():
-    return recorded_detectors.load(NAME)
+@pytest.fixture(scope='module', params=NAMES)
+def case(request):
+    return recorded_detectors.load(request.param)
+
+
+def model_of(case):
+    config = ssd_pb2.Ssd.FromString(case.config.SerializeToString())
+    if 'efficientnet' in config.feature_extractor.type:
+        # As it was recorded.
+        config.feature_extractor.drop_path_keep_prob = 1.0
+    return ssd.build_ssd(config, 'model.ssd')
 
 
 @pytest.fixture(scope='module')
@@ -27,7 +36,7 @@ def ran(case, tmp_path_factory):
     prefix = recorded_objects.save(
         recorded_objects.weights_of(case), tmp_path_factory.mktemp('recorded')
     )
-    model = ssd.build_ssd(case.config, 'model.ssd')
+    model = model_of(case)
     with tf.Graph().as_default(), tf1.Session() as session:
         images = model.preprocess(recorded_detectors.resized(case.config, case.images), None)
         with tf1.variable_scope('', reuse=tf1.AUTO_REUSE):

@@ -59,6 +59,29 @@ def test_resnet_50_has_the_published_paths():
 
 
 @pytest.fixture(scope='module')
+def efficient():
+    return check('ssd_efficientdet_d0_512x512_coco17_tpu-8', (128, 128))
+
+
+def test_efficientdet_has_the_published_paths_those_of_its_classifier_too(efficient):
+    model, variables = efficient
+    assert len(variables) == 683
+    backbone = model.object_paths(variables, 'classification')
+    assert {path.split('/')[1] for path in backbone} == {
+        f'layer_with_weights-{index}' for index in range(131)
+    }
+    assert {one.op.name.split('/')[1] for one in backbone.values()} == {'EfficientNet'}
+    logits = backbone['feature_extractor/layer_with_weights-130/kernel']
+    everything = model.object_paths(variables, 'full')
+    unused = 'model/_feature_extractor/classification_backbone/layer_with_weights-130/kernel'
+    assert logits is everything[unused]
+
+
+def test_a_larger_efficientdet_that_sums_has_the_published_paths():
+    check('ssd_efficientdet_d6_1408x1408_coco17_tpu-32', (128, 128))
+
+
+@pytest.fixture(scope='module')
 def two_stage():
     return check('faster_rcnn_resnet50_v1_640x640_coco17_tpu-8', (160, 160))
 

@@ -87,7 +87,6 @@ def test_an_unknown_type_names_the_nearest():
 @pytest.mark.parametrize(
     'fields, message',
     [
-        ("type: 'x' bifpn { min_level: 3 }", r'feature_extractor\.bifpn: .* EfficientDet'),
         ("type: 'x' spaghettinet_arch_name: 'm'", r'spaghettinet_arch_name: .* SpaghettiNet'),
         (
             "type: 'ssd_mobilenet_v1' replace_preprocessor_with_placeholder: true",
@@ -122,6 +121,7 @@ PYRAMIDS = [
     'ssd_resnet101_v1_fpn',
     'ssd_resnet152_v1_fpn',
 ]
+EFFICIENT = [f'ssd_efficientnet-b{size}_bifpn_keras' for size in range(8)]
 POOLED = [
     'ssd_mobilenet_v1_ppn',
     'ssd_resnet50_v1_ppn',
@@ -132,7 +132,7 @@ POOLED = [
 
 def test_all_types_are_registered():
     extractor.get_extractor('ssd_mobilenet_v1')
-    assert sorted([*STACKED, *PYRAMIDS, *POOLED]) == list(extractor.EXTRACTORS)
+    assert sorted([*STACKED, *PYRAMIDS, *POOLED, *EFFICIENT]) == list(extractor.EXTRACTORS)
     of_tensorflow_2 = set(extractor.extractor_types()) - set(extractor.EXTRACTORS)
     assert of_tensorflow_2 == {
         'ssd_mobilenet_v1_keras',

@@ -1,0 +1,361 @@
+"""EfficientNet (Tan and Le 2019, "Rethinking Model Scaling"): one network in eight sizes.
+
+Seven stacks of inverted residuals with gates lie between a strided convolution and a wide 1x1 one;
+a size multiplies their channels and how many blocks a stack has. The networks are those that
+TensorFlow 2's detectors were published on. Variables:
+
+    EfficientNet/stem                           the first convolution, with batch norm
+    EfficientNet/stack_<i>/block_<j>/           expand, depthwise, squeeze_excite/{Conv,Conv_1},
+                                                project
+    EfficientNet/top                            the last convolution, with batch norm
+    EfficientNet/logits
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from typing import Iterator, Mapping, Optional, Tuple
+
+import tensorflow as tf
+
+from model_fns import layers, weights
+from model_fns.backbones import mobilenet_parts, registry
+
+tf1 = tf.compat.v1
+
+SCOPE = 'EfficientNet'
+# Least probability that training keeps the branch of a residual block: the last one's.
+KEEP_PROB = 0.8
+HONOURS = (
+    'depth_multiplier',
+    'dropout_keep_prob',
+    'weight_decay',
+    'batch_norm_decay',
+    'batch_norm_epsilon',
+    'drop_path_keep_prob',
+)
+
+_STEM_CHANNELS = 32
+_TOP_CHANNELS = 1280
+# Channels between the layers of a gate, by those of the block's input.
+_GATE_RATIO = 0.25
+_STEM, _TOP = 'stem', 'top'
+
+
+@dataclasses.dataclass(frozen=True)
+class Stack:
+    """Blocks that differ in the first one's stride and input alone, before a size multiplies them.
+
+    Attributes:
+        channels: output channels of each block.
+        blocks: how many there are.
+        kernel_size: height and width of the filters.
+        stride: of the first block.
+        expansion: expanded channels over input channels.
+    """
+
+    channels: int
+    blocks: int
+    kernel_size: int
+    stride: int
+    expansion: int = 6
+
+
+# Table 1 of the paper.
+STACKS = (
+    Stack(16, 1, kernel_size=3, stride=1, expansion=1),
+    Stack(24, 2, kernel_size=3, stride=2),
+    Stack(40, 2, kernel_size=5, stride=2),
+    Stack(80, 3, kernel_size=3, stride=2),
+    Stack(112, 3, kernel_size=5, stride=1),
+    Stack(192, 4, kernel_size=5, stride=2),
+    Stack(320, 1, kernel_size=3, stride=1),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    """One of the networks.
+
+    Attributes:
+        width: factor on channels.
+        depth: factor on the numbers of blocks.
+        image_size: height and width that its classifier was published for.
+        keep_prob: of the classifier's dropout.
+    """
+
+    width: float
+    depth: float
+    image_size: int
+    keep_prob: float
+
+
+SIZES: Mapping[str, Size] = {
+    'efficientnet_b0': Size(1.0, 1.0, 224, 0.8),
+    'efficientnet_b1': Size(1.0, 1.1, 240, 0.8),
+    'efficientnet_b2': Size(1.1, 1.2, 260, 0.7),
+    'efficientnet_b3': Size(1.2, 1.4, 300, 0.7),
+    'efficientnet_b4': Size(1.4, 1.8, 380, 0.6),
+    'efficientnet_b5': Size(1.6, 2.2, 456, 0.6),
+    'efficientnet_b6': Size(1.8, 2.6, 528, 0.5),
+    'efficientnet_b7': Size(2.0, 3.1, 600, 0.5),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """One block of a network of some size.
+
+    Attributes:
+        name: its scope in the network's, and its end point.
+        stack: what it is one of.
+        stride: its own.
+        share: its place in the network, from 0 for the first block to nearly 1 for the last: the
+            share of the least probability to drop a branch that it has.
+    """
+
+    name: str
+    stack: Stack
+    stride: int
+    share: float
+
+
+def blocks_of(size: Size) -> Tuple[Block, ...]:
+    """The blocks of a network, from the image on."""
+    counts = [math.ceil(stack.blocks * size.depth) for stack in STACKS]
+    places = [(number, index) for number, count in enumerate(counts) for index in range(count)]
+    return tuple(
+        Block(
+            f'stack_{number}/block_{index}',
+            STACKS[number],
+            STACKS[number].stride if index == 0 else 1,
+            place / len(places),
+        )
+        for place, (number, index) in enumerate(places)
+    )
+
+
+def efficientnet_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
+    """The published style: depthwise weights are not regularized, biases are (gates, logits)."""
+    regularizer = layers.l2(options.get('weight_decay', 1e-5))
+    return layers.LayerStyle(
+        is_training=is_training,
+        initializer=weights.scaled_normal(2.0, 'out'),
+        regularizer=regularizer,
+        bias_regularizer=regularizer,
+        activation=tf.nn.swish,
+        batch_norm=layers.BatchNorm(
+            decay=options.get('batch_norm_decay', 0.99),
+            epsilon=options.get('batch_norm_epsilon', 0.001),
+            scale=True,
+        ),
+    )
+
+
+def efficientnet_features(
+    images: tf.Tensor, style: layers.LayerStyle, options: registry.Options, size: Size
+) -> registry.EndPoints:
+    """The feature maps of a network.
+
+    Args:
+        images: float32 [batch, height, width, channels], normalised.
+        style: of all layers.
+        options: those of `HONOURS` and `final_endpoint` count.
+        size: which network.
+
+    Returns:
+        `stem` and `stack_<i>/block_<j>` by name, [batch, height', width', channels'].
+
+    Raises:
+        ValueError: there is no such final end point.
+    """
+    blocks = _up_to(blocks_of(size), options.final_endpoint)
+    channels = functools.partial(_channels, size, options)
+    with tf1.variable_scope(SCOPE):
+        features = layers.conv2d(images, channels(_STEM_CHANNELS), 3, style, _STEM, stride=2)
+        return {_STEM: features, **_run(blocks, features, style, options, channels)}
+
+
+def efficientnet(
+    images: tf.Tensor,
+    num_classes: int,
+    style: layers.LayerStyle,
+    options: registry.Options,
+    size: Size,
+) -> registry.EndPoints:
+    """The classifier: a wide convolution, its mean over the image, dropout, a linear layer.
+
+    Args:
+        images: float32 [batch, height, width, channels], normalised.
+        num_classes: how many logits.
+        style: of all layers.
+        options: see `registry.Options`.
+        size: which network.
+
+    Returns:
+        The feature maps, `top`, `global_pool`, `Logits` and `Predictions` by name.
+    """
+    end_points = efficientnet_features(images, style, options, size)
+    last = list(end_points)[-1]
+    end_points.update(_top(end_points[last], num_classes, style, options, size))
+    return end_points
+
+
+def add_unused(
+    end_points: registry.EndPoints,
+    num_classes: int,
+    style: layers.LayerStyle,
+    options: registry.Options,
+    size: Size,
+) -> None:
+    """Adds the variables of the rest of a classifier, behind the features that a model uses.
+
+    Checkpoints of the published detectors have them, and their losses the regularization of these
+    weights. Nothing else depends on them: their moving statistics stay as they are.
+
+    Args:
+        end_points: what `efficientnet_features` gave.
+        num_classes: how many logits.
+        style: see there.
+        options: see there.
+        size: which network.
+    """
+    last = list(end_points)[-1]
+    blocks = blocks_of(size)
+    rest = blocks[len(_up_to(blocks, last)) :]
+    style = style.but(is_training=False)
+    channels = functools.partial(_channels, size, options)
+    with tf1.variable_scope(SCOPE):
+        further = _run(rest, end_points[last], style, options, channels)
+    features = [end_points[last], *further.values()][-1]
+    _top(features, num_classes, style, options, size)
+
+
+def keras_layers(size: Size) -> Tuple[str, ...]:
+    """See `registry.Network.keras_layers`; the classifier's last layers are among them."""
+    return tuple(_keras_layers(size))
+
+
+def feature_maps(size: Size) -> Mapping[int, str]:
+    """By stride, the name of the last block of that stride."""
+    maps, stride = {}, 2
+    for block in blocks_of(size):
+        stride *= block.stride
+        maps[stride] = block.name
+    return maps
+
+
+def _keras_layers(size: Size) -> Iterator[str]:
+    convolutions = [(_STEM, ())]
+    for block in blocks_of(size):
+        gates = [f'{block.name}/squeeze_excite/{name}' for name in ('Conv', 'Conv_1')]
+        if block.stack.expansion > 1:
+            convolutions.append((f'{block.name}/expand', ()))
+        convolutions.append((f'{block.name}/depthwise', gates))
+        convolutions.append((f'{block.name}/project', ()))
+    for name, gates in [*convolutions, (_TOP, ())]:
+        yield from (name, f'{name}/BatchNorm', *gates)
+    yield 'logits'
+
+
+def _channels(size: Size, options: registry.Options, channels: float) -> int:
+    """Channels of a layer of a network of that size, whose width a config may change."""
+    return layers.divisible_channels(channels * size.width * options.depth_multiplier)
+
+
+def _up_to(blocks: Tuple[Block, ...], last: Optional[str]) -> Tuple[Block, ...]:
+    """The blocks up to that of a name; None: all."""
+    if last is None:
+        return blocks
+    names = [block.name for block in blocks]
+    if last not in names:
+        raise ValueError(f'There is no block {last!r}; there are {", ".join(names)}.')
+    return blocks[: names.index(last) + 1]
+
+
+def _run(
+    blocks: Tuple[Block, ...],
+    features: tf.Tensor,
+    style: layers.LayerStyle,
+    options: registry.Options,
+    channels: functools.partial,
+) -> registry.EndPoints:
+    """The outputs of blocks by name, in the current variable scope."""
+    least = options.get('drop_path_keep_prob', KEEP_PROB)
+    end_points = {}
+    for block in blocks:
+        keep_prob = 1.0 - block.share * (1.0 - least)
+        with tf1.variable_scope(block.name):
+            features = _block(features, block, style, channels(block.stack.channels), keep_prob)
+        end_points[block.name] = features
+    return end_points
+
+
+def _block(
+    inputs: tf.Tensor, block: Block, style: layers.LayerStyle, channels: int, keep_prob: float
+) -> tf.Tensor:
+    """Expand, filter each channel, gate, project; plus the input where the shapes agree."""
+    stack, depth = block.stack, inputs.shape[-1]
+    outputs = inputs
+    if stack.expansion > 1:
+        outputs = layers.conv2d(inputs, depth * stack.expansion, 1, style, 'expand')
+    outputs = layers.depthwise_conv2d(
+        outputs, stack.kernel_size, style, 'depthwise', stride=block.stride
+    )
+    hidden = max(1, int(depth * _GATE_RATIO))
+    outputs = mobilenet_parts.gated(outputs, hidden, style, tf.nn.swish, tf.sigmoid)
+    outputs = layers.conv2d(outputs, channels, 1, style.but(activation=None), 'project')
+    if block.stride > 1 or channels != depth:
+        return outputs
+    kept = layers.dropout(outputs, keep_prob, style.is_training, 'drop_path', whole_examples=True)
+    return layers.add(kept, inputs, style)
+
+
+def _top(
+    features: tf.Tensor,
+    num_classes: int,
+    style: layers.LayerStyle,
+    options: registry.Options,
+    size: Size,
+) -> registry.EndPoints:
+    """The classifier's last layers by the names of their end points."""
+    uniform = layers.Initializer('uniform', 1.0 / 3.0, fan='out')
+    keep_prob = options.get('dropout_keep_prob', size.keep_prob)
+    with tf1.variable_scope(SCOPE):
+        top = layers.conv2d(features, _channels(size, options, _TOP_CHANNELS), 1, style, _TOP)
+        pooled = layers.global_mean(top)
+        dropped = layers.dropout(pooled, keep_prob, style.is_training, 'dropout')
+        flat = tf.squeeze(dropped, [1, 2])
+        linear = style.linear().but(initializer=uniform)
+        logits = layers.fully_connected(flat, num_classes, linear, 'logits')
+    return {
+        _TOP: top,
+        'global_pool': pooled,
+        registry.LOGITS: logits,
+        'Predictions': tf.nn.softmax(logits),
+    }
+
+
+def _register(name: str, size: Size) -> None:
+    registry.add(
+        registry.Network(
+            name=name,
+            scope=SCOPE,
+            features=functools.partial(efficientnet_features, size=size),
+            style=efficientnet_style,
+            feature_maps=feature_maps(size),
+            normalization=registry.IMAGENET_STANDARDS,
+            honours=HONOURS,
+            build=functools.partial(efficientnet, size=size),
+            logits_scopes=(f'{SCOPE}/logits',),
+            keras_layers=keras_layers(size),
+            image_size=size.image_size,
+            preprocessing='efficientnet',
+        )
+    )
+
+
+for _name, _size in SIZES.items():
+    _register(_name, _size)

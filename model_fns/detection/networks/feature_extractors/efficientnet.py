@@ -1,0 +1,155 @@
+"""EfficientDet (Tan et al. 2020): single-shot detectors on the EfficientNets and a BiFPN."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import List, Mapping
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from model_fns import layers
+from model_fns.backbones import efficientnet, registry
+from model_fns.detection.networks import generations
+from model_fns.detection.networks.feature_extractors import bifpn
+from model_fns.detection.networks.feature_extractors.bifpn import BidirectionalPyramid
+from model_fns.detection.networks.feature_extractors.extractor import (
+    EXTRACTORS,
+    WHERE,
+    FeatureExtractor,
+    Settings,
+)
+from protos import ssd_pb2
+
+# What each backbone was published with (table 1 of the paper; EfficientDet-D7 is on b6 too).
+NECKS: Mapping[str, BidirectionalPyramid] = {
+    'efficientnet_b0': BidirectionalPyramid(iterations=3, depth=64),
+    'efficientnet_b1': BidirectionalPyramid(iterations=4, depth=88),
+    'efficientnet_b2': BidirectionalPyramid(iterations=5, depth=112),
+    'efficientnet_b3': BidirectionalPyramid(iterations=6, depth=160),
+    'efficientnet_b4': BidirectionalPyramid(iterations=7, depth=224),
+    'efficientnet_b5': BidirectionalPyramid(iterations=7, depth=288),
+    'efficientnet_b6': BidirectionalPyramid(iterations=8, depth=384, combine='sum'),
+    'efficientnet_b7': BidirectionalPyramid(iterations=8, depth=384, combine='sum'),
+}
+
+# By level the blocks of efficientnet_b0 that are the last of their stride. The published detectors
+# take the blocks of these names of every size, in most of which others follow them.
+_TAPS: Mapping[int, str] = {
+    1: 'stack_0/block_0',
+    2: 'stack_1/block_1',
+    3: 'stack_2/block_1',
+    4: 'stack_4/block_2',
+    5: 'stack_6/block_0',
+}
+
+# Of the classifiers that the published checkpoints have the rest of.
+_CLASSES = 1000
+
+
+class SsdEfficientNetBifpn(FeatureExtractor):
+    """Levels 3 to 7, unless told otherwise, of a BiFPN.
+
+    Args:
+        settings: from the config.
+        network: name of the backbone.
+
+    Raises:
+        errors.ConfigError: a setting that is not supported; levels or a way to combine that there
+            are not.
+    """
+
+    unsupported = (
+        ('num_layers', 'its feature maps are the levels that `bifpn` names'),
+        ('pyramid', 'its neck is `bifpn`'),
+        ('padding', 'its padding does not depend on it'),
+        ('use_depthwise', 'the convolutions of its neck are separable whatever it says'),
+    )
+    rare = ('bifpn', 'drop_path_keep_prob')
+    normalizes_padding = True
+
+    def __init__(self, settings: Settings, network: str):
+        super().__init__(settings)
+        self.backbone = network
+        self._neck = neck_of(settings, network)
+        self._taps = {
+            level: name
+            for level, name in _TAPS.items()
+            if self._neck.min_level <= level <= self._neck.max_level
+        }
+        self.last_layer = f'{list(self._taps.values())[-1]}/project/BatchNorm'
+
+    def base_style(self) -> layers.LayerStyle:
+        """The backbone's style: of the hyperparameters the regularizer alone overrides its own."""
+        style = self.network.style(self.settings.style.is_training, registry.Options())
+        if self.settings.override_base:
+            regularizer = self.settings.style.regularizer
+            style = style.but(regularizer=regularizer, bias_regularizer=regularizer)
+        return self.settings.with_statistics(style)
+
+    def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
+        """See `FeatureExtractor`; at its published width the backbone has all its variables."""
+        bifpn.check_sizes(images, 2**self._neck.max_level)
+        settings = self.settings
+        changes = {
+            'final_endpoint': list(self._taps.values())[-1],
+            'drop_path_keep_prob': settings.drop_path_keep_prob,
+        }
+        end_points = self.end_points(images, **changes)
+        maps = {level: end_points[name] for level, name in self._taps.items()}
+        if settings.depth_multiplier == 1.0:
+            efficientnet.add_unused(
+                end_points,
+                _CLASSES,
+                self.base_style(),
+                settings.options(**changes),
+                efficientnet.SIZES[self.backbone],
+            )
+        # All weights of the neck are drawn and regularized as the config says.
+        style = settings.style.but(pointwise_initializer=None, regularize_pointwise=True)
+        return bifpn.bifpn(maps, self._neck, style)
+
+
+def neck_of(settings: Settings, network: str) -> BidirectionalPyramid:
+    """The neck that a config asks for on a backbone.
+
+    Args:
+        settings: from the config.
+        network: name of the backbone.
+
+    Raises:
+        errors.ConfigError: it has levels that there are not, or no such `combine`.
+    """
+    own = NECKS[network]
+    asked = settings.bifpn or own
+    neck = dataclasses.replace(
+        asked,
+        iterations=asked.iterations or own.iterations,
+        depth=settings.depth(asked.depth or own.depth),
+    )
+    where = f'{WHERE}.bifpn'
+    bifpn.COMBINATIONS.get(neck.combine, f'{where}.combine_method')
+    if neck.min_level not in _TAPS:
+        raise errors.ConfigError(
+            f'{where}.min_level: got {neck.min_level}; expected one of '
+            f'{", ".join(map(str, _TAPS))}.'
+        )
+    if neck.max_level <= neck.min_level:
+        raise errors.ConfigError(
+            f'{where}.max_level: got {neck.max_level}; expected more than min_level, '
+            f'{neck.min_level}.'
+        )
+    return neck
+
+
+def size_multiple(config: ssd_pb2.SsdFeatureExtractor) -> int:
+    """What the sides of inputs have to be a multiple of, by the type of a feature extractor."""
+    return 2**config.bifpn.max_level if config.type in TYPES else 1
+
+
+TYPES = {
+    f'ssd_{name.replace("_", "-")}_bifpn{generations.SUFFIX}': name for name in efficientnet.SIZES
+}
+for _type, _network in TYPES.items():
+    EXTRACTORS.add(_type, functools.partial(SsdEfficientNetBifpn, network=_network))
