@@ -15,6 +15,7 @@ from protos import (
     anchors_pb2,
     box_coding_pb2,
     box_predictors_pb2,
+    feature_pyramids_pb2,
     image_resizer_pb2,
     input_reader_pb2,
     losses_pb2,
@@ -163,14 +164,28 @@ def _anchors(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
             )
     extractor = config.feature_extractor
     if generator.HasField('multiscale_anchor_generator') and extractor.HasField('fpn'):
-        anchors = generator.multiscale_anchor_generator
-        for field in ('min_level', 'max_level'):
-            level, expected = getattr(anchors, field), getattr(extractor.fpn, field)
-            if level != expected:
-                yield Problem(
-                    f'{path}.multiscale_anchor_generator.{field}',
-                    f'{level}; expected {expected}, that of feature_extractor.fpn.',
-                )
+        yield from levels_of_anchors(path, generator.multiscale_anchor_generator, extractor.fpn)
+
+
+def levels_of_anchors(
+    path: str,
+    config: anchors_pb2.MultiscaleAnchorGenerator,
+    pyramid: feature_pyramids_pb2.FeaturePyramidNetworks,
+) -> Iterator[Problem]:
+    """Anchors are on the levels of the feature pyramid.
+
+    Args:
+        path: of the anchor generator.
+        config: of the anchors.
+        pyramid: of the levels.
+    """
+    for field in ('min_level', 'max_level'):
+        level, expected = getattr(config, field), getattr(pyramid, field)
+        if level != expected:
+            yield Problem(
+                f'{path}.multiscale_anchor_generator.{field}',
+                f'{level}; expected {expected}, that of feature_extractor.fpn.',
+            )
 
 
 def _num_layers(config: anchors_pb2.SsdAnchorGenerator) -> int:

@@ -61,6 +61,7 @@ class Settings:
         num_layers: feature maps, for the networks without a pyramid.
         pyramid: levels, for the networks with one; None: the network's own.
         type_name: what the config calls it.
+        where: the path of the config, for error messages.
     """
 
     style: layers.LayerStyle
@@ -75,6 +76,7 @@ class Settings:
     num_layers: int = 6
     pyramid: Optional[Pyramid] = None
     type_name: str = ''
+    where: str = WHERE
 
     @property
     def generation(self) -> generations.Generation:
