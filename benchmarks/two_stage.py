@@ -81,7 +81,7 @@ def build_bare(config: Any) -> Any:
         model.first_stage_box_predictor_kernel_size,
         model.first_stage_atrous_rate,
     )
-    outputs = [*head.predict(features, len(grid.scales) * len(grid.aspect_ratios))]
+    outputs = [*head.predict(features, [len(grid.scales) * len(grid.aspect_ratios)])]
     crop = second_stage.Crops(
         model.initial_crop_size, model.maxpool_kernel_size, model.maxpool_stride
     )

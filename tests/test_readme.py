@@ -98,7 +98,8 @@ def extractor_config(kind):
 
 
 def two_stage(kind='faster_rcnn_resnet50'):
-    config = parsed(tiny_two_stage.MODEL.format(stages=2))
+    model = tiny_two_stage.PYRAMID if '_fpn' in kind else tiny_two_stage.MODEL
+    config = parsed(model.format(stages=2))
     config.model.faster_rcnn.feature_extractor.type = kind
     return config
 

@@ -87,6 +87,31 @@ CONTEXT = MODEL.replace(
     second_stage_batch_size""",
 )
 
+_ONE_MAP = MODEL[MODEL.index('feature_extractor') : MODEL.index('clip_anchors_to_image')]
+# The same with a feature pyramid of four levels.
+PYRAMID = MODEL.replace(
+    _ONE_MAP,
+    """feature_extractor {{
+      type: "faster_rcnn_resnet50_fpn_keras"
+      batch_norm_trainable: true
+      fpn {{ min_level: 3 max_level: 6 additional_layer_depth: 8 }}
+      conv_hyperparams {{
+        activation: RELU_6
+        regularizer {{ l2_regularizer {{ weight: 0.0004 }} }}
+        initializer {{ truncated_normal_initializer {{ stddev: 0.03 }} }}
+        batch_norm {{ scale: true decay: 0.9 epsilon: 0.001 }}
+      }}
+      override_base_feature_extractor_hyperparams: true
+    }}
+    first_stage_anchor_generator {{
+      multiscale_anchor_generator {{
+        min_level: 3 max_level: 6 anchor_scale: 2 aspect_ratios: 1.0 aspect_ratios: 2.0
+        scales_per_octave: 1 normalize_coordinates: false
+      }}
+    }}
+    """,
+)
+
 
 def config_text(folder, stages=2):
     model = MASKS if stages == 3 else MODEL

@@ -75,9 +75,14 @@ def serve(job: Job, supervisor: Supervisor, session_config: tf1.ConfigProto) -> 
 
 
 def _wait_for_workers(job: Job, supervisor: Supervisor) -> None:
-    """Serves those who are about to leave."""
+    """Serves those who are about to leave; not one that has died without a word.
+
+    Its last heartbeat says for some time yet that it trains, but nobody listens at its address.
+    """
     deadline = time.monotonic() + _LEAVING_SECONDS
     while time.monotonic() < deadline and any(
-        supervisor.watch.state(name) not in (None, heartbeats.ENDED) for name in job.workers
+        supervisor.watch.state(name) not in (None, heartbeats.ENDED)
+        and not job.not_listening([name])
+        for name in job.workers
     ):
         time.sleep(_LOOK_SECONDS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Iterable, Iterator, Mapping, Tuple
+from typing import Iterable, Iterator, Mapping, Tuple, Union
 
 from google.protobuf import message as message_lib
 
@@ -15,12 +15,18 @@ from protos import (
     anchors_pb2,
     box_coding_pb2,
     box_predictors_pb2,
+    feature_pyramids_pb2,
     image_resizer_pb2,
     input_reader_pb2,
     losses_pb2,
     post_processing_pb2,
     ssd_pb2,
 )
+
+Pyramid = Union[
+    feature_pyramids_pb2.FeaturePyramidNetworks,
+    feature_pyramids_pb2.BidirectionalFeaturePyramidNetworks,
+]
 
 _WHERE = 'model.ssd'
 
@@ -161,16 +167,34 @@ def _anchors(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
                 f'{path}.flexible_grid_anchor_generator.anchor_grid.{index}.aspect_ratios',
                 f'{ratios} values; expected {sizes}, one for each of base_sizes.',
             )
-    neck = config.feature_extractor.WhichOneof('feature_pyramid_oneof')
+    extractor = config.feature_extractor
+    neck = extractor.WhichOneof('feature_pyramid_oneof')
     if generator.HasField('multiscale_anchor_generator') and neck:
-        anchors, levels = generator.multiscale_anchor_generator, config.feature_extractor
-        for field in ('min_level', 'max_level'):
-            level, expected = getattr(anchors, field), getattr(getattr(levels, neck), field)
-            if level != expected:
-                yield Problem(
-                    f'{path}.multiscale_anchor_generator.{field}',
-                    f'{level}; expected {expected}, that of feature_extractor.{neck}.',
-                )
+        anchors, pyramid = generator.multiscale_anchor_generator, getattr(extractor, neck)
+        yield from levels_of_anchors(path, anchors, pyramid, neck)
+
+
+def levels_of_anchors(
+    path: str,
+    config: anchors_pb2.MultiscaleAnchorGenerator,
+    pyramid: Pyramid,
+    neck: str = 'fpn',
+) -> Iterator[Problem]:
+    """Anchors are on the levels of the feature pyramid.
+
+    Args:
+        path: of the anchor generator.
+        config: of the anchors.
+        pyramid: of the levels.
+        neck: its field of the feature extractor.
+    """
+    for field in ('min_level', 'max_level'):
+        level, expected = getattr(config, field), getattr(pyramid, field)
+        if level != expected:
+            yield Problem(
+                f'{path}.multiscale_anchor_generator.{field}',
+                f'{level}; expected {expected}, that of feature_extractor.{neck}.',
+            )
 
 
 def _num_layers(config: anchors_pb2.SsdAnchorGenerator) -> int:

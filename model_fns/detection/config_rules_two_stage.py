@@ -43,7 +43,6 @@ OF_MASKS = (
     'convolve_then_upsample_masks',
 )
 _ONE_COMPUTATION = 'there is one way to compute it, which is fast'
-_TENSORFLOW_2 = 'it belongs to the feature extractors of TensorFlow 2, which are not available'
 _HEAD = 'the head of a two-stage detector is mask_rcnn_box_predictor or rfcn_box_predictor'
 
 _SUPPORTED = {
@@ -72,7 +71,7 @@ _SUPPORTED = {
     ),
     'FasterRcnnFeatureExtractor': names(
         'type first_stage_features_stride batch_norm_trainable conv_hyperparams '
-        'override_base_feature_extractor_hyperparams'
+        'override_base_feature_extractor_hyperparams fpn'
     ),
     'BoxPredictor': names('mask_rcnn_box_predictor rfcn_box_predictor'),
     'RfcnBoxPredictor': ALL,
@@ -109,7 +108,6 @@ _UNSUPPORTED = {
         'proposals attend to features of other images, not to each other',
         'use_self_attention self_attention_in_sequence',
     ),
-    'FasterRcnnFeatureExtractor': {'fpn': _TENSORFLOW_2},
     'BoxPredictor': because(
         _HEAD, 'convolutional_box_predictor weight_shared_convolutional_box_predictor'
     ),

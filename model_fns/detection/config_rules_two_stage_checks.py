@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Iterator
+from typing import Iterator, Union
 
 from estimator_lib.config import support, validation
 from estimator_lib.config.rules import FEW, PipelineConfig, Problem
 from model_fns.detection import config_rules_checks, config_rules_rotated
 from model_fns.detection.config_rules_checks import SLOW_STATISTICS
 from model_fns.detection.config_rules_two_stage import FIELDS, OF_CROPS, OF_MASKS
+from model_fns.detection.networks import generations
 from protos import (
     anchors_pb2,
     box_predictors_pb2,
     faster_rcnn_pb2,
+    feature_pyramids_pb2,
     hyperparams_pb2,
 )
+
+_Levels = Union[anchors_pb2.MultiscaleAnchorGenerator, feature_pyramids_pb2.FeaturePyramidNetworks]
 
 _WHERE = 'model.faster_rcnn'
 _MASK_HEAD = f'{_WHERE}.second_stage_box_predictor.mask_rcnn_box_predictor'
@@ -94,7 +98,13 @@ def _backbone_doubts(pipeline: PipelineConfig) -> Iterator[str]:
     extractor = pipeline.model.faster_rcnn.feature_extractor
     path = f'{_WHERE}.feature_extractor'
     overridden = extractor.override_base_feature_extractor_hyperparams
-    if extractor.HasField('conv_hyperparams') and not overridden:
+    has_pyramid = generations.has_pyramid(extractor.type)
+    if has_pyramid and extractor.HasField('first_stage_features_stride'):
+        yield (
+            f'{path}.first_stage_features_stride has no effect: {extractor.type} has the strides '
+            'of the levels of fpn.'
+        )
+    if extractor.HasField('conv_hyperparams') and not (overridden or has_pyramid):
         yield (
             f'{path}.conv_hyperparams has no effect without '
             'override_base_feature_extractor_hyperparams: true.'
@@ -114,8 +124,11 @@ def _backbone_doubts(pipeline: PipelineConfig) -> Iterator[str]:
 def _problems(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Problem]:
     yield from config_rules_checks.resizer_problems(f'{where}.image_resizer', config.image_resizer)
     yield from _anchors(
-        f'{where}.first_stage_anchor_generator', config.first_stage_anchor_generator
+        f'{where}.first_stage_anchor_generator',
+        config.first_stage_anchor_generator,
+        config.feature_extractor,
     )
+    yield from _pyramid(config, where)
     yield from _operations(config, where)
     yield from config_rules_rotated.of_two_stages(config, where)
     extractor = config.feature_extractor
@@ -144,21 +157,81 @@ def _problems(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Proble
         )
 
 
-def _anchors(path: str, config: anchors_pb2.AnchorGenerator) -> Iterator[Problem]:
-    """Anchors are in pixels, and on one feature map."""
+def _anchors(
+    path: str,
+    config: anchors_pb2.AnchorGenerator,
+    extractor: faster_rcnn_pb2.FasterRcnnFeatureExtractor,
+) -> Iterator[Problem]:
+    """Anchors are in pixels, and on the feature maps that there are."""
     kind = config.WhichOneof('anchor_generator_oneof')
-    flexible = len(config.flexible_grid_anchor_generator.anchor_grid)
-    pyramid = config.multiscale_anchor_generator
+    if kind is None:
+        return
     if kind == 'ssd_anchor_generator':
         yield Problem(f'{path}.{kind}', 'its anchors are normalized; expected anchors in pixels.')
-    elif kind in ('multiscale_anchor_generator', 'flexible_grid_anchor_generator'):
-        if getattr(config, kind).normalize_coordinates:
-            yield Problem(f'{path}.{kind}.normalize_coordinates', 'true; expected false.')
-        levels = flexible or pyramid.max_level - pyramid.min_level + 1
-        if levels != 1:
+        return
+    if kind != 'grid_anchor_generator' and getattr(config, kind).normalize_coordinates:
+        yield Problem(f'{path}.{kind}.normalize_coordinates', 'true; expected false.')
+    levels, expected = 1, 1
+    if kind == 'multiscale_anchor_generator':
+        levels = _levels(config.multiscale_anchor_generator)
+    elif kind == 'flexible_grid_anchor_generator':
+        levels = len(config.flexible_grid_anchor_generator.anchor_grid)
+    has_pyramid = generations.has_pyramid(extractor.type)
+    if has_pyramid:
+        expected = _levels(extractor.fpn)
+    if has_pyramid and kind == 'multiscale_anchor_generator':
+        yield from config_rules_checks.levels_of_anchors(
+            path, config.multiscale_anchor_generator, extractor.fpn
+        )
+    elif levels != expected:
+        maps = f'{expected}, the levels of feature_extractor.fpn' if has_pyramid else 'one'
+        yield Problem(
+            f'{path}.{kind}', f'anchors for {levels} feature maps; the first stage has {maps}.'
+        )
+
+
+def _levels(config: _Levels) -> int:
+    """How many levels there are from the first to the last."""
+    return config.max_level - config.min_level + 1
+
+
+def _pyramid(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Problem]:
+    """What a feature pyramid is needed for, what it needs, and what has no place on it."""
+    extractor = config.feature_extractor
+    if not generations.has_pyramid(extractor.type):
+        if extractor.HasField('fpn'):
             yield Problem(
-                f'{path}.{kind}', f'anchors for {levels} feature maps; the first stage has one.'
+                f'{where}.feature_extractor.fpn',
+                f'{extractor.type} has no feature pyramid: leave it out, or expected a type that '
+                f'has one, like {generations.with_pyramid("faster_rcnn_resnet50")}.',
             )
+        return
+    overridden = extractor.override_base_feature_extractor_hyperparams
+    if not (overridden or extractor.HasField('conv_hyperparams')):
+        yield Problem(
+            f'{where}.feature_extractor.conv_hyperparams',
+            'is missing; the convolutions of the feature pyramid have them.',
+        )
+    head = 'first_stage_box_predictor_conv_hyperparams'
+    normalizer = getattr(config, head).WhichOneof('normalizer_oneof')
+    if normalizer is not None:
+        yield Problem(
+            f'{where}.{head}.{normalizer}',
+            'the first stage has one layer for all levels of the feature pyramid, and statistics '
+            'of one: leave it out.',
+        )
+    if config.number_of_stages == 3:
+        yield Problem(
+            f'{where}.number_of_stages',
+            f'3; features of boxes of {extractor.type} have one cell, and masks of one cell no '
+            'shape: expected 1 or 2.',
+        )
+    if config.second_stage_box_predictor.HasField('rfcn_box_predictor'):
+        yield Problem(
+            f'{where}.second_stage_box_predictor.rfcn_box_predictor',
+            'its maps are of one level, and the feature pyramid has several: expected '
+            'mask_rcnn_box_predictor.',
+        )
 
 
 def _operations(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Problem]:

@@ -15,6 +15,8 @@ from model_fns import layers
 
 # What types of the second generation end with.
 SUFFIX = '_keras'
+# Before that, what types of two stages end with that read the levels of a pyramid.
+_PYRAMID = '_fpn'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +94,23 @@ def twin(name: str) -> str:
     return name[: -len(SUFFIX)] if name.endswith(SUFFIX) else name + SUFFIX
 
 
-def foreign(names: Collection[str], scope: str, type_name: str, residual: str = '') -> str:
+def with_pyramid(name: str) -> str:
+    """The type of two stages that has a feature pyramid on the network of another."""
+    return f'{name}{_PYRAMID}{SUFFIX}'
+
+
+def has_pyramid(name: str) -> bool:
+    """Whether a type of two stages has a feature pyramid; the first generation has none."""
+    return name.endswith(with_pyramid(''))
+
+
+def foreign(
+    names: Collection[str],
+    scope: str,
+    type_name: str,
+    residual: str = '',
+    has_twin: bool = True,
+) -> str:
     """What is to be said of a checkpoint of the other generation; see `Task.foreign_checkpoint`.
 
     Args:
@@ -101,6 +119,7 @@ def foreign(names: Collection[str], scope: str, type_name: str, residual: str = 
         type_name: of the model's feature extractor.
         residual: the scope of a residual backbone, which alone differs within: a classifier of
             TensorFlow 1 is none of the second generation's then.
+        has_twin: whether the other generation has the type too.
     """
     own = of_type(type_name)
     other, number = (SECOND, 2) if own is FIRST else (FIRST, 1)
@@ -110,8 +129,8 @@ def foreign(names: Collection[str], scope: str, type_name: str, residual: str = 
     found = next((one for one in theirs if any(name.startswith(one) for name in names)), None)
     if found is None or any(name.startswith(f'{own.scope}{scope}/') for name in names):
         return ''
+    other_type = f', or the type {twin(type_name)}' if has_twin else ''
     return (
         f'has the weights of a network of TensorFlow {number} ({found}...), and {type_name} '
-        f'computes something else with them; expected a checkpoint of {type_name}, or the type '
-        f'{twin(type_name)}.'
+        f'computes something else with them; expected a checkpoint of {type_name}{other_type}.'
     )

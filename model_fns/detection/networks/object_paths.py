@@ -269,7 +269,9 @@ def two_stage_head_rules(variables: Iterable[tf.Variable], drops: bool) -> Rules
     return [
         ('Conv', f'{first}_first_conv/layer_with_weights-0'),
         ('Conv/BatchNorm', f'{first}_first_conv/layer_with_weights-1'),
-        *own_head_rules(variables, f'{first}/_prediction_heads/', 'FirstStageBoxPredictor/()'),
+        *own_head_rules(
+            variables, f'{first}/_prediction_heads/', r'FirstStageBoxPredictor(?:_(\d+))?/'
+        ),
         (
             'SecondStageBoxPredictor/BoxEncodingPredictor',
             f'{second}_box_prediction_head/_box_encoder_layers/{place}',

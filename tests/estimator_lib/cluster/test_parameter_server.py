@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 
 import pytest
 import tensorflow as tf
@@ -55,3 +56,29 @@ def test_the_failure_of_another_task_ends_it(tmp_path):
         parameter_server.serve(made, supervisor, tf1.ConfigProto())
     failed = json.loads((tmp_path / 'cluster' / job_state.FAILED_FILE).read_text())
     assert failed['task'] == 'chief:0'
+
+
+def wait_for_worker(folder, address, seconds, monkeypatch):
+    """Seconds that a server waits, told to end, for a worker that last said that it trains."""
+    monkeypatch.setattr(parameter_server, '_LOOK_SECONDS', 0.05)
+    monkeypatch.setattr(parameter_server, '_LEAVING_SECONDS', seconds)
+    made = job(folder, {'chief': [address], 'ps': ['127.0.0.1:1']}, 'ps')
+    supervisor = Supervisor(made)
+    heartbeats.Heart(made.state.folder, 'chief:0').tell(heartbeats.TRAINING, step=3)
+    supervisor.watch.look()
+    assert supervisor.watch.state('chief:0') == heartbeats.TRAINING
+    started = time.monotonic()
+    parameter_server._wait_for_workers(made, supervisor)
+    return time.monotonic() - started
+
+
+def test_a_worker_that_has_died_in_its_step_is_not_waited_for(tmp_path, monkeypatch):
+    server, address = listening()
+    server.close()
+    assert wait_for_worker(tmp_path, address, 15.0, monkeypatch) < 10.0
+
+
+def test_a_worker_that_is_about_to_leave_is_served(tmp_path, monkeypatch):
+    server, address = listening()
+    with server:
+        assert wait_for_worker(tmp_path, address, 0.5, monkeypatch) >= 0.5

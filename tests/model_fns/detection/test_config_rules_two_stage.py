@@ -10,7 +10,6 @@ from estimator_lib import errors
 from tests import tiny_two_stage
 from tests.model_fns.detection.test_config_rules import configs, refused_paths
 
-_WITH_PYRAMID = 'tf2/faster_rcnn_resnet50_v1_fpn'
 HEAD = 'second_stage_box_predictor.mask_rcnn_box_predictor'
 
 
@@ -22,11 +21,11 @@ def test_published_configs(shared):
     seen = collections.Counter()
     for name, config in configs().items():
         folder, _, _ = name.partition('/')
-        if not config.model.HasField('faster_rcnn') or name.startswith(_WITH_PYRAMID):
+        if not config.model.HasField('faster_rcnn'):
             continue
         seen[folder] += 1
         assert not refused_paths(config, 'export'), name
-    assert seen == {'tf1': 23, 'tf2': 4}
+    assert seen == {'tf1': 23, 'tf2': 5}
 
 
 def problem(*settings, stages=2):

@@ -173,3 +173,74 @@ def test_final_boxes_have_features_where_boxes_are_cropped():
         'output_final_box_features: true; rfcn_box_predictor computes none of boxes: expected '
         'false.'
     )
+
+
+def of_pyramid(*settings):
+    text = tiny_two_stage.PYRAMID.format(stages=2)
+    settings = [named(setting) for setting in settings]
+    config = config_lib.parse_pipeline_config(text, 'text', settings=settings)
+    return model_fns.validate(config, mode=None)
+
+
+GRID = (
+    'first_stage_anchor_generator={ grid_anchor_generator { scales: 1 aspect_ratios: 1 } }',
+    'first_stage_anchor_generator.grid_anchor_generator: anchors for 1 feature maps; the first '
+    'stage has 4, the levels of feature_extractor.fpn.',
+)
+
+
+@pytest.mark.parametrize(
+    ('setting', 'text'),
+    [
+        GRID,
+        (
+            'feature_extractor.fpn.max_level=7',
+            'first_stage_anchor_generator.multiscale_anchor_generator.max_level: 6; expected 7, '
+            'that of feature_extractor.fpn.',
+        ),
+        (
+            'feature_extractor={ type: "faster_rcnn_resnet50_fpn_keras" fpn { min_level: 3 '
+            'max_level: 6 } }',
+            'feature_extractor.conv_hyperparams: is missing; the convolutions of the feature '
+            'pyramid have them.',
+        ),
+        (
+            'first_stage_box_predictor_conv_hyperparams.batch_norm={}',
+            'first_stage_box_predictor_conv_hyperparams.batch_norm: the first stage has one layer '
+            'for all levels of the feature pyramid, and statistics of one: leave it out.',
+        ),
+        (
+            POSITION_SENSITIVE % '',
+            'second_stage_box_predictor.rfcn_box_predictor: its maps are of one level, and the '
+            'feature pyramid has several: expected mask_rcnn_box_predictor.',
+        ),
+    ],
+)
+def test_what_a_pyramid_needs(setting, text):
+    with pytest.raises(errors.ConfigError) as caught:
+        of_pyramid(setting)
+    assert str(caught.value) == named(text)
+
+
+def test_a_pyramid_has_no_masks():
+    config = config_lib.parse_pipeline_config(tiny_two_stage.PYRAMID.format(stages=3), 'text')
+    with pytest.raises(errors.ConfigError, match='stages: 3; features of boxes of faster'):
+        model_fns.validate(config, mode=None)
+
+
+def test_levels_are_of_types_that_have_a_pyramid():
+    assert problem('feature_extractor.fpn={}') == named(
+        'feature_extractor.fpn: faster_rcnn_mobilenet_v1_025 has no feature pyramid: leave it out, '
+        'or expected a type that has one, like faster_rcnn_resnet50_fpn_keras.'
+    )
+
+
+def test_hyperparams_of_a_pyramid_are_honoured_without_the_backbone():
+    assert of_pyramid() == []
+    override = 'feature_extractor.override_base_feature_extractor_hyperparams=false'
+    assert of_pyramid(override) == []
+    (warning,) = of_pyramid('feature_extractor.first_stage_features_stride=8')
+    assert warning == named(
+        'feature_extractor.first_stage_features_stride has no effect: '
+        'faster_rcnn_resnet50_fpn_keras has the strides of the levels of fpn.'
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Callable, Collection, Dict, Mapping, Optional, Tuple
+from typing import Callable, Collection, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import tensorflow as tf
 
@@ -11,7 +11,9 @@ from estimator_lib import errors
 from estimator_lib.registry import Registry
 from model_fns import layers
 from model_fns.backbones import inception_resnet_v2, registry, resnet_v1
-from model_fns.detection.networks import generations, object_paths
+from model_fns.detection.architectures.faster_rcnn import pyramid
+from model_fns.detection.networks import generations, hyperparams, object_paths
+from model_fns.detection.networks.feature_extractors.extractor import Pyramid
 from protos import faster_rcnn_pb2
 
 tf1 = tf.compat.v1
@@ -19,8 +21,8 @@ tf1 = tf.compat.v1
 FIRST_SCOPE = 'FirstStageFeatureExtractor'
 SECOND_SCOPE = 'SecondStageFeatureExtractor'
 
-# (preprocessed images, style, stride) -> features.
-FirstStage = Callable[[tf.Tensor, layers.LayerStyle, int], tf.Tensor]
+# (preprocessed images, style, stride) -> features; below a pyramid, end points.
+FirstStage = Callable[[tf.Tensor, layers.LayerStyle, int], Union[tf.Tensor, registry.EndPoints]]
 # (crops of features, style) -> features.
 SecondStage = Callable[[tf.Tensor, layers.LayerStyle], tf.Tensor]
 
@@ -43,6 +45,7 @@ class Extractor:
         strides: of the first stage's features, those that there are.
         second_stage: the part that runs on crops; None: the network's own.
         type_name: what a config calls it.
+        pyramid: what stands on the first stage, and takes the second's place; None: there is none.
     """
 
     network: str
@@ -53,6 +56,7 @@ class Extractor:
     strides: Tuple[int, ...] = (8, 16)
     second_stage: Optional[SecondStage] = None
     type_name: str = ''
+    pyramid: Optional[pyramid.FeaturePyramid] = None
 
     @property
     def generation(self) -> generations.Generation:
@@ -80,19 +84,24 @@ class Extractor:
         is_training: bool,
         trains_batch_norm: bool,
         style: Optional[layers.LayerStyle] = None,
-    ) -> tf.Tensor:
-        """The features of images, [B, height / stride, width / stride, channels].
+    ) -> List[tf.Tensor]:
+        """The features of images: one map, [B, height / stride, width / stride, channels].
+
+        With a pyramid there is a map for each of its levels, from fine to coarse.
 
         Args:
             images: float32 [B, height, width, channels], preprocessed.
-            stride: one of `strides`.
+            stride: one of `strides`; with a pyramid it changes nothing.
             is_training: whether batch norm uses the batch's statistics,
             trains_batch_norm: where this is set too.
             style: of the layers; None: the published one.
         """
         with tf1.variable_scope(self.scopes[0]):
             style = self._style(is_training, trains_batch_norm or self.of_cells, style)
-            return self.first_stage(images, style, stride)
+            features = self.first_stage(images, style, stride)
+            if self.pyramid is None:
+                return [features]
+            return self.pyramid.maps(features, self._network, is_training, trains_batch_norm)
 
     def box_features(
         self,
@@ -107,9 +116,11 @@ class Extractor:
             crops: [n, height, width, channels], of the first stage's features.
             is_training: see `features`.
             trains_batch_norm: see `features`.
-            style: see `features`.
+            style: see `features`; with a pyramid it is of the first stage alone.
         """
         with tf1.variable_scope(self.scopes[1]):
+            if self.pyramid is not None:
+                return self.pyramid.box_features(crops, is_training, trains_batch_norm)
             style = self._style(is_training, trains_batch_norm, style)
             return (self.second_stage or self._network.second_stage)(crops, style)
 
@@ -141,10 +152,11 @@ class Extractor:
                 return whole + name[len(ours) :]
         return f'{name}/ExponentialMovingAverage' if self.of_cells else name
 
-    def object_rules(self, whole: bool) -> object_paths.Rules:
+    def object_rules(self, variables: Sequence[tf.Variable], whole: bool) -> object_paths.Rules:
         """The paths of the variables of both stages, see `object_paths`.
 
         Args:
+            variables: of the model.
             whole: in a classifier's checkpoint, which has one network of both.
         """
         network = self._network
@@ -156,6 +168,12 @@ class Extractor:
                 *object_paths.backbone_rules(network, second, classifier),
             ]
         start = f'{object_paths.MODEL}_feature_extractor_for_'
+        if self.pyramid is not None:
+            backbone = f'{start}proposal_features/classification_backbone/'
+            return [
+                *object_paths.backbone_rules(network, first, backbone),
+                *self.pyramid.object_rules(variables, first, self.scopes[1], start),
+            ]
         return [
             *object_paths.backbone_rules(network, first, f'{start}proposal_features/'),
             *object_paths.backbone_rules(
@@ -165,7 +183,13 @@ class Extractor:
 
     def foreign_checkpoint(self, names: Collection[str]) -> str:
         """See `Task.foreign_checkpoint`."""
-        return generations.foreign(names, FIRST_SCOPE, self.type_name, self._network.scope)
+        return generations.foreign(
+            names,
+            FIRST_SCOPE,
+            self.type_name,
+            self._network.scope,
+            has_twin=self.pyramid is None,
+        )
 
     @property
     def _network(self) -> registry.Network:
@@ -195,7 +219,8 @@ def find(config: faster_rcnn_pb2.FasterRcnnFeatureExtractor, where: str) -> Extr
         where: its path, for error messages.
 
     Raises:
-        errors.ConfigError: there is none of that name, or not with that stride.
+        errors.ConfigError: there is none of that name, or not with that stride; or its pyramid's
+            hyperparameters are not honoured.
     """
     found = EXTRACTORS.get(config.type, f'{where}.type')
     stride = config.first_stage_features_stride
@@ -204,7 +229,21 @@ def find(config: faster_rcnn_pb2.FasterRcnnFeatureExtractor, where: str) -> Extr
             f'{where}.first_stage_features_stride: {stride}; expected '
             f'{" or ".join(map(str, found.strides))}.'
         )
-    return dataclasses.replace(found, type_name=config.type)
+    found = dataclasses.replace(found, type_name=config.type)
+    return found if found.pyramid is None else _with_levels(found, config, where)
+
+
+def _with_levels(
+    extractor: Extractor, config: faster_rcnn_pb2.FasterRcnnFeatureExtractor, where: str
+) -> Extractor:
+    named, path = config.fpn, f'{where}.conv_hyperparams'
+
+    def style_for(is_training: bool) -> layers.LayerStyle:
+        return hyperparams.build_layer_style(config.conv_hyperparams, is_training, path)
+
+    levels = Pyramid(named.min_level, named.max_level, named.additional_layer_depth)
+    made = pyramid.FeaturePyramid(levels, style_for, config.type, where)
+    return dataclasses.replace(extractor, pyramid=made)
 
 
 def _up_to(name: str, end_point: str) -> FirstStage:
@@ -239,12 +278,7 @@ def _of_second_generation(name: str) -> Extractor:
     last = f'{resnet_v1.ARCHITECTURES[name].scope}/block3'
 
     def first(images: tf.Tensor, style: layers.LayerStyle, stride: int) -> tf.Tensor:
-        del stride  # there is one
-        options = registry.Options(
-            strides_first=True, sum_activation=style.activation, final_endpoint=last
-        )
-        network = registry.get_network(name, task='detection')
-        return network.features(images, style, options)[last]
+        return _end_points(name, images, style, last)[last]
 
     def second(crops: tf.Tensor, style: layers.LayerStyle) -> tf.Tensor:
         return resnet_v1.resnet_v1_block4(
@@ -252,6 +286,25 @@ def _of_second_generation(name: str) -> Extractor:
         )
 
     return Extractor(name, first, strides=(16,), second_stage=second)
+
+
+def _below_pyramid(name: str) -> Extractor:
+    """A whole ResNet of the second generation below a pyramid."""
+
+    def first(images: tf.Tensor, style: layers.LayerStyle, stride: int) -> registry.EndPoints:
+        return _end_points(name, images, style)
+
+    return Extractor(name, first, pyramid=pyramid.FeaturePyramid())
+
+
+def _end_points(
+    name: str, images: tf.Tensor, style: layers.LayerStyle, last: Optional[str] = None
+) -> registry.EndPoints:
+    """Of a ResNet of the second generation, up to the last that is named."""
+    options = registry.Options(
+        strides_first=True, sum_activation=style.activation, final_endpoint=last
+    )
+    return registry.get_network(name, task='detection').features(images, style, options)
 
 
 def _cells(name: str) -> FirstStage:
@@ -276,10 +329,11 @@ for _size in (50, 101, 152):
     _name = f'resnet_v1_{_size}'
     _type = f'faster_rcnn_resnet{_size}'
     EXTRACTORS.add(_type, Extractor(_name, _resnet(_name)))
-    EXTRACTORS.add(
-        generations.twin(_type),
-        dataclasses.replace(_of_second_generation(_name), type_name=generations.twin(_type)),
-    )
+    for _other, _made in (
+        (generations.twin(_type), _of_second_generation(_name)),
+        (generations.with_pyramid(_type), _below_pyramid(_name)),
+    ):
+        EXTRACTORS.add(_other, dataclasses.replace(_made, type_name=_other))
 EXTRACTORS.add(
     'faster_rcnn_inception_v2',
     # The published program takes 8 too, and gives 16.

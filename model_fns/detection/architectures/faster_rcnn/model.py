@@ -184,11 +184,12 @@ class FasterRcnnModel(detector.Detector):
         extractor = self._backbone.extractor
         where = f'{self.where}.feature_extractor'
         object_paths.require_objects(extractor.type_name, where)
-        rules = extractor.object_rules(whole=checkpoint_type == 'classification')
+        of_classifier = checkpoint_type == 'classification'
+        rules = extractor.object_rules(variables, whole=of_classifier)
         if checkpoint_type != 'full':
             starts = tuple(f'{scope}/' for scope in extractor.scopes)
             variables = [one for one in variables if one.op.name.startswith(starts)]
-            return object_paths.paths_of(variables, rules)
+            return object_paths.paths_of(variables, rules, complete=not of_classifier)
         drops = self._second is not None and self._second.drops_features
         heads = object_paths.two_stage_head_rules(variables, drops)
         return object_paths.paths_of(variables, [*rules, *heads])
@@ -229,14 +230,14 @@ class FasterRcnnModel(detector.Detector):
         return {**found, **dict(zip(names, (boxes, raw)))}
 
     def _regions(
-        self, images: tf.Tensor, features: tf.Tensor, is_training: bool
+        self, images: tf.Tensor, features: Sequence[tf.Tensor], is_training: bool
     ) -> Dict[str, tf.Tensor]:
         """The first stage's predictions for its anchors."""
         generator = self._first.anchor_generator
-        (per_cell,) = generator.anchors_per_location()
+        per_cell = generator.anchors_per_location()
         codes, logits = self._first.head_for(is_training).predict(features, per_cell)
         size = anchors.size_of(images)
-        made = generator.generate([anchors.size_of(features)], size).boxes
+        made = generator.generate([anchors.size_of(one) for one in features], size).boxes
         boxes = tf.convert_to_tensor(made)
         if is_training and not self._first.clips_anchors:
             where = f'{self.where}.first_stage_anchor_generator'
@@ -260,7 +261,7 @@ class FasterRcnnModel(detector.Detector):
     def _boxes(
         self,
         images: tf.Tensor,
-        features: tf.Tensor,
+        features: Sequence[tf.Tensor],
         proposals: regions.Proposals,
         memory: Optional[context_attention.Memory],
         is_training: bool,
@@ -271,7 +272,7 @@ class FasterRcnnModel(detector.Detector):
         if not (is_training or context or self._second.crops is None):
             return self._boxes_of_valid(features, proposals, sides)
         if self._second.crops is None:
-            of_boxes = self._backbone.box_features(features, is_training)
+            of_boxes = self._backbone.box_features(features[0], is_training)
             codes, logits = head.predict(of_boxes, self.family.from_boxes(proposals.boxes, *sides))
         else:
             crops = self._second.crops(features, proposals.boxes, sides)
@@ -290,7 +291,7 @@ class FasterRcnnModel(detector.Detector):
 
     def _boxes_of_valid(
         self,
-        features: tf.Tensor,
+        features: Sequence[tf.Tensor],
         proposals: regions.Proposals,
         sides: Tuple[tf.Tensor, tf.Tensor],
     ) -> Dict[str, tf.Tensor]:
@@ -333,7 +334,7 @@ class FasterRcnnModel(detector.Detector):
     def _final_boxes(
         self,
         images: tf.Tensor,
-        features: tf.Tensor,
+        features: Sequence[tf.Tensor],
         predictions: Dict[str, tf.Tensor],
         windows: tf.Tensor,
     ) -> Dict[str, tf.Tensor]:

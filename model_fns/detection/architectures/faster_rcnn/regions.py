@@ -7,7 +7,7 @@ that of the numbers of a box. Boxes are in pixels of the padded input.
 from __future__ import annotations
 
 import dataclasses
-from typing import Optional, Tuple
+from typing import Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -35,6 +35,8 @@ _NOT_AN_OBJECT = np.array([1.0, 0.0], np.float32)  # the class target of an unma
 class RegionHead:
     """A convolution, then two 1x1 ones that give each anchor a box code and two logits.
 
+    Several feature maps share the convolution; each has 1x1 ones of its own.
+
     Attributes:
         style: initial values, regularization and normalisation.
         depth: channels between.
@@ -49,13 +51,27 @@ class RegionHead:
     rate: int = 1
     code_size: int = axis_aligned.SIZE
 
-    def predict(self, features: tf.Tensor, anchors_per_cell: int) -> Tuple[tf.Tensor, tf.Tensor]:
+    def predict(
+        self, maps: Sequence[tf.Tensor], anchors_per_cell: Sequence[int]
+    ) -> Tuple[tf.Tensor, tf.Tensor]:
         """Codes float32 [B, A, K] and logits [B, A, 2] (background first), in anchors' order.
 
         Args:
-            features: [B, height, width, channels].
-            anchors_per_cell: of a cell of the features.
+            maps: of features, [B, height, width, channels] each.
+            anchors_per_cell: of a cell of each map.
         """
+        if len(maps) == 1:
+            return self._of_map(maps[0], anchors_per_cell[0], HEAD_SCOPE)
+        outputs = []
+        with tf1.variable_scope(tf1.get_variable_scope(), reuse=tf1.AUTO_REUSE):
+            for index, (features, per_cell) in enumerate(zip(maps, anchors_per_cell)):
+                outputs.append(self._of_map(features, per_cell, f'{HEAD_SCOPE}_{index}'))
+        codes, logits = (tf.concat(values, axis=1) for values in zip(*outputs))
+        return codes, logits
+
+    def _of_map(
+        self, features: tf.Tensor, anchors_per_cell: int, head_scope: str
+    ) -> Tuple[tf.Tensor, tf.Tensor]:
         # As published: ReLU6, whatever the hyperparameters say.
         hidden = layers.conv2d(
             features,
@@ -66,7 +82,7 @@ class RegionHead:
             rate=self.rate,
         )
         outputs = []
-        with tf1.variable_scope(HEAD_SCOPE):
+        with tf1.variable_scope(head_scope):
             for scope, size in (('BoxEncodingPredictor', self.code_size), ('ClassPredictor', 2)):
                 flat = layers.conv2d(hidden, anchors_per_cell * size, 1, self.style.linear(), scope)
                 flat = layers.to_float32(flat)

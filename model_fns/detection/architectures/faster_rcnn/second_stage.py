@@ -8,12 +8,13 @@ are in pixels of the padded input.
 from __future__ import annotations
 
 import dataclasses
-from typing import Tuple
+from typing import Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
 
 from model_fns import layers
+from model_fns.detection.architectures.faster_rcnn import pyramid
 from model_fns.detection.boxes import axis_aligned, box_coders, matchers, similarities, targets
 from model_fns.detection.boxes.family import Boxes, ModelBoxes
 from model_fns.detection.detections import suppression
@@ -44,22 +45,26 @@ class Crops:
     family: ModelBoxes = axis_aligned
 
     def __call__(
-        self, features: tf.Tensor, boxes: tf.Tensor, image_size: Tuple[tf.Tensor, tf.Tensor]
+        self,
+        maps: Sequence[tf.Tensor],
+        boxes: tf.Tensor,
+        image_size: Tuple[tf.Tensor, tf.Tensor],
     ) -> tf.Tensor:
-        """Features [B * N, side, side, channels] of boxes; outside of the map they are 0.
+        """Features [B * N, side, side, channels] of boxes; outside of a map they are 0.
 
         Args:
-            features: [B, height, width, channels].
+            maps: [B, height, width, channels] each; of several, the levels of a pyramid, each box
+                is read from one, see `pyramid.level_of`.
             boxes: float32 [B, N, K].
             image_size: height and width of the padded input, float32.
         """
         batch, count = tf.unstack(tf.shape(boxes)[:2])
         flat = tf.reshape(boxes, [-1, self.family.SIZE])
-        return self.of_rows(features, flat, tf.repeat(tf.range(batch), count), image_size)
+        return self.of_rows(maps, flat, tf.repeat(tf.range(batch), count), image_size)
 
     def of_rows(
         self,
-        features: tf.Tensor,
+        maps: Sequence[tf.Tensor],
         boxes: tf.Tensor,
         images: tf.Tensor,
         image_size: Tuple[tf.Tensor, tf.Tensor],
@@ -67,12 +72,20 @@ class Crops:
         """Features [R, side, side, channels] of boxes of any images.
 
         Args:
-            features: [B, height, width, channels].
+            maps: see above.
             boxes: float32 [R, K].
             images: int32 [R]: the place in the batch of each.
             image_size: height and width of the padded input, float32.
         """
-        crops = self.family.crop(features, boxes, images, self.size, image_size)
+
+        def crop(features: tf.Tensor, boxes: tf.Tensor, images: tf.Tensor) -> tf.Tensor:
+            return self.family.crop(features, boxes, images, self.size, image_size)
+
+        if len(maps) == 1:
+            crops = crop(maps[0], boxes, images)
+        else:
+            levels = pyramid.level_of(self.family.area(boxes), len(maps))
+            crops = pyramid.by_level(crop, maps, levels, boxes, images)
         if (self.pool_kernel, self.pool_stride) == (1, 1):
             return crops
         return tf.nn.max_pool2d(crops, self.pool_kernel, self.pool_stride, 'VALID')

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Callable, FrozenSet, Optional, Union
+from typing import Callable, FrozenSet, List, Optional, Union
 
 import tensorflow as tf
 
@@ -42,7 +42,7 @@ class Backbone:
     trains_batch_norm: bool = False
     style_for: Optional[Callable[[bool], layers.LayerStyle]] = None
 
-    def features(self, images: tf.Tensor, is_training: bool) -> tf.Tensor:
+    def features(self, images: tf.Tensor, is_training: bool) -> List[tf.Tensor]:
         """See `Extractor.features`."""
         mode = is_training, self.trains_batch_norm, self._style(is_training)
         return self.extractor.features(images, self.stride, *mode)
@@ -62,7 +62,7 @@ class FirstStage:
     """From features to proposals.
 
     Attributes:
-        anchor_generator: in pixels, for one feature map.
+        anchor_generator: in pixels, for the maps of the features.
         head_for: is_training -> head.
         rules: which proposals are kept.
         losses: of the anchors.

@@ -65,6 +65,7 @@ class Settings:
             type's own.
         drop_path_keep_prob: see `backbones.Options`; None: the network's own.
         type_name: what the config calls it.
+        where: the path of the config, for error messages.
     """
 
     style: layers.LayerStyle
@@ -81,6 +82,7 @@ class Settings:
     bifpn: Optional[BidirectionalPyramid] = None
     drop_path_keep_prob: Optional[float] = None
     type_name: str = ''
+    where: str = WHERE
 
     @property
     def generation(self) -> generations.Generation:

@@ -9,7 +9,7 @@ import tensorflow as tf
 from estimator_lib import errors
 from model_fns import layers
 from model_fns.backbones import registry
-from model_fns.detection.networks.feature_extractors.extractor import WHERE, Pyramid, Settings
+from model_fns.detection.networks.feature_extractors.extractor import Pyramid, Settings
 
 tf1 = tf.compat.v1
 
@@ -45,11 +45,11 @@ def tapped_pyramid(
     if pyramid.min_level not in taps:
         levels = ', '.join(map(str, taps))
         raise errors.ConfigError(
-            f'{WHERE}.fpn.min_level: got {pyramid.min_level}; expected one of {levels}.'
+            f'{settings.where}.fpn.min_level: got {pyramid.min_level}; expected one of {levels}.'
         )
     if pyramid.max_level < pyramid.min_level:
         raise errors.ConfigError(
-            f'{WHERE}.fpn.max_level: got {pyramid.max_level}; expected min_level, '
+            f'{settings.where}.fpn.max_level: got {pyramid.max_level}; expected min_level, '
             f'{pyramid.min_level}, or more.'
         )
     last_tapped = min(pyramid.max_level, max(taps))

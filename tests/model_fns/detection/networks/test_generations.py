@@ -22,6 +22,12 @@ def test_the_ending_of_a_type_tells_its_generation():
     assert generations.twin('ssd_mobilenet_v1_keras') == 'ssd_mobilenet_v1'
 
 
+def test_the_ending_of_a_type_of_two_stages_tells_that_it_has_a_pyramid():
+    assert generations.with_pyramid('faster_rcnn_resnet50') == 'faster_rcnn_resnet50_fpn_keras'
+    assert generations.has_pyramid('faster_rcnn_resnet50_fpn_keras')
+    assert not generations.has_pyramid('faster_rcnn_resnet50_keras')
+
+
 @pytest.mark.parametrize('asked', [False, True])
 def test_the_first_generation_has_one_style(asked):
     assert FIRST.separable(STYLE, asked) is FIRST.separable_head(STYLE, asked) is STYLE
@@ -58,3 +64,9 @@ def test_a_residual_classifier_is_of_the_first_generation(type_name, expected):
 def test_a_checkpoint_of_the_other_generation_is_told(names, type_name, expected):
     said = generations.foreign(names, 'FeatureExtractor', type_name)
     assert re.search(expected, said) if expected else said == ''
+
+
+def test_no_type_is_named_where_the_other_generation_has_none():
+    names, scope = ['FeatureExtractor/a'], 'FeatureExtractor'
+    said = generations.foreign(names, scope, 'a_keras', has_twin=False)
+    assert said.endswith('with them; expected a checkpoint of a_keras.')

@@ -104,6 +104,27 @@ def test_both_stages_are_a_part_of_that_and_a_classifier_has_one_network(two_sta
     assert layers == {f'layer_with_weights-{index}' for index in range(106)}
 
 
+@pytest.fixture(scope='module')
+def two_stage_pyramid():
+    return check('faster_rcnn_resnet50_v1_fpn_640x640_coco17_tpu-8', (128, 128))
+
+
+def test_a_two_stage_detector_with_a_pyramid_has_the_published_paths(two_stage_pyramid):
+    assert len(two_stage_pyramid[1]) == 327
+
+
+def test_its_pyramid_is_no_part_of_a_classifier(two_stage_pyramid):
+    model, variables = two_stage_pyramid
+    backbone = model.object_paths(variables, 'classification')
+    # 53 convolutions, with a batch norm each.
+    layers = {path.split('/')[1] for path in backbone}
+    assert layers == {f'layer_with_weights-{index}' for index in range(106)}
+    network = 'KerasFirstStageFeatureExtractor/resnet_v1_50/'
+    names = {one.op.name for one in variables if one.op.name.startswith(network)}
+    found = {one.op.name for one in backbone.values()}
+    assert found == {name for name in names if not name.startswith(f'{network}fpn/')}
+
+
 def test_the_feature_extractor_is_a_part_of_that(lite):
     model, variables = lite
     everything = model.object_paths(variables, 'full')
@@ -130,12 +151,15 @@ def test_heads_of_two_stages(drops):
     names = [
         'Conv/BatchNorm/gamma',
         'FirstStageBoxPredictor/ClassPredictor/weights',
+        'FirstStageBoxPredictor_3/BoxEncodingPredictor/weights',
         'SecondStageBoxPredictor/BoxEncodingPredictor/biases',
     ]
     assert list(object_paths.paths_of(map(Named, names), rules)) == [
         'model/_first_stage_box_predictor_first_conv/layer_with_weights-1/gamma',
         'model/_first_stage_box_predictor/_prediction_heads/class_predictions_with_background/0/'
         '_class_predictor_layers/0/kernel',
+        'model/_first_stage_box_predictor/_prediction_heads/box_encodings/3/_box_encoder_layers/0/'
+        'kernel',
         f'model/_mask_rcnn_box_predictor/_box_prediction_head/_box_encoder_layers/{1 + drops}/bias',
     ]
 

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from estimator_lib import config as config_lib
 from model_fns.detection.architectures.faster_rcnn import extractors
+from tests import tiny_two_stage
 from tests.conftest import shared_folder
 
 tf1 = tf.compat.v1
@@ -25,7 +27,7 @@ def built(name, stride, side, channels, is_training=False, trains=False):
     """(shapes of variables and whether they are trained by name, features, box features)."""
     made = extractors.EXTRACTORS.get(name)
     with tf.Graph().as_default() as graph:
-        features = made.features(
+        (features,) = made.features(
             tf1.placeholder(tf.float32, [1, 100, 130, 3]), stride, is_training, trains
         )
         crops = tf1.placeholder(tf.float32, [8, side, side, channels])
@@ -77,6 +79,27 @@ def test_the_resnets_of_tensorflow_2_stride_in_both_stages_and_have_nothing_in_v
     assert [name for name in variables if name.startswith(scopes[0]) and 'block4' in name] == []
     # 53 convolutions, with a batch norm of four variables each, and no regularizer.
     assert (len(variables), losses) == (5 * 53, 0)
+
+
+def test_a_pyramid_has_maps_of_its_levels_and_layers_of_boxes():
+    config = config_lib.parse_pipeline_config(tiny_two_stage.PYRAMID.format(stages=2), 'text')
+    made = extractors.find(config.model.faster_rcnn.feature_extractor, 'here')
+    with tf.Graph().as_default() as graph:
+        images = tf1.placeholder(tf.float32, [1, 100, 130, 3])
+        maps = made.features(images, 16, is_training=True, trains_batch_norm=False)
+        of_boxes = made.box_features(tf.zeros([3, 2, 2, 8]), True, False)
+        names = {variable.op.name for variable in tf1.global_variables()}
+        updates = graph.get_collection(tf1.GraphKeys.UPDATE_OPS)
+    assert [list(one.shape) for one in maps] == [
+        [1, *size, 8] for size in ((13, 17), (7, 9), (4, 5), (2, 3))
+    ]
+    assert list(of_boxes.shape) == [3, 1, 1, 1024]
+    second = {name for name in names if name.startswith('KerasSecondStageFeatureExtractor/')}
+    # Two layers with biases, and batch norm of four variables between them.
+    assert len(second) == 2 * 2 + 4
+    # 53 layers of the backbone with batch norm; 3 without on the way down; 2 smoothed, 1 on top.
+    assert len(names - second) == 5 * 53 + 2 * 3 + 5 * 3
+    assert updates == []  # batch_norm_trainable was not asked for
 
 
 def test_mobilenet_has_separable_layers_in_its_second_stage():
@@ -142,6 +165,12 @@ class TestRestoring:
             'resnet_v1_50/conv1/weights': self.NAMES[0],
             'resnet_v1_50/block4/unit_1/weights': self.NAMES[2],
         }
+
+    def test_no_classifier_of_the_first_generation_is_of_a_pyramid(self):
+        made = extractors.EXTRACTORS.get('faster_rcnn_resnet50_fpn_keras')
+        said = made.foreign_checkpoint(['resnet_v1_50/conv1/weights'])
+        assert said.endswith('expected a checkpoint of faster_rcnn_resnet50_fpn_keras.')
+        assert made.foreign_checkpoint(['KerasFirstStageFeatureExtractor/resnet_v1_50/a']) == ''
 
     def test_the_last_blocks_of_inception_resnet(self):
         first = 'FirstStageFeatureExtractor/InceptionResnetV2/Repeat/block35_1/weights'

@@ -18,9 +18,41 @@ LOSSES = regions.RegionLosses(model.CODER, EVERYTHING, localization_weight=2.0)
 def test_head():
     case = oracles.case('rpn_head')
     head = regions.RegionHead(layers.LayerStyle(activation=None), depth=6, rate=2)
-    codes, logits = oracles.run(lambda: head.predict(tf.constant(case['features']), 12), case)
+    codes, logits = oracles.run(lambda: head.predict([tf.constant(case['features'])], [12]), case)
     np.testing.assert_allclose(codes, case['encodings'], rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(logits, case['objectness'], rtol=1e-4, atol=1e-5)
+
+
+def test_several_maps_share_the_first_layer_and_have_heads_of_their_own():
+    random = np.random.RandomState(0)
+    maps = [random.normal(size=[2, *size, 3]).astype(np.float32) for size in ((4, 6), (2, 3))]
+    shared = {
+        'var/Conv/weights': random.normal(size=[3, 3, 3, 5]),
+        'var/Conv/biases': random.normal(size=[5]),
+    }
+    heads = [
+        {
+            'BoxEncodingPredictor/weights': random.normal(size=[1, 1, 5, 8]),
+            'BoxEncodingPredictor/biases': random.normal(size=[8]),
+            'ClassPredictor/weights': random.normal(size=[1, 1, 5, 4]),
+            'ClassPredictor/biases': random.normal(size=[4]),
+        }
+        for _ in maps
+    ]
+    head = regions.RegionHead(layers.LayerStyle(activation=None), depth=5)
+    of_each = []
+    for features, values in zip(maps, heads):
+        named = {f'var/FirstStageBoxPredictor/{name}': one for name, one in values.items()}
+        of_each.append(oracles.run(lambda f=features: head.predict([f], [2]), {**shared, **named}))
+    named = {
+        f'var/FirstStageBoxPredictor_{index}/{name}': one
+        for index, values in enumerate(heads)
+        for name, one in values.items()
+    }
+    together = oracles.run(lambda: head.predict(maps, [2, 2]), {**shared, **named})
+    for ours, parts in zip(together, zip(*of_each)):
+        np.testing.assert_allclose(ours, np.concatenate(parts, axis=1), rtol=1e-5, atol=1e-5)
+    assert together[0].shape == (2, 2 * (24 + 6), 4)
 
 
 def test_anchors():

@@ -25,7 +25,7 @@ UNIT = (1.0, 1.0)
 class TestCrops:
     def test_recorded(self):
         case = oracles.case('crop_and_resize')
-        inputs = tf.constant(case['feature_map']), tf.constant(case['boxes'])
+        inputs = [tf.constant(case['feature_map'])], tf.constant(case['boxes'])
         np.testing.assert_allclose(
             second_stage.Crops(4)(*inputs, UNIT), case['native'][0], rtol=1e-5, atol=1e-6
         )
@@ -36,7 +36,7 @@ class TestCrops:
     def test_each_image_has_its_own_boxes(self):
         features = tf.constant(np.arange(2 * 2 * 2).reshape([2, 2, 2, 1]), tf.float32)
         boxes = tf.constant([[[0.0, 0, 1, 1], [0, 0, 0, 0]], [[1, 1, 1, 1], [0, 0, 0, 1]]])
-        crops = second_stage.Crops(2)(features, boxes, UNIT).numpy()[..., 0]
+        crops = second_stage.Crops(2)([features], boxes, UNIT).numpy()[..., 0]
         expected = [[[0, 1], [2, 3]], [[0, 0], [0, 0]], [[7, 7], [7, 7]], [[4, 5], [4, 5]]]
         np.testing.assert_allclose(crops, expected)
 
@@ -44,7 +44,7 @@ class TestCrops:
         features, boxes = tf.ones([1, 3, 3, 1]), tf.constant([[[0.0, 0.0, 1.0, 1.0]]])
         with tf.GradientTape(persistent=True) as tape:
             tape.watch([features, boxes])
-            total = tf.reduce_sum(second_stage.Crops(3)(features, boxes, UNIT))
+            total = tf.reduce_sum(second_stage.Crops(3)([features], boxes, UNIT))
         np.testing.assert_allclose(tape.gradient(total, features), np.ones([1, 3, 3, 1]))
         assert tape.gradient(total, boxes) is None
 

@@ -13,7 +13,7 @@ EXTRACTOR = extractors.EXTRACTORS.get('faster_rcnn_mobilenet_v1_025', 'type')
 def test_features_of_boxes_are_computed_again_by_the_same_variables():
     backbone = stages.Backbone(EXTRACTOR)
     with tf.Graph().as_default():
-        features = backbone.features(tf.zeros([1, 64, 64, 3]), is_training=True)
+        (features,) = backbone.features(tf.zeros([1, 64, 64, 3]), is_training=True)
         first = backbone.box_features(features, is_training=True)
         count = len(tf1.global_variables())
         second = backbone.box_features(features, is_training=False)
@@ -32,7 +32,7 @@ def updates_of(trains, decay):
 
     backbone = stages.Backbone(EXTRACTOR, trains_batch_norm=trains, style_for=style_for)
     with tf.Graph().as_default(), tf1.Session() as session:
-        features = backbone.features(tf.ones([1, 32, 32, 3]), is_training=True)
+        (features,) = backbone.features(tf.ones([1, 32, 32, 3]), is_training=True)
         backbone.box_features(features, is_training=True)
         updates = tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)
         (variance,) = tf1.global_variables('FirstStageFeatureExtractor.*Conv2d_0/.*moving_variance')

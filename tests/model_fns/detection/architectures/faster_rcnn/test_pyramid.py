@@ -1,0 +1,260 @@
+"""Boxes of several levels: which one each is read from, and what becomes of it."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_lib import config as config_lib
+from estimator_lib.registry import Registry
+from model_fns import layers
+from model_fns.detection import fields
+from model_fns.detection.architectures.faster_rcnn import (
+    build,
+    extractors,
+    model,
+    pyramid,
+    second_stage,
+)
+from model_fns.detection.boxes import targets
+from tests import tiny_two_stage
+from tests.model_fns.detection.architectures.faster_rcnn import oracles
+
+tf1 = tf.compat.v1
+
+
+def slow_level(height, width, image_size, count):
+    """As the published program has it, of a normalized box."""
+    if height * width == 0:
+        return 0
+    side = math.sqrt(height * width) * math.sqrt(image_size[0] * image_size[1])
+    return min(max(math.floor(math.log2(side / 224)) + count - 2, 0), count - 1)
+
+
+def slow_crop(features, box, size, image_size):
+    """Bilinear samples of a box in pixels, its borders included; 0 outside of the map."""
+    height, width, channels = features.shape
+    crop = np.zeros([size, size, channels])
+    (ymin, xmin, ymax, xmax), (image_height, image_width) = box, image_size
+    for row in range(size):
+        for column in range(size):
+            y = (ymin + (ymax - ymin) * row / (size - 1)) / image_height * (height - 1)
+            x = (xmin + (xmax - xmin) * column / (size - 1)) / image_width * (width - 1)
+            if not (0 <= y <= height - 1 and 0 <= x <= width - 1):
+                continue
+            top, left = min(int(y), height - 2), min(int(x), width - 2)
+            down, along = y - top, x - left
+            corners = features[top : top + 2, left : left + 2]
+            rows = corners[0] * (1 - down) + corners[1] * down
+            crop[row, column] = rows[0] * (1 - along) + rows[1] * along
+    return crop
+
+
+def slow_crops(maps, boxes, size, image_size):
+    """Of boxes [B, N, 4] in pixels, each of its level, with the largest of each 2x2 samples."""
+    crops = []
+    for image, of_image in enumerate(boxes):
+        for box in of_image:
+            height, width = (box[2:] - box[:2]) / image_size
+            features = maps[slow_level(height, width, image_size, len(maps))][image]
+            crop = slow_crop(features.astype(np.float64), box, size, image_size)
+            pooled = crop.reshape([size // 2, 2, size // 2, 2, -1]).max(axis=(1, 3))
+            crops.append(pooled)
+    return np.array(crops)
+
+
+class TestLevels:
+    @pytest.mark.parametrize('count', [2, 4, 5])
+    def test_of_boxes_of_all_sizes(self, count):
+        random = np.random.RandomState(count)
+        sides = np.exp(random.uniform(0, math.log(1500), [200, 2])).astype(np.float32)
+        expected = [slow_level(h / 900, w / 1400, (900, 1400), count) for h, w in sides.tolist()]
+        assert set(expected) == set(range(count))
+        levels = pyramid.level_of(tf.constant(sides.prod(axis=1)), count)
+        np.testing.assert_array_equal(levels, expected)
+
+    def test_limits_belong_to_the_coarser_level(self):
+        sides = np.array([0, 1, 55.9, 56, 111, 112, 223, 224, 447, 448, 4000], np.float32)
+        levels = pyramid.level_of(tf.constant(sides * sides), 5)
+        np.testing.assert_array_equal(levels, [0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4])
+
+
+class TestCrops:
+    IMAGE = (512.0, 640.0)
+    CROPS = second_stage.Crops(4, 2, 2)
+
+    def inputs(self):
+        random = np.random.RandomState(0)
+        maps = [
+            random.normal(size=[2, *size, 3]).astype(np.float32)
+            for size in ((16, 20), (8, 10), (4, 5), (2, 3))
+        ]
+        # Of each of the four levels, some, on both images and not in order.
+        sides = np.array([[30, 300, 60, 130, 500], [250, 100, 470, 111, 0]], np.float32)
+        low = random.uniform(0, 10, [2, 5, 2]).astype(np.float32)
+        return maps, np.concatenate([low, low + sides[..., np.newaxis]], -1)
+
+    def test_each_box_is_read_from_its_level(self):
+        maps, boxes = self.inputs()
+        crops = self.CROPS([tf.constant(one) for one in maps], tf.constant(boxes), self.IMAGE)
+        expected = slow_crops(maps, boxes, 4, self.IMAGE)
+        assert crops.shape == expected.shape == (10, 2, 2, 3)
+        np.testing.assert_allclose(crops, expected, rtol=1e-4, atol=1e-4)
+
+    def test_gradients_reach_the_levels_that_boxes_are_read_from(self):
+        maps, boxes = self.inputs()
+        maps = [tf.constant(one) for one in maps]
+        large = tf.constant(boxes[:1, 1:2])  # 300 pixels: the third level
+        with tf.GradientTape() as tape:
+            tape.watch(maps)
+            total = tf.reduce_sum(self.CROPS(maps, large, self.IMAGE))
+        sums = [np.abs(one).sum() for one in tape.gradient(total, maps)]
+        assert sums[2] > 0 and sums[:2] == [0, 0] and sums[3] == 0
+
+
+def test_features_of_boxes_go_through_two_layers_with_batch_norm_between():
+    random = np.random.RandomState(1)
+    crops = random.normal(size=[6, 2, 2, 3]).astype(np.float32)
+    norm = layers.BatchNorm(epsilon=0.001, scale=True)
+    style = layers.LayerStyle(activation=tf.nn.relu6, batch_norm=norm)
+    made = pyramid.FeaturePyramid(style_for=lambda is_training: style.but(is_training=is_training))
+    shapes = {
+        'fully_connected/weights': [12, 1024],
+        'fully_connected/biases': [1024],
+        'BatchNorm/gamma': [1024],
+        'BatchNorm/beta': [1024],
+        'fully_connected_1/weights': [1024, 1024],
+        'fully_connected_1/biases': [1024],
+    }
+    values = {name: random.normal(size=shape) for name, shape in shapes.items()}
+    moving = {'BatchNorm/moving_mean': random.normal(size=[1024])}
+    moving['BatchNorm/moving_variance'] = random.uniform(0.5, 2, [1024])
+    recorded = {f'var/{name}': one for name, one in {**values, **moving}.items()}
+
+    def expected(mean, variance):
+        hidden = np.maximum(
+            crops.reshape([6, 12]) @ values['fully_connected/weights']
+            + values['fully_connected/biases'],
+            0,
+        )
+        mean, variance = mean(hidden), variance(hidden)
+        hidden = (hidden - mean) / np.sqrt(variance + 0.001)
+        hidden = hidden * values['BatchNorm/gamma'] + values['BatchNorm/beta']
+        last = hidden @ values['fully_connected_1/weights'] + values['fully_connected_1/biases']
+        return np.maximum(last, 0).reshape([6, 1, 1, 1024])
+
+    def check(statistics, *mode):
+        ours = oracles.run(lambda: made.box_features(tf.constant(crops), *mode), recorded)
+        np.testing.assert_allclose(ours, expected(*statistics), rtol=1e-3, atol=1e-2)
+
+    own = (lambda _: moving['BatchNorm/moving_mean'], lambda _: moving['BatchNorm/moving_variance'])
+    check(own, False, True)
+    check(own, True, False)
+    check((lambda one: one.mean(axis=0), lambda one: one.var(axis=0)), True, True)
+
+
+def toy(images, style, stride):
+    """What a ResNet would give, by name: means of the image at strides of 4 to 32."""
+    del style, stride
+    strides = {f'resnet_v1_50/block{index}': 2 ** (index + 1) for index in (1, 2, 3, 4)}
+    return {
+        name: tf.nn.avg_pool2d(images, stride, stride, 'SAME') for name, stride in strides.items()
+    }
+
+
+def config_of(*settings):
+    settings = [f'model.faster_rcnn.{one}' for one in settings]
+    text = tiny_two_stage.PYRAMID.format(stages=2)
+    config = config_lib.parse_pipeline_config(text, 'text', settings=settings)
+    return config.model.faster_rcnn
+
+
+def build_toy(config):
+    """The detector with the cheapest network below its pyramid."""
+    kinds = Registry('feature extractor')
+    made = extractors.EXTRACTORS.get(config.feature_extractor.type)
+    below = extractors.Extractor(made.network, toy, pyramid=made.pyramid)
+    kinds.add(config.feature_extractor.type, below)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(extractors, 'EXTRACTORS', kinds)
+        return build.build_faster_rcnn(config, 'model.faster_rcnn')
+
+
+def predict(detector, is_training, batch=2):
+    random = np.random.RandomState(0)
+    images = tf.constant(random.uniform(-1, 1, [batch, 128, 128, 3]), tf.float32)
+    groundtruth = targets.Groundtruth(
+        boxes=tf.constant(batch * [[[0.1, 0.1, 0.3, 0.25], [0.3, 0.2, 0.9, 1.0]]]),
+        classes=tf.one_hot(batch * [[0, 1]], detector.num_classes),
+        weights=tf.ones([batch, 2]),
+        valid=tf.fill([batch, 2], True),
+    )
+    predictions = detector.predict(images, None, groundtruth if is_training else None, is_training)
+    return {**predictions, fields.PREPROCESSED: images}, groundtruth
+
+
+@pytest.fixture(scope='module')
+def trained():
+    """Predictions, losses, and sums of gradients by variable, of a step."""
+    # Enough proposals that some hold an object.
+    detector = build_toy(config_of('first_stage_max_proposals=300', 'second_stage_batch_size=64'))
+    with tf.Graph().as_default(), tf1.Session() as session:
+        tf1.set_random_seed(1)
+        predictions, groundtruth = predict(detector, is_training=True)
+        losses = detector.losses(predictions, None, groundtruth)
+        variables = tf1.trainable_variables()
+        gradients = tf.gradients(tf.add_n(list(losses.values())), variables)
+        sums = {
+            one.op.name: tf.reduce_sum(tf.abs(gradient))
+            for one, gradient in zip(variables, gradients)
+        }
+        session.run(tf1.global_variables_initializer())
+        return session.run((predictions, losses, sums))
+
+
+def test_anchors_and_what_is_said_of_them_are_of_all_levels(trained):
+    predictions, losses, _ = trained
+    # Levels of 16, 8, 4 and 2 cells a side, two anchors each.
+    count = 2 * (16**2 + 8**2 + 4**2 + 2**2)
+    assert predictions[fields.RPN_BOX_ENCODINGS].shape == (2, count, 4)
+    assert predictions[fields.RPN_OBJECTNESS].shape == (2, count, 2)
+    boxes = predictions[fields.ANCHORS]
+    # The second cell of the first row: 2 strides high and wide, then half as high as wide.
+    np.testing.assert_allclose(boxes[2], [0, 4, 12, 20], atol=1e-4)
+    # The last level's first: of 128 x 128 around (32, 32), cut off at the image.
+    np.testing.assert_allclose(boxes[count - 2 * 4], [0, 0, 96, 96], atol=1e-4)
+    assert all(np.isfinite(one) and one > 0 for one in losses.values()), losses
+    assert set(losses) == {*model.REGION_LOSSES, *model.BOX_LOSSES}
+
+
+def test_the_step_reaches_every_variable(trained):
+    sums = trained[2]
+    heads = {name for name in sums if name.startswith('FirstStageBoxPredictor_')}
+    assert len(heads) == 4 * 2 * 2
+    # A level's boxes are learned where it has matches; few of the coarsest anchors are drawn.
+    idle = {name for name, one in sums.items() if one == 0}
+    assert idle < {name for name in heads if 'BoxEncoding' in name or 'Predictor_3/' in name}, idle
+
+
+def ops(is_training, settings=(), batch=2):
+    detector = build_toy(config_of(*settings))
+    with tf.Graph().as_default() as graph:
+        predictions, groundtruth = predict(detector, is_training, batch)
+        if is_training:
+            detector.losses(predictions, None, groundtruth)
+        else:
+            detector.postprocess(predictions, None)
+        return len(graph.get_operations())
+
+
+@pytest.mark.parametrize('is_training', [True, False])
+def test_the_graph_depends_on_the_levels_alone(is_training):
+    count = ops(is_training)
+    others = 'num_classes=5', 'first_stage_max_proposals=20', 'second_stage_batch_size=16'
+    assert ops(is_training, others, batch=3) == count
+    levels = (
+        'feature_extractor.fpn.max_level=5',
+        'first_stage_anchor_generator.multiscale_anchor_generator.max_level=5',
+    )
+    assert ops(is_training, levels) < count
