@@ -86,7 +86,7 @@ def conv2d(
         [*kernel, inputs.shape[-1], num_outputs],
         style.initializer,
         style.regularizer,
-        lambda values, weights: _convolve(values, weights, kernel, *how),
+        lambda values, weights: _convolve(values, weights, kernel, *how, style.is_training),
         [num_outputs],
     )
     with tf1.variable_scope(scope):
@@ -312,8 +312,13 @@ def _convolve(
     stride: Tuple[int, int],
     rate: Tuple[int, int],
     padding: Padding,
+    is_training: bool,
 ) -> tf.Tensor:
     padding = _padding(padding, kernel, stride, rate)
+    if is_training and not isinstance(padding, str):
+        # oneDNN has no gradients of convolutions with paddings of their own: they fall to kernels
+        # that are several times as slow, and in bfloat16 fifty times.
+        inputs, padding = tf.pad(inputs, padding), 'VALID'
     if rate == (1, 1) or kernel == (1, 1):
         return tf.nn.conv2d(inputs, weights, stride, padding)
     return _atrous_convolve(inputs, tf.convert_to_tensor(weights), rate, padding)

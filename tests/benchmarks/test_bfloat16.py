@@ -1,0 +1,52 @@
+"""The measurements of number types, at sizes at which only their shape is seen."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from benchmarks import bfloat16, bfloat16_ops, op_times
+
+tf1 = tf.compat.v1
+
+
+def test_a_trace_names_ops_and_their_kinds():
+    with tf.Graph().as_default(), tf1.Session() as session:
+        held = tf1.get_variable('held', initializer=tf.ones([64, 64]))
+        product = tf.matmul(held, held, name='product')
+        other = tf.matmul(product, held, name='other')
+        session.run(tf1.global_variables_initializer())
+        ops = op_times.trace(session, other, runs=2)
+    taken = {op.name: took for op, took in ops.items() if 'MatMul' in op.kind}
+    assert set(taken) == {'product', 'other'} and min(taken.values()) > 0
+    (kind,) = [kind for kind in op_times.by_kind(ops) if 'MatMul' in kind]
+    assert op_times.by_kind(ops)[kind] == (pytest.approx(sum(taken.values())), 2)
+    times = [took for _, took in op_times.costliest(ops, 3)]
+    assert len(times) == 3 and times == sorted(ops.values(), reverse=True)[:3]
+
+
+def test_every_kind_of_op_is_measured_in_both_types():
+    cases = {case.kind: case for case in bfloat16_ops.cases()}
+    assert 'FusedBatchNormGradV3' in cases
+    result = bfloat16_ops.measure(cases['Relu'], turns=1, least_seconds=0.0)
+    sides = [result[f'{dtype}_cpu_min_ms'] for dtype in bfloat16_ops.DTYPES]
+    assert min(sides) > 0 and result['ratio'] == pytest.approx(sides[1] / sides[0])
+    assert 'Relu' in bfloat16_ops.table([result])
+
+
+def test_what_is_measured_is_not_measured_again():
+    how = bfloat16.How(64, 2, 1, 1)
+    other = how._replace(size=96)
+    results = {'a': {'how': how._asdict()}, 'b': {'how': other._asdict()}}
+    assert list(bfloat16.missing(['a', 'b', 'c'], how, results)) == ['b', 'c']
+
+
+def test_a_network_is_measured_in_both_types_and_passes():
+    how = bfloat16.How(32, 1, 1, 1)
+    result = bfloat16.measure('cifarnet', how)
+    for one_pass in bfloat16.PASSES:
+        found = result[one_pass]
+        assert found['cpu_ratio'] == pytest.approx(
+            found['bfloat16_cpu_seconds'] / found['float32_cpu_seconds']
+        )
+    assert np.isfinite(result['training']['wall_ratio'])
+    assert bfloat16.line('cifarnet', result).startswith('cifarnet')
