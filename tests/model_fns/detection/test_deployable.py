@@ -146,6 +146,19 @@ def test_int8_keeps_the_op_and_outputs_of_floats(deployed, tmp_path):
     np.testing.assert_allclose(scores, wanted, atol=0.15)
 
 
+def test_the_padding_of_pixels_is_that_of_the_config_where_it_is_normalized_too():
+    resizer = PADDED.replace('64', '128').replace('[0.0, 0.5, -1.0]', '[9.0, 20.0, 30.0]')
+    config = config_of(resizer=resizer)
+    extractor = config.model.ssd.feature_extractor
+    extractor.type = 'ssd_efficientnet-b0_bifpn_keras'
+    extractor.bifpn.max_level = 4
+    task = build_task(config, 'export')
+    image = np.full([40, 80, 3], 250, np.uint8)
+    (found,) = samples.pixels(task, task.deployable(Ops.CORE, {}), [image])
+    np.testing.assert_allclose(found[0, -1, -1], [9.0, 20.0, 30.0], atol=1e-3)
+    np.testing.assert_allclose(found[0, 0, 0], 250, atol=1e-3)
+
+
 def test_the_padding_of_pixels_is_what_the_network_makes_its_padding_of():
     task = build_task(config_of(resizer=PADDED))
     deployable = task.deployable(Ops.CORE, {})

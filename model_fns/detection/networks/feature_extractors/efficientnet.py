@@ -51,6 +51,9 @@ _CLASSES = 1000
 class SsdEfficientNetBifpn(FeatureExtractor):
     """Levels 3 to 7, unless told otherwise, of a BiFPN.
 
+    Two things are ours: a factor on the width, and that `freeze_batchnorm` holds for the backbone,
+    whose batch norm trained on where these networks were published.
+
     Args:
         settings: from the config.
         network: name of the backbone.

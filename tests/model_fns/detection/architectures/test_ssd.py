@@ -384,3 +384,21 @@ def test_rotated_losses_have_slopes(more):
         values, found = session.run([losses, slopes])
     assert all(np.isfinite(value) and value > 0 for value in values.values())
     assert np.all(np.isfinite(found)) and np.any(found != 0)
+
+
+@pytest.mark.parametrize(
+    ('kind', 'expected'),
+    [
+        # As published: normalized as images are, or put in behind that.
+        ('ssd_efficientnet-b0_bifpn_keras', [-0.485 / 0.229, -0.456 / 0.224, -0.406 / 0.225]),
+        ('ssd_mobilenet_v2_keras', [0.0, 0.0, 0.0]),
+    ],
+)
+def test_padding_is_normalized_where_it_was_published_so(kind, expected):
+    config = text_format.Parse(SMALL % (3, HYPERPARAMS, HYPERPARAMS), ssd_pb2.Ssd())
+    config.feature_extractor.type = kind
+    model = ssd.build_ssd(config, 'model.ssd')
+    images = tf.constant([[[[255.0] * 3], [[0.0] * 3]]])
+    seen = model.preprocess(images, tf.constant([[1, 1, 3]])).numpy()
+    np.testing.assert_allclose(seen[0, 1, 0], expected, rtol=1e-5)
+    assert (seen[0, 0, 0] > 0.9).all()
