@@ -74,6 +74,8 @@ def cases() -> List[Case]:
     for side, channels in ((112, 64), (56, 256), (14, 1024), (7, 960)):
         found += _normalization(side, channels)
         found += _elementwise(side, channels)
+    for side, channels in ((56, 24), (56, 72), (28, 120), (28, 144), (14, 200)):
+        found += _normalization(side, channels)  # not whole vectors of channels
     return found + _pooling() + _heads()
 
 

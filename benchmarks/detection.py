@@ -63,6 +63,7 @@ def bare_rate(config_path: str, steps: int, use_bfloat16: bool) -> float:
 
     from estimator_lib import config as config_lib
     from estimator_lib import training
+    from estimator_lib.distribution import mixed_precision
     from model_fns.detection import fields
     from model_fns.detection.architectures import ssd
 
@@ -81,6 +82,7 @@ def bare_rate(config_path: str, steps: int, use_bfloat16: bool) -> float:
         # One number of each is fetched: a gradient that nobody reads is optimised away.
         read = tf.add_n([tf.reshape(gradient, [-1])[0] for gradient in gradients])
         step = [read, tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)]
+        mixed_precision.choose(tf1.get_default_graph())
         with tf1.Session(config=training.create_session_config(use_bfloat16)) as session:
             measuring.initialize(session)
             return measuring.runs_per_second(session, step, steps)

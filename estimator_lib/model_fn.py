@@ -15,6 +15,7 @@ from estimator_lib import distribution, errors
 from estimator_lib.checkpoints import checkpoint_maps, companions, restoring
 from estimator_lib.data import inputs
 from estimator_lib.distribution import (
+    mixed_precision,
     placement,
     replicas,
     run_configs,
@@ -82,6 +83,8 @@ def create_model_fn(
             plan = distribution.create_plan(pipeline, distribution.cluster_of(run_config))
             strategies.require(plan)
             losses, metrics = compute_training_losses(task, pipeline, plan, features, labels)
+            if pipeline.train_config.use_bfloat16:
+                mixed_precision.choose(tf1.get_default_graph())
             if graph_hook_fn is not None:
                 graph_hook_fn()
             return _train_spec(

@@ -15,7 +15,7 @@ from estimator_lib import distribution, logs, model_fn
 from estimator_lib.checkpoints import checkpoint_files, plain_paths
 from estimator_lib.cluster import run_lock, running
 from estimator_lib.data import inputs
-from estimator_lib.distribution import run_configs
+from estimator_lib.distribution import mixed_precision, run_configs
 from estimator_lib.evaluation import (
     evaluating,
     evaluators,
@@ -43,6 +43,7 @@ def create_estimator(
     model_dir: str,
     graph_hook_fn: GraphHook = None,
     plan: Optional[distribution.Plan] = None,
+    trains: bool = True,
 ) -> tf.estimator.Estimator:
     """The Estimator of a task.
 
@@ -53,11 +54,12 @@ def create_estimator(
         graph_hook_fn: see `model_fn.create_model_fn`.
         plan: on which devices, and with which other tasks, it trains; None: on one device, alone,
             as evaluation and export do.
+        trains: False: it only evaluates and exports, in float32 whatever training computes in.
     """
     return tf.estimator.Estimator(
         model_fn.create_model_fn(task, config, graph_hook_fn),
         model_dir=model_dir,
-        config=create_run_config(config, model_dir, plan),
+        config=create_run_config(config, model_dir, plan, trains),
     )
 
 
@@ -65,6 +67,7 @@ def create_run_config(
     config: pipeline_pb2.TrainEvalPipelineConfig,
     model_dir: Optional[str],
     plan: Optional[distribution.Plan] = None,
+    trains: bool = True,
 ) -> tf.estimator.RunConfig:
     """Cadences, seed, session options and devices of a run.
 
@@ -72,6 +75,7 @@ def create_run_config(
         config: how it trains.
         model_dir: of the run; None: it has none.
         plan: see `create_estimator`.
+        trains: see `create_estimator`.
     """
     train_config = config.train_config
     saves = train_config.checkpoints
@@ -84,7 +88,7 @@ def create_run_config(
     }
     return run_configs.create(
         plan or distribution.alone(config),
-        create_session_config(train_config.use_bfloat16),
+        create_session_config(trains and train_config.use_bfloat16),
         model_dir=model_dir,
         tf_random_seed=train_config.random_seed,
         save_summary_steps=None,  # see summaries.TrainingScalars
@@ -99,7 +103,7 @@ def create_session_config(use_bfloat16: bool = False) -> tf1.ConfigProto:
     """Session options.
 
     Args:
-        use_bfloat16: let the CPU's matrix kernels compute in bfloat16; variables stay float32.
+        use_bfloat16: compute in bfloat16 where that is faster, see `mixed_precision`.
     """
     session_config = tf1.ConfigProto(allow_soft_placement=True)
     session_config.gpu_options.allow_growth = True
@@ -109,7 +113,7 @@ def create_session_config(use_bfloat16: bool = False) -> tf1.ConfigProto:
     rewrites.memory_optimization = rewrites.NO_MEM_OPT
     rewrites.disable_tfg_optimizer = True
     if use_bfloat16:
-        rewrites.auto_mixed_precision_onednn_bfloat16 = rewrites.ON
+        mixed_precision.rewrite(session_config)
     return session_config
 
 
@@ -183,7 +187,7 @@ def evaluate(
     evaluator = evaluating.Evaluator(
         task,
         config.eval_config,
-        create_estimator(task, config, model_dir, graph_hook_fn),
+        create_estimator(task, config, model_dir, graph_hook_fn, trains=False),
         evaluators.evaluation_sets(task, config, eval_training_data),
     )
     with preemption.preemption_guard():
@@ -219,7 +223,7 @@ def evaluate_file(
             config.eval_config,
             path,
             evaluators.evaluation_sets(task, config, eval_training_data),
-            create_run_config(config, model_dir),
+            create_run_config(config, model_dir, trains=False),
             model_dir,
         )
 
@@ -261,7 +265,7 @@ def evaluate_checkpoints(
     evaluator = evaluating.Evaluator(
         task,
         config.eval_config,
-        create_estimator(task, config, model_dir, graph_hook_fn),
+        create_estimator(task, config, model_dir, graph_hook_fn, trains=False),
         evaluators.evaluation_sets(task, config, eval_training_data),
     )
     with preemption.preemption_guard():
@@ -357,16 +361,24 @@ class _Run:
     eval_training_data: int
     graph_hook_fn: GraphHook
 
-    def estimator(self, plan: Optional[distribution.Plan] = None) -> tf.estimator.Estimator:
+    def estimator(
+        self, plan: Optional[distribution.Plan] = None, trains: bool = True
+    ) -> tf.estimator.Estimator:
         """See `create_estimator`."""
-        return create_estimator(self.task, self.config, self.model_dir, self.graph_hook_fn, plan)
+        return create_estimator(
+            self.task, self.config, self.model_dir, self.graph_hook_fn, plan, trains
+        )
 
     def evaluator(self) -> Optional[evaluating.Evaluator]:
         """The evaluator, with exports and early stopping; None where nothing is evaluated."""
         if not self.evaluates:
             return None
         return evaluators.create_evaluator(
-            self.task, self.config, self.estimator(), self.eval_training_data, self.graph_hook_fn
+            self.task,
+            self.config,
+            self.estimator(trains=False),
+            self.eval_training_data,
+            self.graph_hook_fn,
         )
 
     def schedule(self) -> scheduling.Schedule:

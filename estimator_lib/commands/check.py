@@ -16,6 +16,7 @@ from estimator_lib import distribution, errors, model_fn, training
 from estimator_lib.checkpoints import checkpoint_files, checkpoint_maps, companions, restoring
 from estimator_lib.data import inputs
 from estimator_lib.data.corrupt_records import RecordProblem
+from estimator_lib.distribution import mixed_precision
 from estimator_lib.evaluation import evaluators
 from estimator_lib.optimization import gradients, moving_averages, optimize_loss
 from estimator_lib.task import IMAGE, Task
@@ -167,6 +168,9 @@ def _plan_lines(config: pipeline_pb2.TrainEvalPipelineConfig) -> List[str]:
     if shares > 1:
         line += f': {shares} replicas, {plan.batch_size} examples a step'
     idle = distribution.idle_fields(plan, config.train_config)
+    if config.train_config.use_bfloat16:
+        _warn(mixed_precision.doubts())
+        line += f'\n{mixed_precision.description()}'
     return [line, *(f'{field} has no effect' for field in idle)]
 
 

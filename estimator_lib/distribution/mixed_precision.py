@@ -1,0 +1,138 @@
+"""`train_config.use_bfloat16`: which kinds of ops compute in bfloat16, and where that gains.
+
+A rewrite of TensorFlow's goes over a session's graph and lets matrix products, and what lies
+between them, compute in bfloat16; variables, statistics and losses stay float32. Its own lists of
+ops take it for granted that the number type has a kernel as good as float32's. Measured (`python -m
+benchmarks.bfloat16_ops`, docs/performance.md), that holds for all but these:
+
+    op                                    time of float32's     what is done
+    DepthwiseConv2dNativeBackpropInput    0.6; stride 2: 6-24   stays float32
+    DepthwiseConv2dNativeBackpropFilter   0.7-1; 5x5: 2-3.3     stays float32
+    FusedBatchNormV3 and its gradient     0.6-0.8; channels no  stays float32 in a network where
+                                          multiple of 16: 1.8-9 many of its numbers are such
+    gradients of Conv2D with explicit     10-50                 layers pad before it in training
+      padding
+
+That is for training. Evaluation computes in float32: there batch norm is fused with the convolution
+before it, which TensorFlow does not do in bfloat16, and what an export answers is float32 as well.
+
+All of this is of processors that multiply in bfloat16 by themselves; on others, nothing is
+rewritten: their kernels would convert each number twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from typing import FrozenSet, List, Sequence
+
+import tensorflow as tf
+
+# Kinds of ops that the rewrite leaves in float32: always, and where batch norm is uneven.
+DEPTHWISE = ('DepthwiseConv2dNativeBackpropFilter', 'DepthwiseConv2dNativeBackpropInput')
+NORMS = ('FusedBatchNormV3', 'FusedBatchNormGradV3')
+
+# Channels that the kernel of batch norm takes at once, and the part of a network's normalised
+# numbers that may be in maps with a rest.
+_VECTOR = 16
+_MOST_UNEVEN = 0.1
+
+# The rewrite takes changes of its lists (of products, and of what may follow them) from here alone.
+_PRODUCTS = 'TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_ALLOWLIST_REMOVE'
+_FOLLOWING = 'TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_INFERLIST_REMOVE'
+
+# Multiply-and-add of bfloat16: vectors of AVX-512, and tiles.
+_BFLOAT16 = ('avx512_bf16', 'amx_bf16')
+_CPU_INFO = '/proc/cpuinfo'
+
+
+def cpu_flags(path: str = _CPU_INFO) -> FrozenSet[str]:
+    """The instruction sets of the processor, by the names that Linux gives them.
+
+    Args:
+        path: of the kernel's description of the processors.
+
+    Returns:
+        Empty where there is no such description.
+    """
+    with contextlib.suppress(OSError), open(path) as file:
+        for line in file:
+            name, _, value = line.partition(':')
+            if name.strip() == 'flags':
+                return frozenset(value.split())
+    return frozenset()
+
+
+def multiplies_bfloat16() -> bool:
+    """Whether the processor multiplies matrices of bfloat16 by itself, as far as can be told."""
+    return not cpu_flags().isdisjoint(_BFLOAT16)
+
+
+def rewrite(session_config: tf.compat.v1.ConfigProto) -> None:
+    """Lets a session that trains compute in bfloat16, where the processor does; see `choose`.
+
+    Args:
+        session_config: changed in place.
+    """
+    if multiplies_bfloat16():
+        rewrites = session_config.graph_options.rewrite_options
+        rewrites.auto_mixed_precision_onednn_bfloat16 = rewrites.ON
+
+
+def choose(graph: tf.Graph) -> None:
+    """Says which kinds of ops of a training graph the rewrite leaves in float32.
+
+    It is said in the environment of the process, for the rewrite looks nowhere else: what holds is
+    what the graph that was built last asks for.
+
+    Args:
+        graph: with the forward pass in it.
+    """
+    _remove(_PRODUCTS, DEPTHWISE, True)
+    _remove(_FOLLOWING, NORMS, uneven_share(graph) > _MOST_UNEVEN)
+
+
+def uneven_share(graph: tf.Graph) -> float:
+    """The part of what batch norm normalises that is in maps whose channels leave a rest."""
+    uneven = total = 0
+    for op in graph.get_operations():
+        if op.type == NORMS[0] and op.inputs[0].shape.rank == 4:
+            _, *size = op.inputs[0].shape.as_list()
+            # Sides that are not known are alike: then it is channels that are counted.
+            numbers = math.prod(side or 1 for side in size)
+            total += numbers
+            uneven += numbers * (size[-1] % _VECTOR != 0)
+    return uneven / total if total else 0.0
+
+
+def _remove(variable: str, kinds: Sequence[str], removes: bool) -> None:
+    """Adds kinds to a list of the environment, or takes them out; what a user put there stays."""
+    given = [name for name in os.environ.get(variable, '').split(',') if name]
+    kept = [name for name in given if name not in kinds]
+    os.environ[variable] = ','.join([*kept, *(kinds if removes else ())])
+
+
+def description() -> str:
+    """What `train_config.use_bfloat16` does on this machine, a line."""
+    if not multiplies_bfloat16():
+        return 'number type: float32'
+    return (
+        'number type: training computes in bfloat16 where that is faster; variables, losses and '
+        'evaluation are float32'
+    )
+
+
+def doubts() -> Sequence[str]:
+    """Why `train_config.use_bfloat16` does less on this machine than might be thought."""
+    found: List[str] = []
+    if not multiplies_bfloat16():
+        found.append(
+            'train_config.use_bfloat16 gains nothing on this processor, which has neither '
+            f'{" nor ".join(_BFLOAT16)}: everything is computed in float32'
+        )
+    if tf.config.list_physical_devices('GPU'):
+        found.append(
+            'train_config.use_bfloat16 is for processors: what runs on a GPU is computed in float32'
+        )
+    return found
