@@ -1,6 +1,7 @@
 """Measures the engine: start-up, steps, input, memory. Prints a table and writes JSON.
 
     python -m benchmarks.run [--pipeline_config_path=FILE] [--output=benchmark.json]
+    python -m benchmarks.run --phases [--models=ssd_mobilenet_v1,resnet_v1_50]
 
 Without a config it measures the embedded demo. Machines are noisy: what is compared is measured in
 turns within one process, and medians over the turns are given.
@@ -18,7 +19,7 @@ import tempfile
 import time
 from typing import Dict, List
 
-from benchmarks import measuring
+from benchmarks import measuring, phases, recipes
 
 
 def measure_start(config_path: str, repeats: int) -> Dict[str, float]:
@@ -119,8 +120,15 @@ def main() -> None:
     parser.add_argument('--output', default='benchmark.json', help='where the JSON goes')
     parser.add_argument('--steps', type=int, default=60, help='timed steps of each turn')
     parser.add_argument('--turns', type=int, default=3, help='how often each side is measured')
+    parser.add_argument(
+        '--phases', action='store_true', help='instead: the start of a run, phase by phase'
+    )
+    recipes.add_arguments(parser, phases.DEFAULT_MODELS)
     arguments = parser.parse_args()
     measuring.quiet()
+    if arguments.phases:
+        measuring.report(phases.measure(arguments.models, arguments.turns), arguments.output)
+        return
     config_path = arguments.pipeline_config_path or _demo_config()
     results: Dict[str, float] = {}
     results.update(measure_start(config_path, arguments.turns))

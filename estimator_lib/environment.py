@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.machinery
 import importlib.metadata
 import sys
-from typing import Optional
+from typing import Iterator, Optional
 
 PYTHONS = ((3, 9), (3, 11))
 TENSORFLOW = '2.15'
@@ -55,3 +57,23 @@ def tensorflow_version() -> Optional[str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return None
+
+
+@contextlib.contextmanager
+def without_setuptools() -> Iterator[None]:
+    """Inside, `import distutils` gives Python's own package, where it has one.
+
+    TensorFlow's import asks `distutils` for one path. Setuptools puts a copy of its own in that
+    place, which brings the whole of setuptools along: 0.2 s of a start, and nothing is done with it.
+    """
+    hack = sys.modules.get('_distutils_hack')  # there is none where setuptools is not installed
+    finder = getattr(hack, 'DISTUTILS_FINDER', None)
+    if finder not in sys.meta_path or not importlib.machinery.PathFinder.find_spec('distutils'):
+        yield
+        return
+    place = sys.meta_path.index(finder)
+    sys.meta_path.remove(finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.insert(place, finder)

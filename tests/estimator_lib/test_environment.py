@@ -1,3 +1,4 @@
+import subprocess
 import sys
 
 import pytest
@@ -26,3 +27,16 @@ def test_no_tensorflow_gets_one_sentence(monkeypatch):
     monkeypatch.setattr(environment, 'tensorflow_version', lambda: None)
     with pytest.raises(ImportError, match='there is none here'):
         environment.check()
+
+
+def test_a_start_does_not_import_setuptools():
+    # In a new process: this one has imported TensorFlow.
+    code = (
+        'import sys; from estimator_lib import environment\n'
+        'finders = list(sys.meta_path)\n'
+        'with environment.without_setuptools():\n'
+        '    import distutils.sysconfig\n'
+        "print('setuptools' in sys.modules, sys.meta_path == finders)"
+    )
+    done = subprocess.run([sys.executable, '-W', 'ignore', '-c', code], capture_output=True)
+    assert done.stdout.split() == [b'False', b'True'], done.stderr

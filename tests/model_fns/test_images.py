@@ -256,6 +256,28 @@ def test_resize_bilinear(size, align_corners):
     np.testing.assert_array_equal(batched[0], single)
 
 
+@pytest.mark.parametrize('known', [True, False])
+def test_resize_of_bytes_gives_the_kernels_numbers_to_the_last_bit(known):
+    random = np.random.RandomState(2)
+    # Larger and smaller than the result, and so much larger that bytes are not converted before.
+    sides = [(5, 7), (40, 30), (150, 170)]
+    arrays = [random.randint(0, 256, [*side, 3]).astype(np.uint8) for side in sides]
+    kernels = {'bilinear': tf.raw_ops.ResizeBilinear, 'bicubic': tf.raw_ops.ResizeBicubic,
+               'area': tf.raw_ops.ResizeArea}  # fmt: skip
+    with tf.Graph().as_default(), tf1.Session() as session:
+        pairs = []
+        for image in arrays:
+            given = tf.constant(image)
+            if not known:
+                given = tf1.placeholder_with_default(given, [None, None, 3])
+            for method, kernel in kernels.items():
+                resized = images.resize(given, 21, 23, method)
+                pairs.append((resized, kernel(images=image[None], size=[21, 23])[0]))
+        assert all(one.shape == (21, 23, 3) for one, _ in pairs)
+        for ours, kernels_own in session.run(pairs):
+            assert ours.tobytes() == kernels_own.tobytes()
+
+
 def test_resize_by_other_methods_and_to_tensor_sizes():
     image = np.arange(16, dtype=np.uint8).reshape(4, 4, 1)
     with tf.Graph().as_default(), tf1.Session() as session:

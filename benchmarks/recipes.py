@@ -1,0 +1,168 @@
+"""One model of each kind on drawn data: what several benchmarks measure side by side."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, Dict, List, NamedTuple
+
+import numpy as np
+
+from benchmarks import inference, pipelines
+
+_CLASSIFICATION = """
+model {{
+  classification {{
+    num_classes: {num_classes} image_height: 224 image_width: 224
+    backbone {{ name: "{backbone}" }}
+  }}
+}}
+train_config {{
+  num_steps: 30000
+  optimizer {{
+    momentum_optimizer {{
+      learning_rate {{ constant_learning_rate {{ learning_rate: 0.0001 }} }}
+    }}
+    use_moving_average: false
+  }}
+}}
+train_input_reader {{ tf_record_input_reader {{ input_path: "{records}" }} }}
+eval_input_reader {{ tf_record_input_reader {{ input_path: "{records}" }} }}
+"""
+
+
+class Recipe(NamedTuple):
+    """A model and the batch that it is measured with.
+
+    Attributes:
+        batch_size: images of a training step.
+        write: writes records and config into a folder; returns the `TrainEvalPipelineConfig`.
+    """
+
+    batch_size: int
+    write: Callable[[str], Any]
+
+
+def write_config(name: str, folder: str, batch_size: int = 0) -> str:
+    """The config of a recipe and its records.
+
+    Args:
+        name: of the recipe.
+        folder: for both.
+        batch_size: in place of the recipe's; 0: that.
+
+    Returns:
+        The path of the config.
+    """
+    from estimator_lib import config as config_lib
+
+    recipe = RECIPES[name]
+    config = recipe.write(folder)
+    config.train_config.batch_size = batch_size or recipe.batch_size
+    return config_lib.save_pipeline_config(config, folder)
+
+
+def add_arguments(parser: Any, default: List[str]) -> None:
+    """`--models`, of a parser of the command line."""
+    parser.add_argument(
+        '--models',
+        type=lambda text: _known(parser, text.split(',')),
+        default=default,
+        help=f'of {", ".join(RECIPES)}; left out: {",".join(default)}',
+    )
+
+
+def _known(parser: Any, names: List[str]) -> List[str]:
+    unknown = sorted(set(names) - set(RECIPES))
+    if unknown:
+        parser.error(f'--models: {", ".join(unknown)}; expected some of {", ".join(RECIPES)}')
+    return names
+
+
+def _detector(published: str, size: int = 0) -> Callable[[str], Any]:
+    """A published detector on drawn scenes, with inputs of a size; 0: of its own."""
+
+    def write(folder: str) -> Any:
+        from estimator_lib import config as config_lib
+
+        source = os.path.join(pipelines.PUBLISHED, f'{published}.config')
+        if not os.path.exists(source):
+            raise SystemExit(f'{source} is not there: this benchmark measures published configs.')
+        config = config_lib.load_pipeline_config(source)
+        paths = inference.write_records(folder, 64)
+        pipelines.on_one_machine(config)
+        pipelines.read_by(config, paths['records'], paths['label_map'])
+        config.ClearField('graph_rewriter')
+        model = getattr(config.model, config.model.WhichOneof('model'))
+        model.num_classes = len(inference.CLASSES)
+        if size:
+            fixed = model.image_resizer.fixed_shape_resizer
+            fixed.height = fixed.width = size
+        config.eval_config.metrics_set[:] = ['coco_detection_metrics']
+        config.eval_config.ClearField('num_examples')
+        return config
+
+    return write
+
+
+def _classifier(backbone: str) -> Callable[[str], Any]:
+    """A classifier at 224 x 224 on random images."""
+
+    def write(folder: str) -> Any:
+        from estimator_lib import config as config_lib
+
+        records = os.path.join(folder, 'random.tfrecord')
+        _write_classified(records)
+        path = os.path.join(folder, 'classification.config')
+        with open(path, 'w') as file:
+            file.write(_CLASSIFICATION.format(num_classes=1000, backbone=backbone, records=records))
+        return config_lib.load_pipeline_config(path)
+
+    return write
+
+
+def _write_classified(path: str, count: int = 64) -> None:
+    import tensorflow as tf
+
+    from model_fns import images
+    from model_fns.datasets import codecs, records
+
+    random = np.random.RandomState(0)
+    with tf.io.TFRecordWriter(path) as writer, codecs.ImageCodec() as codec:
+        for index in range(count):
+            blocks = random.randint(0, 256, [15, 20, 3], np.uint8)
+            encoded = codec.encode_jpeg(blocks.repeat(16, 0).repeat(16, 1))
+            name = f'{index}.jpg'
+            features = records.image_features(encoded, images.image_header(encoded), name, name)
+            features['image/class/label'] = np.array([random.randint(0, 1000)], np.int64)
+            writer.write(records.serialize(features))
+
+
+def _segmenter(backbone: str) -> Callable[[str], Any]:
+    """DeepLab at 513 x 513, see `segmentation`."""
+
+    def write(folder: str) -> Any:
+        from benchmarks import segmentation  # which has a start to measure, by `run`
+        from estimator_lib import config as config_lib
+
+        del folder
+        config = config_lib.load_pipeline_config(segmentation.write_config(backbone, 2))
+        config.eval_input_reader.add().CopyFrom(config.train_input_reader)
+        return config
+
+    return write
+
+
+RECIPES: Dict[str, Recipe] = {
+    'ssd_mobilenet_v1': Recipe(8, _detector('tf1/ssd_mobilenet_v1_coco')),
+    'ssdlite_mobilenet_v3_large': Recipe(
+        8, _detector('tf1/ssdlite_mobilenet_v3_large_320x320_coco')
+    ),
+    'retinanet_resnet50': Recipe(
+        2, _detector('tf1/ssd_resnet50_v1_fpn_shared_box_predictor_640x640_coco14_sync', 320)
+    ),
+    'faster_rcnn_resnet50': Recipe(1, _detector('tf1/faster_rcnn_resnet50_coco', 320)),
+    'mobilenet_v2': Recipe(16, _classifier('mobilenet_v2')),
+    'resnet_v1_50': Recipe(8, _classifier('resnet_v1_50')),
+    'deeplab_mobilenet_v2': Recipe(2, _segmenter('mobilenet_v2')),
+    'deeplab_mobilenet_v3_large': Recipe(2, _segmenter('mobilenet_v3_large')),
+}

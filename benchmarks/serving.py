@@ -1,0 +1,246 @@
+"""Measures an exported detector as a server runs it: latency, throughput, clients, memory.
+
+    python -m benchmarks.serving [--model=ssd_mobilenet_v1_coco]
+
+The model has random weights and 3 classes; images are drawn, 320 x 240. Each export is loaded in a
+process of its own by plain TensorFlow, with nothing of this project: by `tf.compat.v1.saved_model`
+into a session, and by `tf.saved_model.load`. Exports: of raw images as this project writes it
+(constants, batch norm folded into weights), with constants but not folded, with variables; of
+encoded images; of examples. Latency is the least of the median milliseconds of one image over some
+rounds; throughput is of batches of 8, and of 1, 2 and 4 clients, a thread each, that send one image
+after the other. Suppression is what a run takes more than one whose raw outputs alone are fetched.
+Memory is what the process holds beyond what it held when TensorFlow was imported, in MiB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from typing import Any, Callable, Dict
+
+import numpy as np
+
+from benchmarks import measuring
+
+BATCH_SIZE = 8
+CLIENTS = (1, 2, 4)
+RAW_OUTPUTS = ('raw_detection_boxes', 'raw_detection_scores')
+SIGNATURE = 'serving_default'
+TAG = 'serve'
+
+
+def write_exports(model: str, folder: str) -> Dict[str, str]:
+    """Exports of one network in all forms; their folders by name."""
+    from benchmarks import inference
+    from estimator_lib.export import exporting
+    from model_fns import build_task
+    from protos import export_pb2
+
+    paths = inference.write_records(folder, 16)
+    config = inference.load_config(model, paths, len(inference.CLASSES))
+    model_dir = os.path.join(folder, 'model')
+    inference.train_one_step(config, model_dir)
+    checkpoint = os.path.join(model_dir, 'model.ckpt-1')
+    kinds = {
+        'folded': export_pb2.IMAGE_TENSOR,
+        'encoded': export_pb2.ENCODED_IMAGE_STRING_TENSOR,
+        'example': export_pb2.SERIALIZED_TF_EXAMPLE,
+    }
+    task = build_task(config)
+    exports = {
+        name: exporting.export_saved_model(
+            task, config, checkpoint, os.path.join(folder, name), kind
+        )
+        for name, kind in kinds.items()
+    }
+    for name, frozen in (('frozen', True), ('variables', False)):
+        exports[name] = os.path.join(folder, name)
+        write_plain(task, checkpoint, exports[name], frozen)
+    return exports
+
+
+def write_plain(task: Any, checkpoint: str, path: str, frozen: bool) -> None:
+    """An export without folded batch norm: with constants, or with variables beside the graph."""
+    import tensorflow as tf
+
+    from estimator_lib.export import exporting, freezing, serving
+    from protos import export_pb2
+
+    tf1 = tf.compat.v1
+    with tf.Graph().as_default():
+        receiver = serving.serving_input_receiver_fn(task, export_pb2.IMAGE_TENSOR)()
+        outputs = exporting.build_outputs(task, receiver.features)
+        with exporting.trained_session(checkpoint, False, task) as session:
+            if frozen:
+                graph_def = freezing.freeze(session, list(outputs.values()))
+                model = exporting.InferenceGraph(graph_def, receiver.receiver_tensors, outputs)
+                exporting._write_saved_model(model, [SIGNATURE], path)
+                return
+            signature = tf1.saved_model.predict_signature_def(receiver.receiver_tensors, outputs)
+            builder = tf1.saved_model.Builder(path)
+            builder.add_meta_graph_and_variables(session, [TAG], {SIGNATURE: signature})
+            builder.save()
+
+
+def requests(kind: str) -> Any:
+    """What clients send: a batch of images, raw or in the form that an export takes."""
+    from estimator_lib.export import serving
+
+    shape = [BATCH_SIZE, 240, 320, 3]
+    images = np.random.default_rng(1).integers(0, 256, shape, np.uint8)
+    forms = {'encoded': serving.ENCODED_IMAGE_STRING_TENSOR, 'example': serving.TF_EXAMPLE}
+    return serving.as_requests(images, forms.get(kind, serving.IMAGE_TENSOR))
+
+
+def load_in_session(path: str) -> Dict[str, Callable[[Any], Any]]:
+    """Functions of a batch by what they compute: `all`, and `raw` where the export has that."""
+    import tensorflow as tf
+
+    tf1 = tf.compat.v1
+    graph = tf.Graph()
+    session = tf1.Session(graph=graph)
+    with graph.as_default():
+        signature = tf1.saved_model.load(session, [TAG], path).signature_def[SIGNATURE]
+    received = signature.inputs['inputs'].name
+    outputs = {name: one.name for name, one in signature.outputs.items()}
+    raw = [outputs[name] for name in RAW_OUTPUTS if name in outputs]
+    return {
+        'all': session.make_callable(list(outputs.values()), [received]),
+        'raw': session.make_callable(raw, [received]),
+    }
+
+
+def load_as_function(path: str) -> Dict[str, Callable[[Any], Any]]:
+    """As `load_in_session`, by the loader of TensorFlow 2; without `raw`."""
+    import tensorflow as tf
+
+    function = tf.saved_model.load(path, [TAG]).signatures[SIGNATURE]
+
+    def run(batch: Any) -> Any:
+        return {name: one.numpy() for name, one in function(inputs=tf.constant(batch)).items()}
+
+    run.keeps = function
+    return {'all': run}
+
+
+LOADERS = {'session': load_in_session, 'function': load_as_function}
+
+
+def milliseconds(run: Callable[[], Any], runs: int) -> float:
+    """The least of three medians of a call's time."""
+    medians = []
+    for _ in range(3):
+        times = []
+        for _ in range(max(runs // 3, 1)):
+            started = time.perf_counter()
+            run()
+            times.append(time.perf_counter() - started)
+        medians.append(statistics.median(times))
+    return 1000 * min(medians)
+
+
+def clients_per_second(run: Callable[[], Any], clients: int, runs: int) -> float:
+    """Calls a second of some threads that call one after the other."""
+
+    def call() -> None:
+        for _ in range(runs // clients):
+            run()
+
+    threads = [threading.Thread(target=call) for _ in range(clients)]
+    started = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return runs // clients * clients / (time.perf_counter() - started)
+
+
+def resident_mib() -> float:
+    """What this process holds of the machine's memory now."""
+    with open('/proc/self/statm') as file:
+        return int(file.read().split()[1]) * os.sysconf('SC_PAGE_SIZE') / 2**20
+
+
+def measure_here(path: str, loader: str, batch: np.ndarray, runs: int) -> Dict[str, float]:
+    """All numbers of an export in this process, which has done nothing else before."""
+    import tensorflow as tf
+
+    assert tf.io.gfile.exists(path)
+    before = resident_mib()
+    started = time.perf_counter()
+    functions = LOADERS[loader](path)
+    one, eight = batch[:1], batch
+    run = functions['all']
+    run(one)
+    results = {'first_answer_seconds': time.perf_counter() - started}
+    for _ in range(max(runs // 10, 3)):
+        run(one)
+    results['one_image_ms'] = milliseconds(lambda: run(one), runs)
+    if 'raw' in functions:
+        functions['raw'](one)
+        raw = milliseconds(lambda: functions['raw'](one), runs)
+        results['suppression_share'] = 1 - raw / results['one_image_ms']
+    results['memory_one_image_mib'] = resident_mib() - before
+    run(eight)
+    results['batch_images_per_second'] = (
+        1000 * BATCH_SIZE / milliseconds(lambda: run(eight), max(runs // 8, 3))
+    )
+    for clients in CLIENTS:
+        rate = clients_per_second(lambda: run(one), clients, runs)
+        results[f'clients_{clients}_images_per_second'] = rate
+    results['memory_mib'] = resident_mib() - before
+    results['peak_memory_mib'] = measuring.peak_memory_mib()
+    return results
+
+
+def measure_export(path: str, loader: str, requests_path: str, runs: int) -> Dict[str, float]:
+    """`measure_here` in a process of its own."""
+    command = [sys.executable, '-m', 'benchmarks.serving', f'--export={path}']
+    command += [f'--loader={loader}', f'--requests={requests_path}', f'--runs={runs}']
+    environment = {**os.environ, 'TF_CPP_MIN_LOG_LEVEL': '3', 'PYTHONPATH': measuring.ROOT}
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def measure(model: str, runs: int) -> Dict[str, float]:
+    """All exports by the session, and the first by the other loader too."""
+    results: Dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, path in write_exports(model, folder).items():
+            batch = os.path.join(folder, f'{name}.npy')
+            np.save(batch, np.array(requests(name)))
+            for loader in LOADERS if name == 'folded' else ['session']:
+                found = measure_export(path, loader, batch, runs)
+                results.update({f'{name}/{loader}/{key}': one for key, one in found.items()})
+    return results
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
+    parser.add_argument('--model', default='ssd_mobilenet_v1_coco', help='a config of shared/')
+    parser.add_argument('--runs', type=int, default=200, help='of one image')
+    parser.add_argument('--output', default='benchmark_serving.json', help='where the JSON goes')
+    parser.add_argument('--export', help='one export, in this process')
+    parser.add_argument('--loader', choices=LOADERS, help='of that export')
+    parser.add_argument('--requests', help='a file of what is sent to it')
+    arguments = parser.parse_args()
+    if arguments.export:
+        batch = np.load(arguments.requests)
+        batch = batch.astype(object) if batch.dtype.kind == 'S' else batch
+        found = measure_here(arguments.export, arguments.loader, batch, arguments.runs)
+        print(json.dumps(found))
+        return
+    measuring.quiet()
+    measuring.report(measure(arguments.model, arguments.runs), arguments.output)
+
+
+if __name__ == '__main__':
+    main()
