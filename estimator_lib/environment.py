@@ -64,7 +64,7 @@ def without_setuptools() -> Iterator[None]:
     """Inside, `import distutils` gives Python's own package, where it has one.
 
     TensorFlow's import asks `distutils` for one path. Setuptools puts a copy of its own in that
-    place, which brings the whole of setuptools along: 0.2 s of a start, and nothing is done with it.
+    place, which brings the whole of setuptools along: 0.2 s of a start, and nothing comes of it.
     """
     hack = sys.modules.get('_distutils_hack')  # there is none where setuptools is not installed
     finder = getattr(hack, 'DISTUTILS_FINDER', None)
