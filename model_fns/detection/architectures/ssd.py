@@ -273,7 +273,9 @@ class SsdModel(detector.Detector):
         """See `Detector`."""
         made = self._extractor_for(False)
         residual = made.network.scope if made.has_residual_backbone else ''
-        return generations.foreign(names, extractor.SCOPE, made.settings.type_name, residual)
+        kind = made.settings.type_name
+        has_twin = generations.twin(kind) in extractor.extractor_types()
+        return generations.foreign(names, extractor.SCOPE, kind, residual, has_twin)
 
 
 class RotatedSsdModel(SsdModel):

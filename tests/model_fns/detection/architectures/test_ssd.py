@@ -386,6 +386,23 @@ def test_rotated_losses_have_slopes(more):
     assert np.all(np.isfinite(found)) and np.any(found != 0)
 
 
+def of_type(kind):
+    config = text_format.Parse(SMALL % (3, HYPERPARAMS, HYPERPARAMS), ssd_pb2.Ssd())
+    config.feature_extractor.type = kind
+    return ssd.build_ssd(config, 'model.ssd')
+
+
+@pytest.mark.parametrize(
+    ('kind', 'end'),
+    [
+        ('ssd_mobilenet_v2_keras', ', or the type ssd_mobilenet_v2.'),
+        ('ssd_efficientnet-b0_bifpn_keras', 'a checkpoint of ssd_efficientnet-b0_bifpn_keras.'),
+    ],
+)
+def test_a_foreign_checkpoint_names_the_other_type_where_there_is_one(kind, end):
+    assert of_type(kind).foreign_checkpoint(['FeatureExtractor/a']).endswith(end)
+
+
 @pytest.mark.parametrize(
     ('kind', 'expected'),
     [
@@ -395,9 +412,7 @@ def test_rotated_losses_have_slopes(more):
     ],
 )
 def test_padding_is_normalized_where_it_was_published_so(kind, expected):
-    config = text_format.Parse(SMALL % (3, HYPERPARAMS, HYPERPARAMS), ssd_pb2.Ssd())
-    config.feature_extractor.type = kind
-    model = ssd.build_ssd(config, 'model.ssd')
+    model = of_type(kind)
     images = tf.constant([[[[255.0] * 3], [[0.0] * 3]]])
     seen = model.preprocess(images, tf.constant([[1, 1, 3]])).numpy()
     np.testing.assert_allclose(seen[0, 1, 0], expected, rtol=1e-5)
