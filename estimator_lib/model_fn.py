@@ -82,6 +82,7 @@ def create_model_fn(
             )
             plan = distribution.create_plan(pipeline, distribution.cluster_of(run_config))
             strategies.require(plan)
+            distribution.require_own_batches(plan, task.across_replicas())
             losses, metrics = compute_training_losses(task, pipeline, plan, features, labels)
             if pipeline.train_config.use_bfloat16:
                 mixed_precision.choose(tf1.get_default_graph())

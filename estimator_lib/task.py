@@ -425,6 +425,13 @@ class Task(abc.ABC):
         del names
         return ''
 
+    def across_replicas(self) -> Sequence[str]:
+        """Paths of config fields by which a step of training computes over all replicas' batches.
+
+        Where the replicas of a run cannot do that, the run is refused by these names.
+        """
+        return ()
+
     def last_layer_scopes(self) -> Sequence[str]:
         """Name parts of the variables whose shapes depend on the classes."""
         return ()

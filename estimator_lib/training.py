@@ -149,6 +149,7 @@ def train_and_evaluate(
     model_dir = plain_paths.plain_path(model_dir, create=True)
     task_of_cluster = distribution.read_tf_config()
     plan = distribution.create_plan(config, task_of_cluster)
+    distribution.require_own_batches(plan, task.across_replicas())
     for field in distribution.idle_fields(plan, config.train_config):
         log.warning('%s has no effect: training uses %s', field, plan.mode.value)
     evaluators.check_metric_names(task, config)

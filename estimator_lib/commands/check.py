@@ -114,7 +114,7 @@ def check(
             task.check_evaluation()
         _check_data(task, config, check_all, problems)
         with problems.collecting():
-            _print_lines(_plan_lines(config))
+            _print_lines(_plan_lines(task, config))
         with problems.collecting():
             _print_lines(_schedule_lines(config))
             _print_lines(_model_lines(task, config, model_dir))
@@ -160,9 +160,10 @@ def _check_data(
         _warn(f'{doubt}{rest}' for doubt in report.doubts)
 
 
-def _plan_lines(config: pipeline_pb2.TrainEvalPipelineConfig) -> List[str]:
+def _plan_lines(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> List[str]:
     """Who shares the work, as this process would as a task of the cluster of `TF_CONFIG`."""
     plan = distribution.create_plan(config, distribution.read_tf_config())
+    distribution.require_own_batches(plan, task.across_replicas())
     shares = max(plan.num_workers, plan.num_replicas)
     line = f'training uses {plan.mode.value}'
     if shares > 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from typing import List, Mapping, Optional, Tuple
+from typing import List, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -263,6 +263,28 @@ def idle_fields(plan: Plan, train_config: train_pb2.TrainConfig) -> List[str]:
         ),
     }
     return [field for field, is_idle in idle.items() if is_idle]
+
+
+def require_own_batches(plan: Plan, fields: Sequence[str]) -> None:
+    """Refuses fields by which replicas compute over each other's batches, where they cannot.
+
+    The replicas of a strategy can; others exchange nothing before they have their gradients.
+
+    Args:
+        plan: of the run.
+        fields: their paths, see `Task.across_replicas`.
+
+    Raises:
+        errors.ConfigError: there are some, and several replicas that cannot.
+    """
+    replicas = max(plan.num_replicas, plan.num_workers)
+    if fields and replicas > 1 and not plan.uses_strategy:
+        raise errors.ConfigError(
+            f'{fields[0]}: computes over the batches of all replicas, and training uses '
+            f'{plan.mode.value}, whose {replicas} replicas have their own alone; expected '
+            f'{_FIELD}.mode {Mode.MIRRORED.name} or {Mode.MULTI_WORKER_MIRRORED.name}, or that it '
+            'is left out.'
+        )
 
 
 def _check_fields(mode: Mode, train_config: train_pb2.TrainConfig) -> None:

@@ -75,13 +75,46 @@ def mean_over_replicas(losses: Tensors) -> Tensors:
     if not tf.distribute.has_strategy() or context.num_replicas_in_sync == 1:
         return losses
 
-    def reduce(strategy: tf.distribute.Strategy, stacked: Any) -> Any:
-        return strategy.reduce(tf.distribute.ReduceOp.MEAN, stacked, axis=None)
-
     # One tensor, so that there is one message.
     stacked = tf.stop_gradient(tf.stack(list(losses.values())))
-    means = tf.unstack(context.merge_call(reduce, args=(stacked,)), len(losses))
+    means = tf.unstack(_reduced(stacked, tf.distribute.ReduceOp.MEAN), len(losses))
     return dict(zip(losses, means))
+
+
+def num_replicas() -> int:
+    """How many replicas of a strategy share a batch, where one of them is built; else 1."""
+    context = tf.distribute.get_replica_context()
+    return 1 if context is None else context.num_replicas_in_sync
+
+
+def sum_over_replicas(values: tf.Tensor) -> tf.Tensor:
+    """The sum of the values of all replicas; gradients reach those of each.
+
+    Args:
+        values: of one shape in all replicas.
+    """
+
+    @tf.custom_gradient
+    def with_gradient(values: tf.Tensor, total: tf.Tensor) -> Any:
+        del values
+        return tf.identity(total), lambda upstream: (
+            _reduced(upstream, tf.distribute.ReduceOp.SUM),
+            None,
+        )
+
+    # The sum itself is outside: TensorFlow would look for the variables that it depends on, and
+    # not find those of other replicas (`ReplicaContext.all_reduce` ends so in a TF1 graph).
+    total = tf.stop_gradient(_reduced(values, tf.distribute.ReduceOp.SUM))
+    return with_gradient(values, total)
+
+
+def _reduced(values: tf.Tensor, how: tf.distribute.ReduceOp) -> tf.Tensor:
+    """What the values of all replicas come to."""
+
+    def reduce(strategy: tf.distribute.Strategy, values: Any) -> Any:
+        return strategy.reduce(how, values, axis=None)
+
+    return tf.distribute.get_replica_context().merge_call(reduce, args=(values,))
 
 
 def all_of_this_process(values: tf.Tensor) -> tf.Tensor:

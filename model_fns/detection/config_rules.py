@@ -86,18 +86,13 @@ def _sides(config: PipelineConfig) -> Iterator[Problem]:
             )
 
 
-def _synchronized(config: PipelineConfig) -> Iterator[Problem]:
-    """Statistics over all replicas, where there are several: each has those of its own batch."""
-    cluster = config.train_config.cluster
-    if cluster.mode == cluster.AUTO:
-        return
-    for path, message in _messages('model', config.model):
-        if message.DESCRIPTOR.name == 'Hyperparams' and message.HasField(_SYNCHRONIZED):
-            yield Problem(
-                f'{path}.{_SYNCHRONIZED}',
-                'not supported: the replicas of train_config.cluster have statistics of their own '
-                'batches; expected batch_norm.',
-            )
+def synchronized_fields(model: model_pb2.DetectionModel) -> Tuple[str, ...]:
+    """Paths of the layers whose batch norm has the statistics of all replicas' batches."""
+    return tuple(
+        f'{path}.{_SYNCHRONIZED}'
+        for path, message in _messages('model', model)
+        if message.DESCRIPTOR.name == 'Hyperparams' and message.HasField(_SYNCHRONIZED)
+    )
 
 
 def _messages(path: str, message: Message) -> Iterator[Tuple[str, Message]]:
@@ -118,7 +113,7 @@ _COMMON = config_rules.EVERY_TASK + ConfigRules(
         'max_number_of_boxes': 'train_config.max_number_of_boxes',
     },
     checkpoint_types={'classification': detector.CHECKPOINT_TYPES},
-    problems=(_names, _synchronized, config_rules_instances.check_readers),
+    problems=(_names, config_rules_instances.check_readers),
     doubts=(config_rules_instances.doubts, doubts),
 )
 _SINGLE_SHOT = (

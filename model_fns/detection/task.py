@@ -57,6 +57,7 @@ class DetectionTask(Task):
         load_all_variables: whether a detection checkpoint gives all variables of the same name,
             not the feature extractor's alone.
         label_map: names of the classes.
+        across_replicas: see `Task.across_replicas`.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class DetectionTask(Task):
         drawer: pictures.Drawer,
         load_all_variables: bool = False,
         label_map: Optional[label_maps.LabelMap] = None,
+        across_replicas: Sequence[str] = (),
     ):
         self._model = model
         self._reader = reader
@@ -76,6 +78,7 @@ class DetectionTask(Task):
         self._drawer = drawer
         self._load_all_variables = load_all_variables
         self._label_map = label_map
+        self._across_replicas = tuple(across_replicas)
 
     @classmethod
     def config_rules(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> ConfigRules:
@@ -105,6 +108,7 @@ class DetectionTask(Task):
             pictures.build_drawer(config.eval_config, label_map),
             config.train_config.load_all_detection_checkpoint_vars,
             label_map,
+            config_rules.synchronized_fields(config.model),
         )
 
     @property
@@ -319,6 +323,10 @@ class DetectionTask(Task):
             )
         kind = 'detection' if kind == 'fine_tune' else kind
         return 'full' if kind == 'detection' and self._load_all_variables else kind
+
+    def across_replicas(self) -> Sequence[str]:
+        """See `Task`."""
+        return self._across_replicas
 
     def last_layer_scopes(self) -> Sequence[str]:
         """See `Task`."""

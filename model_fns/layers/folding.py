@@ -9,17 +9,16 @@ product with w itself, so that a training step computes two products.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional, Sequence, Tuple
+from typing import Callable, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
 from model_fns import forward_pass, quantization
 from model_fns.layers.normalization import NormVariables, norm_variables
+from model_fns.layers.statistics import affine, batch_moments
 from model_fns.layers.style import BatchNorm, LayerStyle
 
 tf1 = tf.compat.v1
-
-_EPSILON = 1e-3  # what the kernel adds to a variance
 
 # (inputs, weights) -> outputs.
 Compute = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
@@ -67,13 +66,13 @@ def folded(
     raw = compute(inputs, weights)
     if biases is not None:
         raw = tf.nn.bias_add(raw, biases)
-    mean, variance, unbiased = _moments(raw)
+    mean, variance, unbiased = batch_moments(raw, norm.synchronized, kept.mean)
     factor, bias = _correction(kept, norm, mean, variance, settings.freezes_batch_norm())
     if biases is not None:
         bias += biases * slow * factor
     updates = _moved(variables, kept, norm, mean, unbiased, settings.freezes_batch_norm())
     with tf.control_dependencies(updates):
-        return _affine(outputs, factor, bias)
+        return affine(outputs, factor, bias)
 
 
 def _correction(
@@ -124,56 +123,6 @@ def _moved(
         else:
             forward_pass.add_update(moving, new)
     return updates
-
-
-@tf.custom_gradient
-def _moments(values: tf.Tensor) -> Any:
-    """Mean, variance, and the variance that is not biased, over all axes but the last.
-
-    The gradient with respect to values x is that of the first two, u and v, alone:
-    u' / n + v' 2 (x - u) / n.
-    """
-    channels = values.shape[-1]
-    count = tf.cast(tf.size(values) / channels, tf.float32)
-    # The kernel of batch norm finds both in fewer passes over memory than reductions.
-    found = tf.raw_ops.FusedBatchNormV3(
-        x=_image(values),
-        scale=tf.ones([channels]),
-        offset=tf.zeros([channels]),
-        mean=tf.zeros([0]),
-        variance=tf.zeros([0]),
-        is_training=True,
-    )
-    mean, unbiased = found.batch_mean, found.batch_variance
-    variance = unbiased * ((count - 1.0) / count)
-
-    def gradient(of_mean: tf.Tensor, of_variance: tf.Tensor, of_unbiased: tf.Tensor) -> tf.Tensor:
-        del of_unbiased
-        factor = of_variance * (2.0 / count)
-        return _affine(values, factor, of_mean / count - mean * factor)
-
-    return (mean, variance, unbiased), gradient
-
-
-def _affine(values: tf.Tensor, factor: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-    """Values times a factor for each channel, and a bias added.
-
-    Batch norm with a mean of 0 and a deviation of 1: one kernel, with all gradients in another.
-    """
-    scaled = tf.raw_ops.FusedBatchNormV3(
-        x=_image(values),
-        scale=factor,
-        offset=bias,
-        mean=tf.zeros_like(factor),
-        variance=tf.fill(tf.shape(factor), 1.0 - _EPSILON),
-        epsilon=_EPSILON,
-        is_training=False,
-    ).y
-    return scaled if values.shape.rank == 4 else tf.squeeze(scaled, [1, 2])
-
-
-def _image(values: tf.Tensor) -> tf.Tensor:
-    return values if values.shape.rank == 4 else values[:, tf.newaxis, tf.newaxis, :]
 
 
 def _biased(values: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:

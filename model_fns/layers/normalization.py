@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple, Tuple, Union
 
 import tensorflow as tf
 
+from estimator_lib.distribution import strategies
 from model_fns import forward_pass
+from model_fns.layers import statistics
 from model_fns.layers.style import BatchNorm
 from model_fns.weights import ONES, ZEROS, variable
 
@@ -37,9 +39,12 @@ def batch_norm(
         if not (is_training and settings.train):
             outputs = _fused(image, gamma, beta, mean, variance, settings, False).y
         else:
-            fused = _fused(image, gamma, beta, mean, variance, settings, True)
-            outputs = fused.y
-            moved = ((mean, fused.batch_mean), (variance, fused.batch_variance))
+            if settings.synchronized and strategies.num_replicas() > 1:
+                outputs, *moved = _synchronized(image, gamma, beta, mean, variance, settings)
+            else:
+                fused = _fused(image, gamma, beta, mean, variance, settings, True)
+                outputs, *moved = fused.y, fused.batch_mean, fused.batch_variance
+            moved = tuple(zip((mean, variance), moved))
             if settings.inplace_update:
                 updates = [moving.assign(value, read_value=False) for moving, value in moved]
                 with tf.control_dependencies(updates):
@@ -75,6 +80,24 @@ def norm_variables(channels: int, settings: BatchNorm) -> NormVariables:
         variable('moving_mean', shape, ZEROS, trainable=False),
         variable('moving_variance', shape, ONES, trainable=False),
     )
+
+
+def _synchronized(
+    image: tf.Tensor,
+    gamma: tf.Tensor,
+    beta: tf.Tensor,
+    mean: tf.Variable,
+    variance: tf.Variable,
+    settings: BatchNorm,
+) -> Tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Outputs, and what the moving statistics become, by the batches of all replicas."""
+    old = tf.convert_to_tensor(mean), tf.convert_to_tensor(variance)
+    found = statistics.batch_moments(image, True, old[0])
+    factor = tf.math.rsqrt(found.variance + settings.epsilon) * gamma
+    outputs = statistics.affine(image, factor, beta - found.mean * factor)
+    batch = tf.stop_gradient(found.mean), found.unbiased
+    moved = [one - (one - new) * (1.0 - settings.decay) for one, new in zip(old, batch)]
+    return outputs, moved[0], moved[1]
 
 
 def _fused(

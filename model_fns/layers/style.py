@@ -29,6 +29,8 @@ class BatchNorm:
         train: whether training uses and updates batch statistics; else the moving ones are used.
         inplace_update: update the moving statistics whenever the layer is computed, instead of
             through `UPDATE_OPS`.
+        synchronized: batch statistics are those of the batches of all replicas of a distribution
+            strategy together; else of a replica's own.
     """
 
     decay: float = 0.999
@@ -37,6 +39,7 @@ class BatchNorm:
     scale: bool = False
     train: bool = True
     inplace_update: bool = False
+    synchronized: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

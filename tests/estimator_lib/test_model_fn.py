@@ -10,6 +10,7 @@ import tensorflow as tf
 from estimator_lib import errors, model_fn
 from estimator_lib.hooks import non_finite
 from estimator_lib.task import IMAGE, SOURCE_ID
+from protos import cluster_pb2
 from tests.estimator_lib import line_task
 from tests.estimator_lib.line_task import Line
 
@@ -40,6 +41,19 @@ def test_without_a_run_config_a_step_is_that_of_one_machine(config, monkeypatch)
             found = session.run(slope)
     # The slope is 0: the gradient of the mean of (s - 3)^2 x^2 is -6 (1 + 4) / 2; times 0.05.
     assert found == pytest.approx(0.75)
+
+
+def test_clones_do_not_compute_over_all_batches(config):
+    config.train_config.batch_size = 2
+    config.train_config.cluster.mode = cluster_pb2.ClusterConfig.CLONES
+    config.train_config.cluster.num_clones = 2
+
+    class Joint(Line):
+        def across_replicas(self):
+            return ['model.line']
+
+    with tf.Graph().as_default(), pytest.raises(errors.ConfigError, match=r'^model\.line: comp'):
+        model_fn.create_model_fn(Joint(), config)(*batch(), 'train')
 
 
 def test_what_writes_is_there_when_there_is_a_folder(config, tmp_path):

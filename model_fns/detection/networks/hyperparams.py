@@ -125,8 +125,6 @@ def _batch_norm(
     config: hyperparams_pb2.Hyperparams, inplace_update: bool
 ) -> Optional[layers.BatchNorm]:
     kind = config.WhichOneof('normalizer_oneof')
-    # Over the devices of one process the statistics are those of each device: with one device,
-    # which is all that a replica has, the two kinds are the same.
     if kind not in ('batch_norm', 'sync_batch_norm'):
         return None
     norm = getattr(config, kind)
@@ -137,4 +135,5 @@ def _batch_norm(
         scale=norm.scale,
         train=norm.train,
         inplace_update=inplace_update,
+        synchronized=kind == 'sync_batch_norm',
     )

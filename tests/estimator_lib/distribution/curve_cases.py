@@ -1,6 +1,7 @@
 """One small training run in each mode, and its losses step by step.
 
-As a program it is one task of a cluster: `curve_cases.py FOLDER MODEL_DIR STEPS`, with `TF_CONFIG`.
+As a program it is one task of a cluster: `curve_cases.py FOLDER MODEL_DIR STEPS TASK
+OVERRIDE`, with `TF_CONFIG`.
 """
 
 import glob
@@ -18,7 +19,9 @@ import tensorflow as tf
 
 from estimator_lib import config, distribution, training
 from estimator_lib.cluster import local_processes
-from model_fns import build_task
+from estimator_lib.task import IMAGE
+from model_fns import build_task, layers
+from model_fns.classification.task import ClassificationTask
 from tests import sessions, tiny_data
 
 tf1 = tf.compat.v1
@@ -63,6 +66,26 @@ def write(folder):
     (folder / 'pipeline.config').write_text(CONFIG.format(folder=folder))
 
 
+class Normed(ClassificationTask):
+    """The same through two layers whose batch norm is of the batches of all replicas.
+
+    With `graph_rewriter` they are quantised.
+    """
+
+    def predict(self, features, mode, labels=None):
+        norm = layers.BatchNorm(decay=0.9, scale=True, synchronized=True)
+        style = layers.LayerStyle(
+            is_training=mode == 'train', batch_norm=norm, quantization=self._options.quantization
+        )
+        hidden = layers.conv2d(features[IMAGE], 4, 3, style, 'first', stride=2)
+        hidden = layers.conv2d(hidden, 6, 3, style, 'second', stride=2)
+        pooled = tf.reduce_mean(hidden, [1, 2])
+        return {'logits': layers.fully_connected(pooled, 3, style.linear(), 'last')}
+
+
+TASKS = {'published': build_task, 'normed': Normed.from_config}
+
+
 class Run:
     """A worker; made in one thread after the other, since `TF_CONFIG` is one for all.
 
@@ -71,11 +94,12 @@ class Run:
         model_dir: of the run.
         override: of the config.
         task_of: the cluster; None for one machine.
+        task: one of `TASKS`.
     """
 
-    def __init__(self, folder, model_dir, override='', task_of=None):
+    def __init__(self, folder, model_dir, override='', task_of=None, task='published'):
         pipeline = config.load_pipeline_config(f'{folder}/pipeline.config', overrides=[override])
-        task = build_task(pipeline)
+        task = TASKS[task](pipeline)
         self.plan = distribution.create_plan(pipeline, task_of)
         # The rewrites merge the messages of an all-reduce; elsewhere they change no arithmetic.
         all_reduce = self.plan.mode is distribution.Mode.MULTI_WORKER_MIRRORED
@@ -153,5 +177,6 @@ def free_addresses(count):
 
 
 if __name__ == '__main__':
-    folder, model_dir, steps = sys.argv[1:]
-    Run(folder, model_dir, task_of=distribution.read_tf_config()).train(int(steps))
+    folder, model_dir, steps, task, override = sys.argv[1:]
+    run = Run(folder, model_dir, override, distribution.read_tf_config(), task)
+    run.train(int(steps))

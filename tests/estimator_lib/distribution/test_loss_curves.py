@@ -12,6 +12,10 @@ from estimator_lib import distribution
 from tests.estimator_lib.distribution import curve_cases
 
 STEPS = 100
+FEW_STEPS = 12
+# An example for each replica: what each learns from does not depend on who shares the batch out.
+PAIRS = 'train_config { batch_size: 2 %s }'
+TWO_DEVICES = PAIRS % 'cluster { mode: MIRRORED num_clones: 2 }'
 
 
 @pytest.fixture(scope='module')
@@ -59,11 +63,12 @@ def test_synchronous_parameter_servers(data, alone, tmp_path):
     same(alone, tmp_path)
 
 
-def test_all_reduce(data, alone, tmp_path):
+def all_reduce(data, model_dir, steps, task, override=''):
+    """Trains on two workers, a process each."""
     addresses = {'worker': curve_cases.free_addresses(2)}
     processes = [
         subprocess.Popen(
-            [sys.executable, curve_cases.__file__, data, tmp_path, str(STEPS)],
+            [sys.executable, curve_cases.__file__, data, model_dir, str(steps), task, override],
             env={
                 **os.environ,
                 'TF_CONFIG': json.dumps(
@@ -81,4 +86,40 @@ def test_all_reduce(data, alone, tmp_path):
         for process in processes:
             process.kill()
     assert [process.returncode for process in processes] == [0, 0], outputs
+
+
+def test_all_reduce(data, alone, tmp_path):
+    all_reduce(data, tmp_path, STEPS, 'published')
     same(alone, tmp_path)
+
+
+@pytest.fixture(scope='module')
+def alone_with_statistics(data, tmp_path_factory):
+    """Losses and last variables of one device, whose batch norm sees whole batches."""
+    model_dir = tmp_path_factory.mktemp('alone')
+    curve_cases.Run(data, model_dir, PAIRS % '', task='normed').train(FEW_STEPS)
+    return curve_cases.losses(model_dir), curve_cases.variables(model_dir)
+
+
+def test_statistics_over_devices_are_those_of_the_whole_batch(
+    data, alone_with_statistics, tmp_path
+):
+    curve_cases.Run(data, tmp_path, TWO_DEVICES, task='normed').train(FEW_STEPS)
+    same(alone_with_statistics, tmp_path)
+
+
+def test_quantised_layers_learn_the_same_over_workers_and_over_devices(
+    data, alone_with_statistics, tmp_path
+):
+    """Until they begin to round they learn what others do, with statistics of the whole batch."""
+    quantized = f'graph_rewriter {{ quantization {{ delay: {FEW_STEPS // 2} }} }}'
+    devices, workers = tmp_path / 'devices', tmp_path / 'workers'
+    curve_cases.Run(data, devices, f'{quantized} {TWO_DEVICES}', task='normed').train(FEW_STEPS)
+    losses, plain = curve_cases.losses(devices), alone_with_statistics[0]
+    same_steps = FEW_STEPS // 2 - 1
+    np.testing.assert_allclose(losses[:same_steps], plain[:same_steps], rtol=0, atol=1e-4)
+    assert np.abs(np.subtract(losses, plain)[same_steps:]).min() > 1e-4
+    all_reduce(data, workers, FEW_STEPS, 'normed', f'{quantized} {PAIRS % ""}')
+    found = losses, curve_cases.variables(devices)
+    assert [name for name in found[1] if name.endswith('quant/max')]
+    same(found, workers)

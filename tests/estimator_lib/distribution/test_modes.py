@@ -55,6 +55,41 @@ def test_chosen(case):
     assert plan(text, addresses and task_of(addresses)).mode is mode
 
 
+ALONE_OR_TOGETHER = {
+    'one device': ('', None),
+    'one clone': ('cluster { mode: CLONES num_clones: 1 }', None),
+    'mirrored': ('batch_size: 2 cluster { mode: MIRRORED num_clones: 2 }', None),
+    'workers': ('batch_size: 2', WORKERS),
+    'servers of one': ('', {'chief': ('a:1',), 'ps': ('d:1',)}),
+}
+APART = {
+    'clones': ('batch_size: 2 cluster { mode: CLONES num_clones: 2 }', None, 'whose 2 replicas'),
+    'servers': ('', SERVERS, 'asynchronous parameter servers, whose 3 replicas have their own'),
+    'synchronous servers': (
+        'batch_size: 3 sync_replicas: true',
+        SERVERS,
+        'synchronous parameter servers, whose 3 replicas have their own alone; expected '
+        'train_config.cluster.mode MIRRORED or MULTI_WORKER_MIRRORED, or that it is left out.',
+    ),
+}
+
+
+@pytest.mark.parametrize('case', sorted(ALONE_OR_TOGETHER))
+def test_replicas_that_compute_over_all_batches(case):
+    text, addresses = ALONE_OR_TOGETHER[case]
+    of_case = plan(text, addresses and task_of(addresses))
+    distribution.require_own_batches(of_case, ['model.a', 'model.b'])
+
+
+@pytest.mark.parametrize('case', sorted(APART))
+def test_replicas_that_cannot_are_refused_by_the_field(case):
+    text, addresses, message = APART[case]
+    of_case = plan(text, addresses and task_of(addresses))
+    distribution.require_own_batches(of_case, [])
+    with pytest.raises(errors.ConfigError, match=f'^model.a: computes over .*{message}'):
+        distribution.require_own_batches(of_case, ['model.a', 'model.b'])
+
+
 REFUSED = {
     'clones in a cluster': (
         'cluster { mode: CLONES }',

@@ -352,13 +352,6 @@ def test_what_has_its_effect_is_not_doubted(settings):
     assert model_fns.validate(changed(*settings)) == []
 
 
-def test_statistics_over_several_replicas_are_refused_where_they_are_asked_for():
-    path = 'model.ssd.feature_extractor.conv_hyperparams.sync_batch_norm'
-    assert model_fns.validate(changed(f'{path}={{}}')) == []
-    with pytest.raises(errors.ConfigError, match=f'^{path}: not supported: the replicas'):
-        model_fns.validate(changed(f'{path}={{}}', 'train_config.cluster.mode=MIRRORED'))
-
-
 @pytest.mark.parametrize('kind', ['classification', 'detection', 'full', 'fine_tune'])
 def test_a_detector_takes_four_types_of_checkpoints(kind):
     checkpoint = 'train_config.fine_tune_checkpoint=a'

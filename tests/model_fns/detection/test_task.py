@@ -53,6 +53,15 @@ def test_the_graph_does_not_grow_with_batch_classes_or_boxes():
     assert nodes(2, 20, 10) == nodes(8, 90, 100)
 
 
+def test_layers_with_statistics_of_all_replicas_are_told():
+    config = build()
+    assert build_task(config).across_replicas() == ()
+    config.model.ssd.feature_extractor.conv_hyperparams.sync_batch_norm.decay = 0.9
+    assert build_task(config).across_replicas() == (
+        'model.ssd.feature_extractor.conv_hyperparams.sync_batch_norm',
+    )
+
+
 def test_padding_holds_what_the_published_order_gives():
     """Published: images are normalised, then padded with zeros."""
     config = build()

@@ -144,10 +144,16 @@ def test_batch_norm(kind, inplace):
         scale=False,
         train=True,
         inplace_update=inplace,
+        synchronized=kind == 'sync_batch_norm',
     )
     text = f'{kind} {{ decay: 0.5 center: false scale: true epsilon: 0.25 train: false }}'
     assert build(f'{INITIALIZER} {text}').batch_norm == layers.BatchNorm(
-        decay=0.5, epsilon=0.25, center=False, scale=True, train=False
+        decay=0.5,
+        epsilon=0.25,
+        center=False,
+        scale=True,
+        train=False,
+        synchronized=kind == 'sync_batch_norm',
     )
 
 
