@@ -63,8 +63,8 @@ def tensorflow_version() -> Optional[str]:
 def without_setuptools() -> Iterator[None]:
     """Inside, `import distutils` gives Python's own package, where it has one.
 
-    TensorFlow's import asks `distutils` for one path. Setuptools puts a copy of its own in that
-    place, which brings the whole of setuptools along: 0.2 s of a start, and nothing comes of it.
+    TensorFlow's import asks `distutils` for one path. Setuptools puts its own copy in that place,
+    which brings the whole of setuptools along: 0.2 s of a start, for nothing.
     """
     hack = sys.modules.get('_distutils_hack')  # there is none where setuptools is not installed
     finder = getattr(hack, 'DISTUTILS_FINDER', None)

@@ -1,0 +1,33 @@
+"""The models that benchmarks measure side by side."""
+
+import argparse
+
+import pytest
+
+from benchmarks import memory, phases, recipes
+
+
+def test_unknown_models_are_refused_by_name(capsys):
+    parser = argparse.ArgumentParser()
+    recipes.add_arguments(parser, ['mobilenet_v2'])
+    assert parser.parse_args([]).models == ['mobilenet_v2']
+    chosen = parser.parse_args(['--models=resnet_v1_50,mobilenet_v2']).models
+    assert chosen == ['resnet_v1_50', 'mobilenet_v2']
+    with pytest.raises(SystemExit):
+        parser.parse_args(['--models=mobilenet_v2,alexnet'])
+    assert 'alexnet; expected some of ssd_mobilenet_v1' in capsys.readouterr().err
+
+
+def test_what_is_measured_by_default_is_there():
+    assert set(memory.DEFAULT_MODELS + phases.DEFAULT_MODELS) <= set(recipes.RECIPES)
+
+
+def test_a_classifier_reads_what_is_drawn_for_it(tmp_path):
+    from estimator_lib import config as config_lib
+    from estimator_lib.data import records
+
+    path = recipes.write_config('mobilenet_v2', str(tmp_path), batch_size=4)
+    config = config_lib.load_pipeline_config(path)
+    assert config.train_config.batch_size == 4
+    files = records.find_files(config.train_input_reader.tf_record_input_reader.input_path, 'x')
+    assert records.count_records(files) == 64
