@@ -50,6 +50,13 @@ def test_the_processor_decides(monkeypatch, tmp_path, flags, expected):
     assert ('bfloat16' in mixed_precision.description()) is expected
 
 
+def test_a_gpu_is_not_meant(monkeypatch):
+    monkeypatch.setattr(mixed_precision, 'multiplies_bfloat16', lambda: True)
+    monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind: [kind])
+    (said,) = mixed_precision.doubts()
+    assert 'on a GPU is computed in float32' in said
+
+
 def test_where_nothing_is_said_of_a_processor_it_has_nothing(tmp_path):
     assert mixed_precision.cpu_flags(str(tmp_path / 'missing')) == set()
 
