@@ -209,9 +209,14 @@ def main() -> None:
         if arguments.here:
             results[name] = measure(name, how)
         else:
-            results[name] = _measure_apart(name, arguments)
+            try:
+                results[name] = _measure_apart(name, arguments)
+            except subprocess.CalledProcessError:
+                print(f'{name:28s}  could not be run this way')
+                continue
         _write(results, arguments.output)
     slower = []
+    names = [name for name in names if name in results]
     for name in names:
         print(line(name, results[name]))
         if results[name]['training']['cpu_ratio'] > MOST:

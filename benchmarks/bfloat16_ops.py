@@ -217,9 +217,11 @@ def _pooling() -> Sequence[Case]:
         Case('MaxPool', what, [image], lambda ops, x: ops.MaxPool(input=x, **how)),
         Case(
             'MaxPoolGrad',
-            what,
-            [image, smaller, smaller],
-            lambda ops, x, y, dy: ops.MaxPoolGrad(orig_input=x, orig_output=y, grad=dy, **how),
+            f'{what}, after the pooling',  # which tells it where the maxima were
+            [image, smaller],
+            lambda ops, x, dy: ops.MaxPoolGrad(
+                orig_input=x, orig_output=ops.MaxPool(input=x, **how), grad=dy, **how
+            ),
         ),
         Case('AvgPool', what, [image], lambda ops, x: ops.AvgPool(value=x, **how)),
         Case(

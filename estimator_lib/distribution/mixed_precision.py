@@ -47,7 +47,7 @@ _BFLOAT16 = ('avx512_bf16', 'amx_bf16')
 _CPU_INFO = '/proc/cpuinfo'
 
 
-def cpu_flags(path: str = _CPU_INFO) -> FrozenSet[str]:
+def cpu_flags(path: str) -> FrozenSet[str]:
     """The instruction sets of the processor, by the names that Linux gives them.
 
     Args:
@@ -66,7 +66,7 @@ def cpu_flags(path: str = _CPU_INFO) -> FrozenSet[str]:
 
 def multiplies_bfloat16() -> bool:
     """Whether the processor multiplies matrices of bfloat16 by itself, as far as can be told."""
-    return not cpu_flags().isdisjoint(_BFLOAT16)
+    return not cpu_flags(_CPU_INFO).isdisjoint(_BFLOAT16)
 
 
 def rewrite(session_config: tf.compat.v1.ConfigProto) -> None:

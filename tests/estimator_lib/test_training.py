@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from estimator_lib import errors, training
 from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.distribution import mixed_precision
 from estimator_lib.export import exporting
 from protos import cluster_pb2, train_pb2
 from tests.estimator_lib import line_task
@@ -275,11 +276,13 @@ def test_checkpoints_of_another_folder_are_watched_until_the_last(config, tmp_pa
     assert metrics['0']['error'] == pytest.approx(error_after(6), rel=1e-4)
 
 
-def test_bfloat16_is_a_rewrite_of_the_session():
-    options = training.create_session_config(True).graph_options.rewrite_options
-    assert options.auto_mixed_precision_onednn_bfloat16 == options.ON
-    options = training.create_session_config(False).graph_options.rewrite_options
-    assert options.auto_mixed_precision_onednn_bfloat16 == options.DEFAULT
+def test_training_computes_in_bfloat16_and_evaluation_does_not(config, monkeypatch):
+    monkeypatch.setattr(mixed_precision, 'multiplies_bfloat16', lambda: True)
+    config.train_config.use_bfloat16 = True
+    for trains in (True, False):
+        session_config = training.create_run_config(config, None, trains=trains).session_config
+        options = session_config.graph_options.rewrite_options
+        assert (options.auto_mixed_precision_onednn_bfloat16 == options.ON) is trains
 
 
 @pytest.mark.parametrize('policy', ['SKIP_STEP', 'WARN'])

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.commands import check
+from estimator_lib.distribution import mixed_precision
 from estimator_lib.task import IMAGE, SOURCE_ID, DataReport
 from tests.estimator_lib import line_task
 from tests.estimator_lib.line_task import Line
@@ -26,6 +27,17 @@ def test_it_prints_the_plan(config, capsys):
     assert 'epochs: 3.0' in said
     assert 'checkpoints: every 2 steps, the last 2 stay' in said
     assert 'parameters: 1 in 1 variables, 1 in 1 trained' in said
+
+
+@pytest.mark.parametrize('gains', [True, False])
+def test_it_says_what_bfloat16_does_here(config, capsys, monkeypatch, gains):
+    monkeypatch.setattr(mixed_precision, 'multiplies_bfloat16', lambda: gains)
+    assert 'number type' not in run(config, capsys)[0]
+    config.train_config.use_bfloat16 = True
+    said, raised = run(config, capsys)
+    assert not raised
+    assert ('number type: training computes in bfloat16 where' in said) is gains
+    assert ('warning: train_config.use_bfloat16 gains nothing on this proc' in said) is not gains
 
 
 def test_it_collects_all_problems(config):

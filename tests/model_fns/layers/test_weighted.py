@@ -195,6 +195,31 @@ def test_same_and_fixed_padding_keep_size_over_stride(size, kernel, stride, data
         assert outputs.shape.as_list() == [1, -(-size // stride), -(-size // stride), 1]
 
 
+def test_training_pads_before_a_strided_convolution():
+    """Gradients of a convolution that pads by itself have no fast kernel."""
+    images = _random(2, 7, 8, 3)
+    with tf.Graph().as_default() as graph, tf1.Session() as session:
+        outputs = []
+        for is_training in (True, False):
+            style = layers.LayerStyle(is_training=is_training, activation=None)
+            with tf1.variable_scope('', reuse=tf1.AUTO_REUSE):
+                outputs.append(
+                    layers.conv2d(tf.constant(images), 4, 3, style, 'x', stride=2, padding='FIXED')
+                )
+        weights = tf1.trainable_variables()[0]
+        gradients = [tf.gradients(tf.nn.l2_loss(one), weights)[0] for one in outputs]
+        paddings = [
+            op.get_attr('padding').decode()
+            for op in graph.get_operations()
+            if op.type == 'Conv2DBackpropFilter'
+        ]
+        session.run(tf1.global_variables_initializer())
+        (trained, evaluated), (ours, theirs) = session.run([outputs, gradients])
+    assert paddings == ['VALID', 'EXPLICIT']
+    np.testing.assert_allclose(trained, evaluated, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize('static', [True, False])
 @pytest.mark.parametrize(
     'rate, padding', [(2, 'SAME'), (3, 'FIXED'), (2, 'VALID'), ((1, 3), 'SAME')]
