@@ -2,13 +2,15 @@
 
     python -m benchmarks.published [NAME ...] [--memory=14] [--output=benchmark_published.json]
 
-Each config of ../shared/configs runs in a process of its own with bounded memory: it is read, its
-paths are replaced by the embedded demo's records, with masks, keypoints and features of other
-images where its readers load them. One step is taken as training takes it, with its augmentations,
-targets, losses, gradients and optimizer, at the published input size; what it leaves is evaluated
-on one image, exported, and asked for what is in an image; those that are trained to be quantised
-become int8 files too. Models of kinds that are not available must be refused in a sentence that
-names the kind. Prints a line a config, and ends with status 1 when one has failed.
+Each config of ../shared/configs is read in a process of its own with bounded memory, and each part
+of what follows runs in another, as a user's commands would: what a step leaves allocated is not an
+export's to bear. The config's paths are replaced by the embedded demo's records, with masks,
+keypoints and features of other images where its readers load them. One step is taken as training
+takes it, with its augmentations, targets, losses, gradients and optimizer, at the published input
+size; what it leaves is evaluated on one image, exported, and asked for what is in an image; those
+that are trained to be quantised become int8 files too. Models of kinds that are not available must
+be refused in a sentence that names the kind. Prints a line a config, and ends with status 1 when
+one has failed.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence
 
 from benchmarks import measuring, pipelines
 
@@ -42,11 +44,11 @@ class Outcome:
     Attributes:
         name: of the config.
         status: `DONE`, `REFUSED` or `FAILED`.
-        seconds: from the start of the process to its end.
+        seconds: from the start of the first process to the end of the last.
         parts: seconds of the step, the evaluation and the export, from building graphs on.
         variables: of the network, without the optimizer's.
         loss: in total.
-        peak_memory_mib: of the process.
+        peak_memory_mib: of the process that needed most.
         message: why it was refused, or has failed.
     """
 
@@ -84,7 +86,7 @@ def unavailable_kind(config: Any) -> str:
 
 
 def run_here(path: str) -> Outcome:
-    """Takes the step in this process."""
+    """Reads a config in this process, and runs its parts in others."""
     from google.protobuf import text_format
 
     from estimator_lib import errors
@@ -115,38 +117,70 @@ def _run(name: str, path: str, folder: str) -> Outcome:
     side = resizer.fixed_shape_resizer.height or resizer.keep_aspect_ratio_resizer.max_dimension
     config.train_config.batch_size = 2 if side * side <= _SMALL else 1
     config.eval_config.num_examples = config.eval_config.batch_size = 1
-    task = build_task(config)
-    clocks = [time.monotonic()]
-    variables, loss, message = _train(task, config, f'{folder}/model.ckpt-1')
-    clocks.append(time.monotonic())
-    if not message:
-        message = _evaluate(task, config, folder)
-        clocks.append(time.monotonic())
-    if not message:
-        message = _export(task, config, folder)
-        clocks.append(time.monotonic())
+    build_task(config)  # refuses what is not available
+    config_lib.save_pipeline_config(config, folder)
+    done: List[Part] = []
+    while len(done) < len(_PARTS) and not (done and done[-1].message):
+        done.append(_part_apart(list(_PARTS)[len(done)], folder))
     return Outcome(
         name,
-        FAILED if message else DONE,
-        variables=variables,
-        loss=loss,
-        peak_memory_mib=measuring.peak_memory_mib(),
-        message=message,
-        parts=[after - before for before, after in zip(clocks, clocks[1:])],
+        FAILED if done[-1].message else DONE,
+        variables=done[0].variables,
+        loss=done[0].loss,
+        peak_memory_mib=max(part.peak_memory_mib for part in done),
+        message=done[-1].message,
+        parts=[part.seconds for part in done],
     )
 
 
-def _train(task: Any, config: Any, prefix: str) -> Tuple[int, float, str]:
-    """Takes a step, and saves what it leaves.
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """What became of a step, an evaluation or an export: see `Outcome`."""
 
-    Args:
-        task: see `_run`.
-        config: see `_run`.
-        prefix: of the checkpoint.
+    message: str = ''
+    variables: int = 0
+    loss: Optional[float] = None
+    seconds: float = 0.0
+    peak_memory_mib: float = 0.0
 
-    Returns:
-        How many variables the model has, the loss, and what is wrong, if anything is.
-    """
+
+def run_part(name: str, folder: str) -> Part:
+    """Runs a part in this process, on the config and the checkpoint of a folder."""
+    from estimator_lib import config as config_lib
+    from estimator_lib import errors
+    from model_fns import build_task
+
+    config = config_lib.load_pipeline_config(f'{folder}/pipeline.config')
+    started = time.monotonic()
+    try:
+        found = _PARTS[name](build_task(config), config, folder)
+    except errors.UserError as error:
+        found = Part(str(error))
+    return dataclasses.replace(
+        found,
+        seconds=time.monotonic() - started,
+        peak_memory_mib=measuring.peak_memory_mib(),
+    )
+
+
+def _part_apart(name: str, folder: str) -> Part:
+    """Runs a part in a process of its own, which may allocate as much as this one."""
+    command = [sys.executable, '-m', 'benchmarks.published', f'--part={name}', f'--one={folder}']
+    try:
+        process = subprocess.run(
+            command, cwd=measuring.ROOT, capture_output=True, text=True, timeout=_MOST_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return Part(f'{name}: not done after {_MOST_SECONDS} s')
+    *_, last = process.stdout.splitlines() or ['']
+    if process.returncode == 0:
+        return Part(**json.loads(last))
+    *_, error = process.stderr.strip().splitlines() or ['']
+    return Part(f'{name}: status {process.returncode}: {error}')
+
+
+def _train(task: Any, config: Any, folder: str) -> Part:
+    """Takes a step, and saves what it leaves in a folder."""
     import tensorflow as tf
 
     tf1 = tf.compat.v1
@@ -155,7 +189,7 @@ def _train(task: Any, config: Any, prefix: str) -> Tuple[int, float, str]:
         loss, _ = session.run([spec.loss, spec.train_op])
         is_sound, steps = session.run([tf.reduce_all(tf.stack(sound)), tf1.train.get_global_step()])
         variables = len(tf1.get_collection(tf1.GraphKeys.MODEL_VARIABLES))
-        tf1.train.Saver().save(session, prefix, write_meta_graph=False)
+        tf1.train.Saver().save(session, f'{folder}/model.ckpt-1', write_meta_graph=False)
     message = ''
     if not math.isfinite(loss):
         message = f'the loss is {loss}'
@@ -163,10 +197,10 @@ def _train(task: Any, config: Any, prefix: str) -> Tuple[int, float, str]:
         message = 'the step has left weights that are not finite'
     elif steps != 1:
         message = f'{steps} steps were taken, not 1'
-    return variables, float(loss), message
+    return Part(message, variables, float(loss))
 
 
-def _evaluate(task: Any, config: Any, folder: str) -> str:
+def _evaluate(task: Any, config: Any, folder: str) -> Part:
     """Evaluates the checkpoint in a folder on one image; what is wrong, if anything is."""
     from estimator_lib import training
 
@@ -179,10 +213,10 @@ def _evaluate(task: Any, config: Any, folder: str) -> str:
     ]
     if not any(values for values in found.values()):
         wrong = ['no metrics']
-    return f'the evaluation has {", ".join(wrong)}' if wrong else ''
+    return Part(f'the evaluation has {", ".join(wrong)}' if wrong else '')
 
 
-def _export(task: Any, config: Any, folder: str) -> str:
+def _export(task: Any, config: Any, folder: str) -> Part:
     """Exports the checkpoint in a folder, and asks it; what is wrong, if anything is."""
     import numpy as np
 
@@ -196,7 +230,7 @@ def _export(task: Any, config: Any, folder: str) -> str:
     wrong = _wrong_with(found, 'export')
     if not wrong and config.graph_rewriter.HasField('quantization'):
         wrong = _export_int8(task, config, folder, image)
-    return wrong
+    return Part(wrong)
 
 
 def _export_int8(task: Any, config: Any, folder: str, image: Any) -> str:
@@ -215,6 +249,9 @@ def _export_int8(task: Any, config: Any, folder: str, image: Any) -> str:
     return _wrong_with(run(image=pixels.numpy()), 'int8 file')
 
 
+_PARTS = {'step': _train, 'evaluation': _evaluate, 'export': _export}
+
+
 def _wrong_with(found: Any, what: str) -> str:
     """What is wrong with detections, if anything is."""
     import numpy as np
@@ -227,7 +264,7 @@ def _wrong_with(found: Any, what: str) -> str:
 
 
 def run_apart(path: str, memory_gib: float) -> Outcome:
-    """Takes the step in a process of its own.
+    """Runs a config in a process of its own.
 
     Args:
         path: of the config.
@@ -236,22 +273,14 @@ def run_apart(path: str, memory_gib: float) -> Outcome:
     started = time.monotonic()
     command = [sys.executable, '-m', 'benchmarks.published', f'--one={path}']
     command.append(f'--memory={memory_gib}')
-    try:
-        process = subprocess.run(
-            command, cwd=measuring.ROOT, capture_output=True, text=True, timeout=_MOST_SECONDS
-        )
-        *_, last = process.stdout.splitlines() or ['']
-        if process.returncode == 0:
-            outcome = Outcome(**json.loads(last))
-        else:
-            *_, error = process.stderr.strip().splitlines() or ['']
-            outcome = Outcome(
-                pathlib.Path(path).stem, FAILED, message=f'status {process.returncode}: {error}'
-            )
-    except subprocess.TimeoutExpired:
-        outcome = Outcome(
-            pathlib.Path(path).stem, FAILED, message=f'not done after {_MOST_SECONDS} s'
-        )
+    process = subprocess.run(command, cwd=measuring.ROOT, capture_output=True, text=True)
+    *_, last = process.stdout.splitlines() or ['']
+    if process.returncode == 0:
+        outcome = Outcome(**json.loads(last))
+    else:
+        *_, error = process.stderr.strip().splitlines() or ['']
+        message = f'status {process.returncode}: {error}'
+        outcome = Outcome(pathlib.Path(path).stem, FAILED, message=message)
     return dataclasses.replace(outcome, seconds=time.monotonic() - started)
 
 
@@ -275,9 +304,13 @@ def main() -> None:
     parser.add_argument('names', nargs='*', help='of configs; left out: all')
     parser.add_argument('--memory', type=float, default=14, help='GiB that a process may allocate')
     parser.add_argument('--output', default='benchmark_published.json', help='where the JSON goes')
-    parser.add_argument('--one', help='take the step of this file in this process')
+    parser.add_argument('--one', help='run this file alone; with --part, what this folder has')
+    parser.add_argument('--part', choices=list(_PARTS), help='run a part in this process')
     arguments = parser.parse_args()
     measuring.quiet()
+    if arguments.part:
+        print(json.dumps(dataclasses.asdict(run_part(arguments.part, arguments.one))))
+        return
     if arguments.one:
         _limit_memory(arguments.memory)
         print(json.dumps(dataclasses.asdict(run_here(arguments.one))))
