@@ -87,12 +87,12 @@ def resize(
     if image.shape.rank != 3:
         return resized(image)
     batch = image[tf.newaxis]
-    if image.dtype != tf.uint8 or method == 'nearest':
+    if image.dtype != tf.uint8 or method == 'nearest' or image.shape[-1] is None:
         return resized(batch)[0]
     # The kernels give the same numbers for float32 and take 0.5 to 0.9 of the time, the conversion
     # included; from ten times the result's pixels on the conversion alone takes as long.
-    sides = image.shape if image.shape.is_fully_defined() else tf.shape(image)
-    is_large = sides[0] * sides[1] > _LARGE * height * width
+    numbers = image.shape.num_elements() or tf.size(image)
+    is_large = numbers > _LARGE * image.shape[-1] * height * width
     if not tf.is_tensor(is_large):
         return resized(batch if is_large else tf.cast(batch, tf.float32))[0]
     return tf.cond(is_large, lambda: resized(batch), lambda: resized(tf.cast(batch, tf.float32)))[0]
