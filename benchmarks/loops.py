@@ -1,13 +1,12 @@
 """Measures both training loops: process start to first step, steps/s, memory.
 
     python -m benchmarks.loops [--steps=60] [--turns=3] [--tasks=classification,detection] \
-        [--replicas=2] [--output=benchmark_loops.json]
+        [--output=benchmark_loops.json]
 
 The front door trains on the embedded demo, each time in a process of its own, by one loop and then
 by the other; medians over the turns are given. Steps/s are those of the second half of the steps.
 The models are the demo's for classification and detection, and the configs `demo_mask_rcnn` (two
-stages, masks) and `demo_masks` (segmentation). With replicas, classification is measured with so
-many on the CPU's cores too.
+stages, masks) and `demo_masks` (segmentation).
 """
 
 from __future__ import annotations
@@ -103,14 +102,13 @@ def measure(config_path: str, steps: int, settings: Sequence[str]) -> Dict[str, 
     }
 
 
-def compare(
-    config_path: str, steps: int, turns: int, settings: Sequence[str] = ()
-) -> Dict[str, float]:
+def compare(config_path: str, steps: int, turns: int) -> Dict[str, float]:
     """Medians of both loops, in turns."""
     found: Dict[str, List[float]] = {}
     for _ in range(turns):
         for loop in LOOPS:
-            measured = measure(config_path, steps, [f'train_config.loop={loop}', *settings])
+            measured = measure(config_path, steps, [f'train_config.loop={loop}'])
+            print(loop, measured, flush=True)
             for name, value in measured.items():
                 found.setdefault(f'{loop.lower()}_{name}', []).append(value)
     return {name: statistics.median(values) for name, values in found.items()}
@@ -122,7 +120,6 @@ def main() -> None:
     parser.add_argument('--steps', type=int, default=60)
     parser.add_argument('--turns', type=int, default=3)
     parser.add_argument('--tasks', default=','.join(_CONFIGS))
-    parser.add_argument('--replicas', type=int, default=2)
     parser.add_argument('--output', default='benchmark_loops.json')
     options = parser.parse_args()
     if options.steps < 4:
@@ -131,16 +128,8 @@ def main() -> None:
     results: Dict[str, Any] = {}
     for task in options.tasks.split(','):
         path = write_config(task)
-        cases = {task: []}
-        if task == 'classification' and options.replicas > 1:
-            cases[f'{task}_{options.replicas}_replicas'] = [
-                'train_config.cluster.mode=MIRRORED',
-                f'train_config.cluster.num_clones={options.replicas}',
-                'train_config.cluster.clone_on_cpu=true',
-            ]
-        for case, settings in cases.items():
-            for name, value in compare(path, options.steps, options.turns, settings).items():
-                results[f'{case}_{name}'] = value
+        for name, value in compare(path, options.steps, options.turns).items():
+            results[f'{task}_{name}'] = value
     measuring.report(results, options.output)
 
 

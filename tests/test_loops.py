@@ -149,11 +149,12 @@ def test_a_process_that_is_told_to_end_saves_and_the_other_loop_goes_on(curve, t
     check_same_checkpoint(str(tmp_path), str(curve / 'whole'))
 
 
-@pytest.mark.parametrize('mode', ['CLONES', 'ASYNC_PARAMETER_SERVERS'])
+@pytest.mark.parametrize('mode', ['CLONES', 'MIRRORED', 'ASYNC_PARAMETER_SERVERS'])
 def test_what_the_loop_does_not_carry_is_refused_by_name(curve, mode, tmp_path):
     settings = ['train_config.loop=TF_FUNCTION', f'train_config.cluster.mode={mode}']
     config = config_lib.load_pipeline_config(f'{curve}/pipeline.config', settings=settings)
     task = build_task(config, 'train')
-    expected = 'CLONES .*, which that loop does not carry' if mode == 'CLONES' else 'for a cluster'
+    of_cluster = mode == 'ASYNC_PARAMETER_SERVERS'
+    expected = 'for a cluster' if of_cluster else f'{mode} .*, which that loop does not carry'
     with pytest.raises(errors.ConfigError, match=expected):
         training.train_and_evaluate(task, config, str(tmp_path), evaluate=False)

@@ -24,9 +24,13 @@ def create_strategy(plan: Plan) -> Optional[tf.distribute.Strategy]:
         tf1.disable_eager_execution()
         return tf.distribute.experimental.MultiWorkerMirroredStrategy()
     if plan.mode is Mode.MIRRORED and plan.without_sessions:
+        # As in the graphs of sessions. The default in eager TensorFlow, collective ops, asks for
+        # a number at each call of a function, which parts of graphs do not pass on.
+        exchange: tf.distribute.CrossDeviceOps = tf.distribute.NcclAllReduce()
         if 'CPU' in plan.devices[0]:
             _divide_cpu(len(plan.devices))
-        return tf.distribute.MirroredStrategy(list(plan.devices))
+            exchange = tf.distribute.ReductionToOneDevice()
+        return tf.distribute.MirroredStrategy(list(plan.devices), exchange)
     if plan.mode is Mode.MIRRORED:
         with tf.Graph().as_default():  # An eager one would look for the devices at once.
             return tf.distribute.MirroredStrategy(list(plan.devices))

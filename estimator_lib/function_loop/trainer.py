@@ -65,8 +65,7 @@ class FunctionTrainer:
             log.info('step %d has been reached: nothing to train', max_steps)
             return
         with _rewrites(self._run_config.session_config):
-            strategy = self._run_config.train_distribute
-            with strategy.scope() if strategy is not None else contextlib.nullcontext():
+            with _scope(self._run_config.train_distribute):
                 function, (step, all_hooks) = self._trace(input_fn, hooks, saving_listeners)
             session = hook_calls.StepSession(function)
             _set_variables(step.scaffold, session, model_dir)
@@ -145,6 +144,16 @@ def _set_variables(
     elif scaffold.init_fn is not None:
         scaffold.init_fn(session)
     session.read_step()
+
+
+@contextlib.contextmanager
+def _scope(strategy: Optional[tf.distribute.Strategy]) -> Iterator[None]:
+    """Inside, a strategy is in use as in an Estimator: optimizers scale losses by the replicas."""
+    if strategy is None:
+        yield
+        return
+    with strategy.scope(), strategy._scale_loss_for_estimator_enabled():
+        yield
 
 
 @contextlib.contextmanager

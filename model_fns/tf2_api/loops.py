@@ -208,13 +208,13 @@ def _refuse(**tpu_options: bool) -> None:
 
 
 def _refuse_scope() -> None:
-    """Refuses the scope of a strategy, which would be used for nothing."""
+    """Refuses the scope of a strategy: this loop trains on one device."""
     if tf.distribute.has_strategy():
         strategy = type(tf.distribute.get_strategy()).__name__
         raise errors.ConfigError(
-            f'train_loop was called in the scope of a {strategy}, but makes its strategy itself; '
-            'expected a call outside of it, with train_config { cluster { mode: MIRRORED } } in '
-            'the config or in config_override.'
+            f'train_loop was called in the scope of a {strategy}, but trains on one device; '
+            'expected a call outside of it, or estimator_lib.training.train_and_evaluate with '
+            'train_config { cluster { mode: MIRRORED } }.'
         )
 
 
