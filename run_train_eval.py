@@ -78,6 +78,12 @@ def define_flags() -> flags.FlagValues:
         'With checkpoint_dir: how often the evaluation of a checkpoint that fails is tried again; '
         '-1: always.',
     )
+    integer(
+        'eval_timeout',
+        600,
+        'With checkpoint_dir: seconds without a new checkpoint after which this ends.',
+        1,
+    )
     boolean(
         'eval_training_data',
         'Evaluate on the training examples (as well, or alone with checkpoint_dir).',

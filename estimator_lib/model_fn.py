@@ -45,6 +45,34 @@ TOTAL_LOSS = 'total_loss'
 ModelFn = Callable[..., tf.estimator.EstimatorSpec]
 
 
+@dataclasses.dataclass(frozen=True)
+class TrainStep:
+    """A training step, and what goes with it; the attributes are those of an `EstimatorSpec`.
+
+    That class itself asks for variables of a graph.
+
+    Attributes:
+        loss: float scalar; infinite in place of NaN.
+        train_op: what makes the step.
+        scaffold: has the Saver, and what variables begin with.
+        training_hooks: what watches the steps of this process.
+        training_chief_hooks: what writes to `model_dir`.
+    """
+
+    loss: tf.Tensor
+    train_op: tf.Operation
+    scaffold: tf1.train.Scaffold
+    training_hooks: List[tf1.train.SessionRunHook]
+    training_chief_hooks: List[tf1.train.SessionRunHook]
+
+    def as_spec(self) -> tf.estimator.EstimatorSpec:
+        """For an Estimator."""
+        return tf.estimator.EstimatorSpec(ModeKeys.TRAIN, **vars(self))
+
+
+StepFn = Callable[[Features, Labels, Optional[tf.estimator.RunConfig]], TrainStep]
+
+
 def create_model_fn(
     task: Task,
     config: pipeline_pb2.TrainEvalPipelineConfig,
@@ -75,32 +103,9 @@ def create_model_fn(
         mode: str,
         config: Optional[tf.estimator.RunConfig],
     ) -> tf.estimator.EstimatorSpec:
-        features, reader_state = inputs.pop_reader_state(features)
         if mode == ModeKeys.TRAIN:
-            run_config = config or run_configs.create(
-                distribution.alone(pipeline), tf1.ConfigProto()
-            )
-            plan = distribution.create_plan(pipeline, distribution.cluster_of(run_config))
-            strategies.require(plan)
-            distribution.require_own_batches(plan, task.across_replicas())
-            losses, metrics = compute_training_losses(task, pipeline, plan, features, labels)
-            if pipeline.train_config.use_bfloat16:
-                mixed_precision.choose(tf1.get_default_graph())
-            if graph_hook_fn is not None:
-                graph_hook_fn()
-            return _train_spec(
-                _Training(
-                    task,
-                    pipeline,
-                    run_config,
-                    plan,
-                    losses,
-                    metrics,
-                    features,
-                    labels,
-                    reader_state,
-                )
-            )
+            return create_step_fn(task, pipeline, graph_hook_fn)(features, labels, config).as_spec()
+        features, _ = inputs.pop_reader_state(features)
         predictions = task.predict(features, mode, labels)
         if mode == ModeKeys.PREDICT:
             if graph_hook_fn is not None:
@@ -126,6 +131,54 @@ def create_model_fn(
         return build(features, labels, mode, config)
 
     return model_fn
+
+
+def create_step_fn(
+    task: Task,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    graph_hook_fn: Optional[Callable[[], None]] = None,
+) -> StepFn:
+    """A function that builds a task's training step, for sessions and for functions.
+
+    Args:
+        task: see `create_model_fn`.
+        config: see `create_model_fn`.
+        graph_hook_fn: see `create_model_fn`.
+
+    Returns:
+        `step_fn(features, labels, run_config)`.
+    """
+    pipeline = config
+
+    @tf.autograph.experimental.do_not_convert
+    def build(
+        features: Features, labels: Labels, config: Optional[tf.estimator.RunConfig]
+    ) -> TrainStep:
+        features, reader_state = inputs.pop_reader_state(features)
+        run_config = config or run_configs.create(distribution.alone(pipeline), tf1.ConfigProto())
+        plan = distribution.create_plan(pipeline, distribution.cluster_of(run_config))
+        strategies.require(plan)
+        distribution.require_own_batches(plan, task.across_replicas())
+        losses, metrics = compute_training_losses(task, pipeline, plan, features, labels)
+        if pipeline.train_config.use_bfloat16:
+            mixed_precision.choose(tf1.get_default_graph())
+        if graph_hook_fn is not None:
+            graph_hook_fn()
+        return _train_step(
+            _Training(
+                task,
+                pipeline,
+                run_config,
+                plan,
+                losses,
+                metrics,
+                features,
+                labels,
+                reader_state,
+            )
+        )
+
+    return build
 
 
 def compute_losses(
@@ -219,7 +272,7 @@ class _Training:
         return {name: value for name, (value, _) in self.metrics.items()}
 
 
-def _train_spec(training: _Training) -> tf.estimator.EstimatorSpec:
+def _train_step(training: _Training) -> TrainStep:
     """The training graph: gradients applied, weights restored, hooks that watch."""
     task, plan, train_config = training.task, training.plan, training.config.train_config
     exchange = sync_replicas.from_plan(plan)
@@ -255,8 +308,7 @@ def _train_spec(training: _Training) -> tf.estimator.EstimatorSpec:
     if train_config.progress.summarize_variables:
         summaries.histograms(tf1.trainable_variables())
     scaffold = _train_scaffold(task, training.config, training.run_config)
-    return tf.estimator.EstimatorSpec(
-        ModeKeys.TRAIN,
+    return TrainStep(
         loss=non_finite.reported_loss(loss),
         train_op=train_op,
         scaffold=scaffold,

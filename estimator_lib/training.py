@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import logging
 import os
-from typing import Dict, Iterator, Optional
+from typing import Dict, Iterator, Optional, Union
 
 import tensorflow as tf
 
@@ -25,9 +25,10 @@ from estimator_lib.evaluation import (
 )
 from estimator_lib.export import export_policies
 from estimator_lib.export.exporting import GraphHook
+from estimator_lib.function_loop import trainer
 from estimator_lib.hooks import preemption, progress
 from estimator_lib.task import Task
-from protos import pipeline_pb2
+from protos import pipeline_pb2, train_pb2
 
 tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
@@ -370,6 +371,16 @@ class _Run:
             self.task, self.config, self.model_dir, self.graph_hook_fn, plan, trains
         )
 
+    def trainer(self) -> Union[tf.estimator.Estimator, trainer.FunctionTrainer]:
+        """What trains on this machine."""
+        if self.config.train_config.loop == train_pb2.ESTIMATOR:
+            return self.estimator(self.plan)
+        return trainer.FunctionTrainer(
+            model_fn.create_step_fn(self.task, self.config, self.graph_hook_fn),
+            create_run_config(self.config, self.model_dir, self.plan),
+            self.config.train_config,
+        )
+
     def evaluator(self) -> Optional[evaluating.Evaluator]:
         """The evaluator, with exports and early stopping; None where nothing is evaluated."""
         if not self.evaluates:
@@ -399,7 +410,7 @@ class _Run:
             listeners.append(listener)
         input_fn = train_input_fn(self.task, self.config, self.plan)
         with evaluating.explained(input_fn), progress.closing_bar():
-            self.estimator(self.plan).train(
+            self.trainer().train(
                 input_fn,
                 hooks=[_ConfigSaver(self.task, self.config, self.model_dir)],
                 max_steps=self.config.train_config.num_steps or None,

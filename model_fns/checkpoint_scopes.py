@@ -6,6 +6,8 @@ from typing import Callable, Mapping, Sequence
 
 import tensorflow as tf
 
+from estimator_lib.optimization.partitioned import variable_name
+
 # The scope that a single-shot detector puts around its backbone.
 DETECTION = 'FeatureExtractor'
 
@@ -40,4 +42,4 @@ def names_in(scope: str, variables: Sequence[tf.Variable]) -> Mapping[str, tf.Va
         scope: what stands before the names: empty, or with a slash at its end.
         variables: of a model.
     """
-    return {renamed(one.op.name, lambda name: scope + name): one for one in variables}
+    return {renamed(variable_name(one), lambda name: scope + name): one for one in variables}

@@ -1,8 +1,9 @@
 """What a forward pass uses and leaves behind, in a TF1 graph, eagerly, or in a `tf.function`.
 
-In a TF1 graph that is the graph's: its variables, seed, global step, and the collections
-`UPDATE_OPS` and `REGULARIZATION_LOSSES`. Elsewhere these would never be emptied, or start anew in
-each trace, and a `VariableStore` with a `ForwardPass` takes their place:
+In a TF1 graph (and in that of `estimator_lib.function_loop`, built by the same code) that is the
+graph's: its variables, seed, global step, and the collections `UPDATE_OPS` and
+`REGULARIZATION_LOSSES`. Elsewhere these would never be emptied, or start anew in each trace, and a
+`VariableStore` with a `ForwardPass` takes their place:
 
     store = VariableStore(seed=3)
     with store.forward_pass(step) as one_pass:
@@ -25,6 +26,7 @@ from typing import Callable, Dict, Iterator, List, Mapping, Optional, Sequence, 
 import tensorflow as tf
 
 from estimator_lib.distribution import strategies
+from estimator_lib.function_loop import step_graphs
 
 tf1 = tf.compat.v1
 
@@ -138,9 +140,10 @@ def require_graph() -> None:
     """Refuses what would be lost, or kept for ever: eager layers outside of a pass.
 
     Raises:
-        ValueError: this is no TF1 graph.
+        ValueError: this is neither a TF1 graph nor the graph of the function of a training step,
+            which has collections and global step as that one has.
     """
-    if tf.executing_eagerly() or tf.inside_function():
+    if tf.executing_eagerly() or (tf.inside_function() and not step_graphs.is_step_graph()):
         raise ValueError(
             'Layers were called eagerly or in a tf.function, outside of a forward pass; expected '
             '`with VariableStore().forward_pass(step):`, or a tf.Graph.'

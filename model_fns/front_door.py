@@ -127,6 +127,7 @@ def _watch_checkpoints(flags: Any) -> None:
         flags.checkpoint_dir,
         run_once=flags.run_once,
         max_retries=flags.max_eval_retries,
+        idle_seconds=flags.eval_timeout,
         eval_training_data=_training_sample(flags),
     )
 

@@ -273,10 +273,6 @@ _SAYINGS: Mapping[str, str] = {
     'num_eval_steps': '--set eval_config.num_examples=... (examples, not batches)',
     'max_num_batches': '--set eval_config.num_examples=... (examples, not batches)',
     'max_number_of_iterations': '--set eval_config.num_examples=... (examples, not batches)',
-    'eval_timeout': (
-        'leave it out: an evaluator waits for checkpoints until training has ended; with '
-        '--checkpoint_dir, --set eval_config.max_evals=... ends it'
-    ),
     'eval_dir': _EVENTS,
     'eval_logdir': _EVENTS,
     **dict.fromkeys(

@@ -1,8 +1,9 @@
 """Handing a checkpoint's values to variables.
 
-Variables are set by running the initialisers that the graph has anyway with the values fed in place
-of their own. So a restore adds no operation to the graph, works in a finalized one, and for every
-kind of variable: local, on a parameter server, mirrored.
+Variables of a graph are set by running the initialisers that it has anyway with the values fed in
+place of their own. So a restore adds no operation to the graph, works in a finalized one, and for
+every kind of variable: local, on a parameter server, mirrored. Variables that live outside of
+graphs are assigned.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ tf1 = tf.compat.v1
 # A remote session takes what is fed as one message, of at most 2 GiB.
 MAX_FED_BYTES = 1 << 30
 
-# A value, and the initialisers that are to take it.
-Setting = Tuple[np.ndarray, List[tf.Operation]]
+# A value, and the variables, or their initialisers, that are to take it.
+Setting = Tuple[np.ndarray, List[tf.Variable]]
+Feeding = Tuple[np.ndarray, List[tf.Operation]]
 
 
 def load_values(
@@ -36,7 +38,8 @@ def load_values(
     """Sets variables from a checkpoint.
 
     Args:
-        session: where the variables live; its graph may be finalized.
+        session: where the variables live (or what stands in for one, see `function_loop`); its
+            graph may be finalized.
         prefix: the checkpoint.
         restore_map: variables by their name in it; shapes agree.
         with_moving_averages: let the moving averages of these variables, where the graph has any,
@@ -44,7 +47,13 @@ def load_values(
         max_bytes: how much is fed at once.
     """
     graph = session.graph if with_moving_averages else None
-    for portion in _portions(_settings(prefix, restore_map, graph), max_bytes):
+    settings = _settings(prefix, restore_map, graph)
+    if any(map(partitioned.is_eager, restore_map.values())):
+        for value, targets in settings:
+            for target in targets:
+                target.assign(value)
+        return
+    for portion in _portions(_initializers(settings), max_bytes):
         initializers = [initializer for _, targets in portion for initializer in targets]
         feed = {_start(target): value for value, targets in portion for target in targets}
         session.run(initializers, feed)
@@ -65,12 +74,14 @@ def init_feed_dict(prefix: str, restore_map: Mapping[str, tf.Variable]) -> Dict[
         another value has the same initial value tensor, or all is too much for one run.
     """
     graph = tf1.get_default_graph()
+    if any(map(partitioned.is_eager, restore_map.values())):
+        return {}
     uses = collections.Counter(
         _start(variable.initializer).ref()
         for variable in graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
     )
     feed: Dict[tf.Tensor, Any] = {}
-    for value, targets in _settings(prefix, restore_map, graph):
+    for value, targets in _initializers(_settings(prefix, restore_map, graph)):
         own = collections.Counter(_start(target).ref() for target in targets)
         if any(uses[start] > count for start, count in own.items()):
             return {}
@@ -94,14 +105,18 @@ def _settings(
             variables = [part]
             if variable_name(part) in averages:
                 variables.append(averages[variable_name(part)])
-            components = [component for one in variables for component in _components(one)]
-            targets = [component.initializer for component in components]
+            targets = [target for one in variables for target in partitioned.components(one)]
             yield partitioned.part_of(value, part), targets
 
 
-def _portions(settings: Iterable[Setting], max_bytes: int) -> Iterator[List[Setting]]:
+def _initializers(settings: Iterable[Setting]) -> Iterator[Feeding]:
+    for value, targets in settings:
+        yield value, [target.initializer for target in targets]
+
+
+def _portions(settings: Iterable[Feeding], max_bytes: int) -> Iterator[List[Feeding]]:
     """Settings that fit into one run: of limited size, and no tensor fed two values."""
-    portion: List[Setting] = []
+    portion: List[Feeding] = []
     fed, size = set(), 0
     for value, targets in settings:
         starts = {_start(target).ref() for target in targets}
@@ -118,11 +133,6 @@ def _portions(settings: Iterable[Setting], max_bytes: int) -> Iterator[List[Sett
 def _start(initializer: tf.Operation) -> tf.Tensor:
     """The tensor that an initialiser assigns."""
     return initializer.inputs[1]
-
-
-def _components(variable: tf.Variable) -> Iterable[tf.Variable]:
-    """The variables that a strategy's variable consists of; itself for an ordinary one."""
-    return getattr(variable, 'values', (variable,))
 
 
 def _moving_averages(graph: tf.Graph) -> Dict[str, tf.Variable]:

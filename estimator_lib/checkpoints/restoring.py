@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from typing import Any, Dict, Mapping, Optional, Sequence
@@ -209,13 +210,21 @@ def create_saver(keep_max: int, keep_every_n_hours: float) -> tf1.train.Saver:
         keep_max: how many of the latest checkpoints stay; 0 for all.
         keep_every_n_hours: beyond those, one for each such time stays.
     """
-    return _ResumingSaver(
-        sharded=True,
-        max_to_keep=keep_max,
-        keep_checkpoint_every_n_hours=keep_every_n_hours,
-        defer_build=True,
-        save_relative_paths=True,
-    )
+    # Variables outside of graphs are no part of a graph's save: they are named here.
+    eager = {
+        variable_name(variable): partitioned.components(variable)[0]
+        for variable in tf1.global_variables()
+        if partitioned.is_eager(variable)
+    }
+    with tf.init_scope() if eager else contextlib.nullcontext():
+        return _ResumingSaver(
+            eager or None,
+            sharded=not eager,
+            max_to_keep=keep_max,
+            keep_checkpoint_every_n_hours=keep_every_n_hours,
+            defer_build=not eager,
+            save_relative_paths=True,
+        )
 
 
 def always_ready() -> Dict[str, tf.Tensor]:
@@ -300,12 +309,17 @@ class _ResumingSaver(tf1.train.Saver):
         by_name = {variable_name(variable): variable for variable in variables}
         report = restore_report.match(checkpoint_shapes(save_path), by_name)
         anew = [entry.name for entry in report.missing + report.mismatched]
+        eager = any(map(partitioned.is_eager, variables))
         if not anew or not all(map(_is_reader_position, anew)):
+            if eager:
+                load_values(sess, save_path, by_name)
+                return
             with explained_read(resolve_checkpoint(save_path)):
                 super().restore(sess, save_path)
             return
         log.warning('other inputs or workers than in %s: %s start anew', save_path, anew)
-        sess.run([by_name[name].initializer for name in anew])
+        if not eager:  # Else they have just been made.
+            sess.run([by_name[name].initializer for name in anew])
         loaded = {entry.checkpoint_name: by_name[entry.name] for entry in report.loaded}
         load_values(sess, save_path, loaded)
 

@@ -40,7 +40,7 @@ _SUPPORTED = {
         'random_seed early_stopping cluster checkpoint_exclude_scopes trainable_scopes '
         'sync_replicas replicas_to_aggregate startup_delay_steps '
         'ignore_missing_variables initialize_last_layer gradient_clipping max_skipped_steps '
-        'checkpoint_include_scopes checkpoint_names min_restored_fraction'
+        'checkpoint_include_scopes checkpoint_names min_restored_fraction loop steps_per_call'
     ),
     'InputReader': names(
         'name label_map_path shuffle shuffle_buffer_size filenames_shuffle_buffer_size num_epochs '

@@ -97,11 +97,60 @@ class RecordInput:
         self._recent.clear()
         if not tf.distribute.has_strategy():
             return self._tensors(reading, names, own)
-        start = np.zeros([reading.num_sources + 1, reader_state.COLUMNS], np.int64)
         if reading.mode == ModeKeys.TRAIN:
             reader_state.remember_names(names, own)
+        return self._resumed(reading, names[own], config)
+
+    def open(self, config: tf.estimator.RunConfig) -> Callable[[], Tuple[Any, Any]]:
+        """Opens the records in eager TensorFlow, where the latest checkpoint says.
+
+        Args:
+            config: of the run: its `model_dir`.
+
+        Returns:
+            What is called once in the graph of a function that makes a training step: it creates
+            the variable of the position, and returns the next batch as a call of this object does;
+            under a strategy, that of each replica.
+        """
+        names, own = self._readers(None, config)
+        self._last_reading = reading = self._reading.sharded((own, len(names)))
+        self._recent.clear()
+
+        def resumed(input_context: Any = None) -> tf.data.Dataset:
+            del input_context  # One process reads for all its replicas.
+            return self._resumed(reading, names[own], config)
+
+        strategy = tf.distribute.get_strategy()
+        shared = tf.distribute.has_strategy()
+        iterator = iter(
+            strategy.distribute_datasets_from_function(resumed) if shared else resumed()
+        )
+
+        def next_batch() -> Tuple[Any, Any]:
+            if shared:
+                reader_state.remember_names(names, own)
+                return iterator.get_next()
+            with tf1.name_scope(f'{reading.scope}/'):
+                reader_state.create_position_variables(names, own, reading.num_sources)
+                (features, labels), waited = _timed(iterator.get_next)
+                features[READER]['wait_seconds'] = waited
+                return features, labels
+
+        return next_batch
+
+    @property
+    def ends(self) -> bool:
+        """Whether the examples come to an end."""
+        return bool(self._reading.order.num_epochs)
+
+    def _resumed(
+        self, reading: Reading, name: str, config: Optional[tf.estimator.RunConfig]
+    ) -> tf.data.Dataset:
+        """The batches from where the latest checkpoint says that this reader was."""
+        start = np.zeros([reading.num_sources + 1, reader_state.COLUMNS], np.int64)
+        if reading.mode == ModeKeys.TRAIN:
             model_dir = config.model_dir if config is not None else None
-            start = reader_state.read_position(model_dir, names[own], reading.num_sources)
+            start = reader_state.read_position(model_dir, name, reading.num_sources)
         return create_batches(reading, start, self._watch)
 
     def failure(self, error: Exception) -> Optional[errors.UserError]:

@@ -97,7 +97,7 @@ def advance_position(state: ReaderState) -> tf.Operation:
     own, *names = tf1.get_collection(_NAMES_COLLECTION)
     if not tf.distribute.has_strategy():
         own_name = variable_name(own)
-        (variable,) = (each for each in tf1.global_variables() if each.op.name == own_name)
+        (variable,) = (each for each in tf1.global_variables() if each.name == f'{own_name}:0')
         return variable.assign(state.position, read_value=False)
     context = tf.distribute.get_replica_context()
     replicas_each = max(1, context.num_replicas_in_sync // len(names))

@@ -27,6 +27,8 @@ class Mode(enum.Enum):
 
 
 _ON_ONE_MACHINE = (Mode.ONE_DEVICE, Mode.CLONES, Mode.MIRRORED)
+# What `train_config.loop: TF_FUNCTION` carries.
+_OF_FUNCTIONS = (Mode.ONE_DEVICE,)
 _WITH_PARAMETER_SERVERS = (Mode.ASYNC_PARAMETER_SERVERS, Mode.SYNC_PARAMETER_SERVERS)
 
 
@@ -45,6 +47,7 @@ class Plan:
         startup_delay_steps: worker i begins when the global step has come to i times this.
         partition_over_bytes: variables of at least so many bytes are split over the parameter
             servers; 0: none.
+        without_sessions: whether the loop is that of `function_loop`.
     """
 
     mode: Mode
@@ -54,6 +57,7 @@ class Plan:
     replicas_to_aggregate: int = 1
     startup_delay_steps: float = 0.0
     partition_over_bytes: int = 0
+    without_sessions: bool = False
 
     @property
     def uses_parameter_servers(self) -> bool:
@@ -123,6 +127,7 @@ def create_plan(
         replicas_to_aggregate=_replicas_to_aggregate(mode, train_config, cluster),
         startup_delay_steps=_startup_delay(mode, train_config),
         partition_over_bytes=train_config.cluster.partition_variables_over_bytes,
+        without_sessions=train_config.loop == train_pb2.TF_FUNCTION,
     )
     _check_fields(mode, train_config)
     _check_batch(plan, config)
@@ -261,6 +266,9 @@ def idle_fields(plan: Plan, train_config: train_pb2.TrainConfig) -> List[str]:
         'train_config.startup_delay_steps': (
             sets_delay and plan.mode is not Mode.ASYNC_PARAMETER_SERVERS
         ),
+        'train_config.steps_per_call': (
+            train_config.steps_per_call and train_config.loop != train_pb2.TF_FUNCTION
+        ),
     }
     return [field for field, is_idle in idle.items() if is_idle]
 
@@ -294,6 +302,13 @@ def _check_fields(mode: Mode, train_config: train_pb2.TrainConfig) -> None:
         raise errors.ConfigError(
             f'train_config.sync_replicas is true, and {_FIELD}.num_clones is {config.num_clones}; '
             'expected one of the two: the devices of one machine share each step anyway.'
+        )
+    if train_config.loop == train_pb2.TF_FUNCTION and mode not in _OF_FUNCTIONS:
+        carried = ' or '.join(one.name for one in _OF_FUNCTIONS)
+        raise errors.ConfigError(
+            f'train_config.loop is TF_FUNCTION, but the mode is {mode.name} ({mode.value}), which '
+            f'that loop does not carry; expected loop: ESTIMATOR, or {_FIELD}.mode {carried} on '
+            'one machine.'
         )
     by_strategy = mode in (Mode.MIRRORED, Mode.MULTI_WORKER_MIRRORED)
     if by_strategy and train_config.non_finite_loss_policy == train_pb2.SKIP_STEP:

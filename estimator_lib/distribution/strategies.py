@@ -23,6 +23,14 @@ def create_strategy(plan: Plan) -> Optional[tf.distribute.Strategy]:
     if plan.mode is Mode.MULTI_WORKER_MIRRORED:
         tf1.disable_eager_execution()
         return tf.distribute.experimental.MultiWorkerMirroredStrategy()
+    if plan.mode is Mode.MIRRORED and plan.without_sessions:
+        # As in the graphs of sessions. The default in eager TensorFlow, collective ops, asks for
+        # a number at each call of a function, which parts of graphs do not pass on.
+        exchange: tf.distribute.CrossDeviceOps = tf.distribute.NcclAllReduce()
+        if 'CPU' in plan.devices[0]:
+            _divide_cpu(len(plan.devices))
+            exchange = tf.distribute.ReductionToOneDevice()
+        return tf.distribute.MirroredStrategy(list(plan.devices), exchange)
     if plan.mode is Mode.MIRRORED:
         with tf.Graph().as_default():  # An eager one would look for the devices at once.
             return tf.distribute.MirroredStrategy(list(plan.devices))
@@ -47,6 +55,28 @@ def configure_devices(plan: Plan, session_config: tf1.ConfigProto) -> None:
     """Lets a session have as many CPU devices as a strategy uses: it hangs where they are fewer."""
     if plan.mode is Mode.MIRRORED and 'CPU' in plan.devices[0]:
         session_config.device_count['CPU'] = len(plan.devices)
+
+
+def _divide_cpu(count: int) -> None:
+    """Lets eager TensorFlow have as many CPU devices as a strategy uses.
+
+    Raises:
+        errors.ConfigError: TensorFlow has begun to work with fewer.
+    """
+    processor = tf.config.list_physical_devices('CPU')[0]
+    devices = tf.config.get_logical_device_configuration(processor) or [None]
+    if len(devices) >= count:
+        return
+    try:
+        tf.config.set_logical_device_configuration(
+            processor, [tf.config.LogicalDeviceConfiguration()] * count
+        )
+    except RuntimeError:
+        raise errors.ConfigError(
+            f'train_config.cluster.num_clones is {count}, but TensorFlow has begun to work in this '
+            f'program, with {len(devices)} CPU device(s); expected this call before any other of '
+            'TensorFlow, or tf.config.set_logical_device_configuration at the start of the program.'
+        ) from None
 
 
 def regularization_collection() -> str:

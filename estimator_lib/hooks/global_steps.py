@@ -17,9 +17,13 @@ class GlobalStepHook(tf.estimator.SessionRunHook):
 
     Attributes:
         step: the global step after the last run; before the first, that of the session's begin.
+        sees_each_step: of a loop that runs several steps in one call: whether the hook is told of
+            each, or of the last one of each call. A call ends wherever a hook of the second kind is
+            to act (`function_loop.call_lengths`).
     """
 
     step = 0
+    sees_each_step = True
 
     def begin(self) -> None:
         """Finds the global step."""

@@ -170,6 +170,10 @@ class FiniteCheckpointSaverHook(tf1.train.CheckpointSaverHook):
             scaffold=scaffold,
         )
 
+    def listen(self, listeners: Sequence[tf1.train.CheckpointSaverListener]) -> None:
+        """Adds listeners; before `begin`."""
+        self._listeners.extend(listeners)
+
     def after_create_session(self, session: tf1.Session, coord: tf.train.Coordinator) -> None:
         """Saves what the run starts from.
 

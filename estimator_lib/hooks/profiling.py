@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import glob
+import json
 import logging
 import os
-from typing import Any, Optional
+import tempfile
+from typing import Any, Iterator, Optional, Union
 
 import tensorflow as tf
 from tensorflow.python.client import timeline
@@ -15,11 +20,22 @@ tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
 
 
+@dataclasses.dataclass
+class ChromeTrace:
+    """The trace of a step that was made without a session.
+
+    Attributes:
+        content: of a file for chrome://tracing.
+    """
+
+    content: bytes = b''
+
+
 class ProfileHook(global_steps.GlobalStepHook):
     """Traces one step with all its ops.
 
-    Writes `model_dir/profile/trace_step_<n>.json` (for chrome://tracing) and run metadata that
-    TensorBoard's graph page shows.
+    Writes `model_dir/profile/trace_step_<n>.json` (for chrome://tracing) and, of a session's step,
+    run metadata that TensorBoard's graph page shows.
 
     Args:
         step: the global step after it; 1 or more. A run that resumes after it is not traced.
@@ -47,15 +63,59 @@ class ProfileHook(global_steps.GlobalStepHook):
             self._done = True
             self._write(run_values.run_metadata)
 
-    def _write(self, metadata: tf1.RunMetadata) -> None:
+    def _write(self, metadata: Union[tf1.RunMetadata, ChromeTrace]) -> None:
         folder = os.path.join(self._model_dir, 'profile')
         tf.io.gfile.makedirs(folder)
         path = os.path.join(folder, f'trace_step_{self.step}.json')
-        write_chrome_trace(metadata, path)
-        writer = tf1.summary.FileWriterCache.get(self._model_dir)
-        writer.add_run_metadata(metadata, f'step_{self.step}', self.step)
-        writer.flush()
+        if isinstance(metadata, ChromeTrace):
+            with tf.io.gfile.GFile(path, 'wb') as file:
+                file.write(metadata.content)
+        else:
+            write_chrome_trace(metadata, path)
+            writer = tf1.summary.FileWriterCache.get(self._model_dir)
+            writer.add_run_metadata(metadata, f'step_{self.step}', self.step)
+            writer.flush()
         log.info('the profile of step %d is in %s (open it in chrome://tracing)', self.step, path)
+
+
+@contextlib.contextmanager
+def traced() -> Iterator[ChromeTrace]:
+    """Traces what runs inside, where there is no session; the result has it behind."""
+    found = ChromeTrace()
+    with tempfile.TemporaryDirectory() as folder:
+        tf.profiler.experimental.start(folder)
+        try:
+            yield found
+        finally:
+            tf.profiler.experimental.stop()
+        files = glob.glob(os.path.join(folder, '**', '*.xplane.pb'), recursive=True)
+        found.content = b''.join(map(_chrome_trace, files))
+
+
+def _chrome_trace(path: str) -> bytes:
+    """What TensorFlow's profiler has written, as chrome://tracing reads it."""
+    from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+    with tf.io.gfile.GFile(path, 'rb') as file:
+        space = xplane_pb2.XSpace.FromString(file.read())
+    events = []
+    for process, plane in enumerate(space.planes):
+        names = {
+            number: one.display_name or one.name for number, one in plane.event_metadata.items()
+        }
+        for line in plane.lines:
+            events += [
+                {
+                    'ph': 'X',
+                    'name': names.get(event.metadata_id, ''),
+                    'pid': process,
+                    'tid': line.id,
+                    'ts': line.timestamp_ns / 1e3 + event.offset_ps / 1e6,  # microseconds
+                    'dur': event.duration_ps / 1e6,
+                }
+                for event in line.events
+            ]
+    return json.dumps({'traceEvents': events}).encode()
 
 
 def write_chrome_trace(metadata: tf1.RunMetadata, path: str) -> None:

@@ -87,6 +87,8 @@ class TrainingPictures(global_steps.GlobalStepHook):
         count: how many examples are drawn.
     """
 
+    sees_each_step = False  # Each would have to keep its images.
+
     def __init__(
         self,
         draw: Draw,
@@ -184,11 +186,15 @@ def write(
         )
     if not summary.value:
         return
-    # The writer is the one that the Estimator uses; it refuses to be made in eager mode.
-    with tf.Graph().as_default():
-        writer = tf1.summary.FileWriterCache.get(folder)
+    writer = writer_of(folder)
     writer.add_summary(summary, step)
     writer.flush()
+
+
+def writer_of(folder: str) -> tf1.summary.FileWriter:
+    """The one writer of a folder's events, which hooks and Estimators use."""
+    with tf.Graph().as_default():  # It refuses to be made in eager mode.
+        return tf1.summary.FileWriterCache.get(folder)
 
 
 def offer_examples(features: Features, outputs: Tensors, labels: Optional[Labels]) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from typing import Collection, Dict, Optional, Sequence, Union
+from typing import Any, Collection, Dict, Optional, Sequence, Union
 
 import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.optimization.partitioned import (
     MOVING_AVERAGE,
+    components,
+    is_eager,
     slice_info,
     variable_name,
     whole_name,
@@ -146,11 +148,16 @@ def variables_to_restore(
     return restore
 
 
+def _first_value(variable: tf.Variable) -> Any:
+    """What the average of a variable begins with, as `tf.compat.v1.Variable` takes it."""
+    return components(variable)[0].read_value if is_eager(variable) else variable.initial_value
+
+
 def _create_average(variable: tf.Variable) -> tf.Variable:
     # Beside its variable (on its parameter server), and named after it whatever the name scope is.
     with tf.device(variable.device), tf.compat.v1.name_scope(None):
         average = tf.compat.v1.Variable(
-            variable.initial_value,
+            _first_value(variable),
             trainable=False,
             name=f'{variable_name(variable)}/{MOVING_AVERAGE}',
             aggregation=tf.VariableAggregation.MEAN,

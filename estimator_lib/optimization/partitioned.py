@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import types
-from typing import Any, Dict, Iterable, List, Optional, Tuple, Union
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import tensorflow as tf
@@ -67,6 +67,22 @@ def whole_name(variable: tf.Variable) -> str:
     """The name of what a variable is a part of; its own, where it is no part."""
     part = slice_info(variable)
     return variable_name(variable) if part is None else part.full_name
+
+
+def is_eager(variable: AnyVariable) -> bool:
+    """Whether a variable lives outside of graphs: it is set by assignment, not by an initializer.
+
+    The variables of a training loop without sessions do.
+    """
+    if isinstance(variable, WholeVariable):
+        return False
+    # An initializer is no sign of it: that of a strategy's variable is made when it is asked for.
+    return not getattr(components(variable)[0], '_in_graph_mode', True)
+
+
+def components(variable: tf.Variable) -> Sequence[tf.Variable]:
+    """The variables that a strategy's variable consists of; itself for an ordinary one."""
+    return getattr(variable, 'values', (variable,))
 
 
 def part_of(value: np.ndarray, variable: tf.Variable) -> np.ndarray:

@@ -25,6 +25,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.export.deployable import Deployable, Ops
+from estimator_lib.optimization.partitioned import variable_name
 from estimator_lib.registry import Registry
 from estimator_lib.task import Tensors
 from model_fns import checkpoint_scopes
@@ -272,5 +273,8 @@ def without_scope(
         checkpoint_type: `detection`: names are the same; `classification`: without the scope.
     """
     skip = len(scope) + 1 if checkpoint_type == 'classification' else 0
-    inside = [one for one in variables if one.op.name.startswith(f'{scope}/')]
-    return {checkpoint_scopes.renamed(one.op.name, lambda name: name[skip:]): one for one in inside}
+    inside = [one for one in variables if variable_name(one).startswith(f'{scope}/')]
+    return {
+        checkpoint_scopes.renamed(variable_name(one), lambda name: name[skip:]): one
+        for one in inside
+    }

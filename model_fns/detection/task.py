@@ -11,6 +11,7 @@ from estimator_lib import errors
 from estimator_lib.config.rules import ConfigRules
 from estimator_lib.drawing.tiling import Window
 from estimator_lib.export.deployable import Deployable, Ops
+from estimator_lib.optimization.partitioned import variable_name
 from estimator_lib.task import (
     AS_CONFIGURED,
     Arrays,
@@ -299,7 +300,7 @@ class DetectionTask(Task):
         """See `detector.Detector.restore_map`; a `classification` checkpoint is the default."""
         kind = self._checkpoint_type(checkpoint_type)
         if kind == 'full':
-            return {variable.op.name: variable for variable in variables}
+            return {variable_name(variable): variable for variable in variables}
         return self._model.restore_map(variables, kind)
 
     def object_paths(

@@ -11,6 +11,7 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.config.rules import ConfigRules
 from estimator_lib.export import deployable
+from estimator_lib.optimization.partitioned import variable_name
 from estimator_lib.task import (
     AS_CONFIGURED,
     Arrays,
@@ -388,7 +389,7 @@ class SegmentationTask(Task):
             )
         if kind != 'segmentation':
             scope = f'{self._network.backbone.scope}/'
-            variables = [one for one in variables if one.op.name.startswith(scope)]
+            variables = [one for one in variables if variable_name(one).startswith(scope)]
         return checkpoint_scopes.names_in(checkpoint_scopes.PREFIXES[kind], variables)
 
     def last_layer_scopes(self) -> Sequence[str]:

@@ -62,7 +62,7 @@ class Line(Task):
         return outputs
 
     def restore_map(self, variables, checkpoint_type):
-        return {variable.op.name: variable for variable in variables}
+        return {variable.name[:-2]: variable for variable in variables}
 
 
 CONFIG = """

@@ -95,8 +95,8 @@ LEGACY = {
 }
 
 
-# Flags of exports here: the one means the same, the other names its values.
-OF_THIS_PROGRAM_TOO = {'max_detections', 'quantize'}
+# Of these two mean the same, and `quantize` names its values.
+OF_THIS_PROGRAM_TOO = {'max_detections', 'quantize', 'eval_timeout'}
 
 
 def test_flags_that_this_program_has_too_are_its_own():

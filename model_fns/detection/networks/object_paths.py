@@ -13,6 +13,7 @@ from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Un
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.optimization.partitioned import variable_name
 from model_fns.backbones import registry
 from model_fns.detection.networks import generations
 from model_fns.detection.networks.feature_extractors import bifpn
@@ -108,7 +109,7 @@ def of_single_shot(
         ]
     if checkpoint_type == 'full':
         return paths_of(variables, [*rules, *_head_rules(variables, drops)])
-    inside = [one for one in variables if one.op.name.startswith(f'{scope}/')]
+    inside = [one for one in variables if variable_name(one).startswith(f'{scope}/')]
     return paths_of(inside, rules, complete=checkpoint_type == 'detection')
 
 
@@ -127,13 +128,14 @@ def paths_of(
     """
     found = {}
     for variable in variables:
-        path = _path(variable.op.name, rules)
+        path = _path(variable_name(variable), rules)
         if path is not None:
             found[path] = variable
         elif complete:
             raise errors.ConfigError(
-                f'{variable.op.name}: the published checkpoints of TensorFlow 2 have no such '
-                'layer, so this model has none of that kind; use one that names variables by scope.'
+                f'{variable_name(variable)}: the published checkpoints of TensorFlow 2 have no '
+                'such layer, so this model has none of that kind; use one that names variables by '
+                'scope.'
             )
     return found
 
@@ -295,7 +297,7 @@ def own_head_rules(
             there is none.
         drops: see `of_single_shot`.
     """
-    lite = any('Predictor_depthwise/' in variable.op.name for variable in variables)
+    lite = any('Predictor_depthwise/' in variable_name(variable) for variable in variables)
     names = '|'.join(_HEADS)
 
     def place(found: re.Match[str]) -> str:
@@ -318,7 +320,7 @@ def _path(name: str, rules: Rules) -> Optional[str]:
 
 
 def _numbers(variables: Iterable[tf.Variable], pattern: str) -> List[int]:
-    found = (re.fullmatch(pattern, variable.op.name) for variable in variables)
+    found = (re.fullmatch(pattern, variable_name(variable)) for variable in variables)
     return [int(one[1]) for one in found if one]
 
 

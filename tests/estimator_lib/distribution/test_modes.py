@@ -254,6 +254,8 @@ def test_fields_without_effect_are_named():
         'cluster.partition_variables_over_bytes',
     }
     assert idle('') == idle('startup_delay_steps: 0') == set()
+    assert idle('steps_per_call: 4') == {'steps_per_call'}
+    assert idle('steps_per_call: 4 loop: TF_FUNCTION') == set()
     assert idle('sync_replicas: true', task_of(WORKERS)) == set()
     asynchronous = 'startup_delay_steps: 4 cluster { partition_variables_over_bytes: 9 }'
     assert idle(asynchronous, task_of(SERVERS)) == set()

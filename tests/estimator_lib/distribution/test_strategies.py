@@ -1,5 +1,7 @@
 """What replicas of a strategy have in common, and Estimators that lack the strategy."""
 
+import dataclasses
+
 import pytest
 import tensorflow as tf
 
@@ -55,3 +57,10 @@ def test_an_estimator_without_the_strategy_is_refused():
     strategies.require(Plan(Mode.CLONES))
     with pytest.raises(errors.ConfigError, match='mode is MIRRORED, but the Estimator has no'):
         strategies.require(TWO)
+
+
+def test_a_program_that_works_already_cannot_divide_its_processor():
+    tf.constant(1.0).numpy()
+    plan = dataclasses.replace(TWO, without_sessions=True)
+    with pytest.raises(errors.ConfigError, match='TensorFlow has begun to work'):
+        strategies.create_strategy(plan)

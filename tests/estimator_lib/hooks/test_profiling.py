@@ -51,3 +51,10 @@ def test_a_run_that_resumes_just_before_is_traced(tmp_path):
 def test_a_run_that_resumes_after_the_step_is_not(tmp_path):
     train(tmp_path, 3, 6, profile_step=3)
     assert not (tmp_path / 'profile').exists()
+
+
+def test_a_trace_without_a_session_is_for_chrome_too():
+    with profiling.traced() as trace:
+        tf.matmul(tf.ones([3, 3]), tf.ones([3, 3])).numpy()
+    events = json.loads(trace.content)['traceEvents']
+    assert any('MatMul' in event.get('name', '') for event in events)

@@ -44,3 +44,14 @@ def test_what_a_part_holds_of_a_value():
         assert partitioned.part_of(value, upper).tolist() == [[0, 1, 2], [3, 4, 5]]
         assert partitioned.part_of(value, lower).tolist() == [[6, 7, 8], [9, 10, 11]]
         assert partitioned.part_of(value[0, :2], first).tolist() == [0, 1]
+
+
+def test_variables_outside_of_graphs_are_told_apart():
+    eager = tf.Variable(1.0)
+    assert partitioned.is_eager(eager)
+    assert list(partitioned.components(eager)) == [eager]
+    with tf.Graph().as_default():
+        assert not partitioned.is_eager(tf.Variable(1.0))
+    assert not partitioned.is_eager(
+        partitioned.WholeVariable('whole', tf.TensorShape([1]), (eager,))
+    )

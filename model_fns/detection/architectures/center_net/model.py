@@ -6,6 +6,7 @@ from typing import Collection, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
+from estimator_lib.optimization.partitioned import variable_name
 from model_fns.detection import detector, fields
 from model_fns.detection.architectures.center_net import (
     extractors,
@@ -135,7 +136,7 @@ class CenterNetModel(detector.Detector):
         """The feature extractor's variables; see `Detector`."""
         if checkpoint_type == 'classification':
             scope = f'{extractors.SCOPE}/{self._extractor.base_scope}'
-            variables = [one for one in variables if one.op.name.startswith(f'{scope}/')]
+            variables = [one for one in variables if variable_name(one).startswith(f'{scope}/')]
         return detector.without_scope(variables, extractors.SCOPE, checkpoint_type)
 
     def object_paths(

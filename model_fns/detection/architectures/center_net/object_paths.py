@@ -11,6 +11,7 @@ from typing import Dict, Iterator, List, Sequence, Tuple
 
 import tensorflow as tf
 
+from estimator_lib.optimization.partitioned import variable_name
 from model_fns.backbones import registry, resnet_v2
 from model_fns.detection.architectures.center_net import extractors, heads
 from model_fns.detection.networks import object_paths
@@ -45,13 +46,15 @@ def of_model(
     """
     scope = f'{extractors.SCOPE}/{extractor.base_scope}'
     if checkpoint_type == CLASSIFICATION:
-        inside = [one for one in variables if one.op.name.startswith(f'{scope}/')]
+        inside = [one for one in variables if variable_name(one).startswith(f'{scope}/')]
         named = base_layers(extractor.kind)
         rules = _numbered(scope, named, object_paths.CLASSIFIER)
         return object_paths.paths_of(inside if named else [], rules)
     rules = [*_extractor_rules(extractor, scope), *_head_rules(of_heads)]
     if checkpoint_type == DETECTION:
-        variables = [one for one in variables if one.op.name.startswith(f'{extractors.SCOPE}/')]
+        variables = [
+            one for one in variables if variable_name(one).startswith(f'{extractors.SCOPE}/')
+        ]
     return object_paths.paths_of(variables, rules)
 
 

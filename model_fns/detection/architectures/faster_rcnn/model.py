@@ -7,6 +7,7 @@ from typing import Collection, Dict, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
+from estimator_lib.optimization.partitioned import variable_name
 from model_fns import layers
 from model_fns.detection import detector, fields
 from model_fns.detection.architectures.faster_rcnn import (
@@ -174,7 +175,7 @@ class FasterRcnnModel(detector.Detector):
         self, variables: Sequence[tf.Variable], checkpoint_type: str
     ) -> Mapping[str, tf.Variable]:
         """The variables of both feature extractors; see `Detector`."""
-        by_name = {variable.op.name: variable for variable in variables}
+        by_name = {variable_name(variable): variable for variable in variables}
         return self._backbone.extractor.restore_map(by_name, checkpoint_type)
 
     def object_paths(
@@ -188,7 +189,7 @@ class FasterRcnnModel(detector.Detector):
         rules = extractor.object_rules(variables, whole=of_classifier)
         if checkpoint_type != 'full':
             starts = tuple(f'{scope}/' for scope in extractor.scopes)
-            variables = [one for one in variables if one.op.name.startswith(starts)]
+            variables = [one for one in variables if variable_name(one).startswith(starts)]
             return object_paths.paths_of(variables, rules, complete=not of_classifier)
         drops = self._second is not None and self._second.drops_features
         heads = object_paths.two_stage_head_rules(variables, drops)

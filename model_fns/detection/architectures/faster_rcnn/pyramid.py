@@ -12,6 +12,7 @@ from typing import Callable, List, Sequence
 
 import tensorflow as tf
 
+from estimator_lib.optimization.partitioned import variable_name
 from model_fns import layers
 from model_fns.backbones import registry
 from model_fns.detection.networks import object_paths
@@ -112,7 +113,7 @@ class FeaturePyramid:
         numbered = [
             name
             for name, start in starts
-            if any(variable.op.name.startswith(start) for variable in variables)
+            if any(variable_name(variable).startswith(start) for variable in variables)
         ]
         return [
             *object_paths.pyramid_rules(

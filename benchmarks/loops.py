@@ -1,0 +1,137 @@
+"""Measures both training loops: process start to first step, steps/s, memory.
+
+    python -m benchmarks.loops [--steps=60] [--turns=3] [--tasks=classification,detection] \
+        [--output=benchmark_loops.json]
+
+The front door trains on the embedded demo, each time in a process of its own, by one loop and then
+by the other; medians over the turns are given. Steps/s are those of the second half of the steps.
+The models are the demo's for classification and detection, and the configs `demo_mask_rcnn` (two
+stages, masks) and `demo_masks` (segmentation).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any, Dict, List, Sequence
+
+from benchmarks import measuring, pipelines
+
+LOOPS = ('ESTIMATOR', 'TF_FUNCTION')
+# What each task trains: a demo of the package, or one of its configs.
+_CONFIGS = {
+    'classification': '',
+    'detection': '',
+    'two_stage': 'demo_mask_rcnn',
+    'segmentation': 'demo_masks',
+}
+
+
+def write_config(task: str) -> str:
+    """The config of a task on the embedded demo; its path."""
+    from google.protobuf import text_format
+
+    from estimator_lib import config as config_lib
+    from model_fns import builtin_configs
+    from model_fns.datasets import demo
+    from protos import pipeline_pb2
+
+    if _CONFIGS[task]:
+        config = config_lib.load_pipeline_config(
+            builtin_configs.resolve(f'builtin:{_CONFIGS[task]}')
+        )
+        pipelines.on_the_demo(config)
+    else:
+        config = text_format.Parse(
+            demo.demo_pipeline_text(task), pipeline_pb2.TrainEvalPipelineConfig()
+        )
+    return config_lib.save_pipeline_config(config, tempfile.mkdtemp())
+
+
+def measure(config_path: str, steps: int, settings: Sequence[str]) -> Dict[str, float]:
+    """One run in a process of its own.
+
+    Args:
+        config_path: of the model.
+        steps: how many, at least 4.
+        settings: fields of the config, as `--set` takes them.
+    """
+    half = steps // 2
+    settings = [
+        *settings,
+        f'train_config.num_steps={2 * half}',
+        f'train_config.progress.every_n_steps={half}',
+        'train_config.progress.summary_every_n_steps=0',
+    ]
+    times: Dict[int, float] = {}
+    memory = float('nan')
+    with tempfile.TemporaryDirectory() as model_dir:
+        started = time.monotonic()
+        process = subprocess.Popen(
+            [
+                sys.executable,
+                os.path.join(measuring.ROOT, 'run_train_eval.py'),
+                f'--model_dir={model_dir}',
+                f'--pipeline_config_path={config_path}',
+                '--mode=train',
+                *(f'--set={one}' for one in settings),
+            ],
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+        )
+        said: List[str] = []
+        for line in process.stderr:
+            said.append(line)
+            found = re.search(r'\bstep (\d+)/', line)
+            if found:
+                times[int(found[1])] = time.monotonic() - started
+                memory = measuring.peak_memory_mib(process.pid)
+        if process.wait() != 0 or not {1, half, 2 * half} <= set(times):
+            raise RuntimeError(f'status {process.returncode}:\n{"".join(said[-10:])}')
+    return {
+        'first_step_seconds': times[1],
+        'steps_per_second': half / (times[2 * half] - times[half]),
+        'peak_memory_mib': memory,
+    }
+
+
+def compare(config_path: str, steps: int, turns: int) -> Dict[str, float]:
+    """Medians of both loops, in turns."""
+    found: Dict[str, List[float]] = {}
+    for _ in range(turns):
+        for loop in LOOPS:
+            measured = measure(config_path, steps, [f'train_config.loop={loop}'])
+            print(loop, measured, flush=True)
+            for name, value in measured.items():
+                found.setdefault(f'{loop.lower()}_{name}', []).append(value)
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
+def main() -> None:
+    """Runs what the flags ask for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('--steps', type=int, default=60)
+    parser.add_argument('--turns', type=int, default=3)
+    parser.add_argument('--tasks', default=','.join(_CONFIGS))
+    parser.add_argument('--output', default='benchmark_loops.json')
+    options = parser.parse_args()
+    if options.steps < 4:
+        parser.error(f'--steps is {options.steps}; expected at least 4')
+    measuring.quiet()
+    results: Dict[str, Any] = {}
+    for task in options.tasks.split(','):
+        path = write_config(task)
+        for name, value in compare(path, options.steps, options.turns).items():
+            results[f'{task}_{name}'] = value
+    measuring.report(results, options.output)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,88 @@
+"""How many steps run in one call: up to the next one at which something is to be done."""
+
+from __future__ import annotations
+
+from typing import Optional, Sequence, Tuple
+
+from protos import train_pb2
+
+MOST_STEPS = 100
+# Signals, and checkpoints by time, wait for the end of a call.
+_SECONDS = 1.0
+
+
+class CallLengths:
+    """Chooses the number of steps of each call.
+
+    Args:
+        first: the global step at which the run begins; the first step has a call of its own.
+        multiples: a call ends where the global step is a multiple of one of these; 0: not used.
+        cadences: (step, number): a call ends so many steps after that step, and again; 0: not used.
+        ends: global steps at which a call ends.
+        most: the largest number of steps; 0: as many as take about a second, at most `MOST_STEPS`.
+    """
+
+    def __init__(
+        self,
+        first: int,
+        multiples: Sequence[int] = (),
+        cadences: Sequence[Tuple[int, int]] = (),
+        ends: Sequence[int] = (),
+        most: int = 0,
+    ):
+        self._first = first
+        self._multiples = [number for number in multiples if number]
+        self._cadences = [one for one in cadences if one[1]]
+        self._ends = list(ends)
+        self._is_chosen = not most
+        self._most = most or MOST_STEPS
+
+    @classmethod
+    def from_config(
+        cls,
+        config: train_pb2.TrainConfig,
+        first: int,
+        max_steps: Optional[int],
+        input_ends: bool,
+    ) -> CallLengths:
+        """With a call's end wherever a hook of training acts.
+
+        Args:
+            config: cadences of reports and checkpoints, and `steps_per_call`.
+            first: see the class.
+            max_steps: the global step at which training ends; None: none.
+            input_ends: whether the input may end between two steps. What is known of a step would
+                then be lost with its call, so each has a call of its own.
+        """
+        reports, profiled = config.progress, config.progress.profile_step
+        ends = [profiled - 1, profiled] if profiled else []
+        draws = reports.summarize_variables or config.summarize_gradients
+        histograms = reports.summary_every_n_steps if draws else 0
+        return cls(
+            first,
+            [
+                max(1, reports.every_n_steps),
+                reports.summary_every_n_steps,
+                reports.pictures_every_n_steps,
+            ],
+            # Checkpoints, since the session's begin; histograms, since its first step.
+            [(first, config.checkpoints.save_every_n_steps), (first + 1, histograms)],
+            [*ends, *([] if max_steps is None else [max_steps])],
+            1 if input_ends else config.steps_per_call,
+        )
+
+    def next(self, step: int) -> int:
+        """The number of steps of the call that begins at a global step, at least 1."""
+        if step == self._first:
+            return 1
+        ends = [step + self._most]
+        ends += [(step // number + 1) * number for number in self._multiples]
+        for start, number in self._cadences:
+            ends.append(start + ((step - start) // number + 1) * number)
+        ends += [end for end in self._ends if end > step]
+        return min(ends) - step
+
+    def took(self, count: int, seconds: float) -> None:
+        """Learns how long a call of so many steps took (not of the first, which compiles)."""
+        if self._is_chosen and seconds > 0:
+            self._most = int(min(MOST_STEPS, max(1, _SECONDS * count / seconds)))

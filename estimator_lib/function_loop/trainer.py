@@ -1,0 +1,177 @@
+"""`FunctionTrainer`: what an Estimator does when it trains, without sessions."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import time
+from typing import Any, Iterator, List, Optional, Sequence, Tuple
+
+import tensorflow as tf
+
+from estimator_lib import errors, model_fn
+from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.data import inputs
+from estimator_lib.function_loop import call_lengths, hook_calls, step_graphs
+from estimator_lib.hooks import non_finite, profiling, summaries
+from protos import train_pb2
+
+tf1 = tf.compat.v1
+log = logging.getLogger('estimator_lib')
+
+Hooks = Sequence[tf.estimator.SessionRunHook]
+
+
+class FunctionTrainer:
+    """Trains by calls of a `tf.function`.
+
+    Args:
+        step_fn: see `model_fn.create_step_fn`.
+        run_config: `model_dir`, the seed, and the rewrites of graphs.
+        train_config: cadences of reports and checkpoints, and `steps_per_call`.
+    """
+
+    def __init__(
+        self,
+        step_fn: model_fn.StepFn,
+        run_config: tf.estimator.RunConfig,
+        train_config: train_pb2.TrainConfig,
+    ):
+        self._step_fn = step_fn
+        self._run_config = run_config
+        self._train_config = train_config
+
+    def train(
+        self,
+        input_fn: inputs.RecordInput,
+        hooks: Hooks = (),
+        max_steps: Optional[int] = None,
+        saving_listeners: Sequence[tf1.train.CheckpointSaverListener] = (),
+    ) -> None:
+        """As `tf.estimator.Estimator.train`, which see.
+
+        Raises:
+            errors.UserError: eager execution is off; and all that hooks raise.
+        """
+        if not tf.executing_eagerly():
+            raise errors.ConfigError(
+                'train_config.loop is TF_FUNCTION, which is for eager TensorFlow, but this program '
+                'has it switched off (tf.compat.v1.disable_eager_execution), or is inside of a '
+                'graph; expected to be called outside of both, or loop: ESTIMATOR.'
+            )
+        model_dir = self._run_config.model_dir
+        if max_steps is not None and checkpoint_files.latest_step(model_dir) >= max_steps:
+            log.info('step %d has been reached: nothing to train', max_steps)
+            return
+        with _rewrites(self._run_config.session_config):
+            with _scope(self._run_config.train_distribute):
+                function, (step, all_hooks) = self._trace(input_fn, hooks, saving_listeners)
+            session = hook_calls.StepSession(function)
+            _set_variables(step.scaffold, session, model_dir)
+            calls = hook_calls.HookCalls(all_hooks, session)
+            calls.begin()
+            steps = step_graphs.Steps(function, step.train_op, calls.each, calls.last)
+            lengths = call_lengths.CallLengths.from_config(
+                self._train_config, session.step, max_steps, input_fn.ends
+            )
+            try:
+                while not calls.should_stop and (max_steps is None or session.step < max_steps):
+                    _call(steps, calls, lengths, session.step)
+            except tf.errors.OutOfRangeError:
+                session.read_step()
+            calls.end()
+
+    def _trace(
+        self,
+        input_fn: inputs.RecordInput,
+        hooks: Hooks,
+        listeners: Sequence[tf1.train.CheckpointSaverListener],
+    ) -> Tuple[Any, Tuple[model_fn.TrainStep, List[tf.estimator.SessionRunHook]]]:
+        next_batch = input_fn.open(self._run_config)
+        writer = summaries.writer_of(self._run_config.model_dir)
+
+        def build() -> Any:
+            step_graphs.create_global_step()
+            step = self._step(*next_batch())
+            # In the order of an Estimator.
+            all_hooks = [*step.training_chief_hooks, *hooks, *step.training_hooks]
+            for hook in all_hooks:
+                if isinstance(hook, non_finite.FiniteCheckpointSaverHook):
+                    hook.listen(listeners)
+                hook.begin()
+            return step, all_hooks
+
+        traced = step_graphs.trace(build, self._run_config.tf_random_seed)
+        writer.add_graph(traced[0].graph)
+        return traced
+
+    def _step(self, features: Any, labels: Any) -> model_fn.TrainStep:
+        """The step: that of the first replica of a strategy, with the train op of all."""
+        arguments = features, labels, self._run_config
+        if not tf.distribute.has_strategy():
+            return self._step_fn(*arguments)
+        strategy = tf.distribute.get_strategy()
+        built = strategy.extended.call_for_each_replica(self._step_fn, args=arguments)
+        steps = strategy.experimental_local_results(built)
+        return dataclasses.replace(steps[0], train_op=tf.group(*(step.train_op for step in steps)))
+
+
+def _call(
+    steps: step_graphs.Steps,
+    calls: hook_calls.HookCalls,
+    lengths: call_lengths.CallLengths,
+    step: int,
+) -> None:
+    """Runs the next call, and tells the hooks."""
+    count = lengths.next(step)
+    options = calls.before(count)
+    begun = time.monotonic()
+    traces = options is not None and options.trace_level != tf1.RunOptions.NO_TRACE
+    with profiling.traced() if traces else contextlib.nullcontext() as trace:
+        each, last = steps(count)
+    lengths.took(count, time.monotonic() - begun)
+    calls.after(count, each, last, trace)
+
+
+def _set_variables(
+    scaffold: tf1.train.Scaffold, session: hook_calls.StepSession, model_dir: Optional[str]
+) -> None:
+    """Restores the latest checkpoint; where there is none, sets what the run starts from."""
+    checkpoint = checkpoint_files.latest_checkpoint(model_dir) if model_dir else None
+    if checkpoint is not None:
+        scaffold.saver.restore(session, checkpoint)
+    elif scaffold.init_fn is not None:
+        scaffold.init_fn(session)
+    session.read_step()
+
+
+@contextlib.contextmanager
+def _scope(strategy: Optional[tf.distribute.Strategy]) -> Iterator[None]:
+    """Inside, a strategy is in use as in an Estimator: optimizers scale losses by the replicas."""
+    if strategy is None:
+        yield
+        return
+    with strategy.scope(), strategy._scale_loss_for_estimator_enabled():
+        yield
+
+
+@contextlib.contextmanager
+def _rewrites(session_config: Optional[tf1.ConfigProto]) -> Iterator[None]:
+    """Inside, functions are compiled with the rewrites that a session's options ask for."""
+    if session_config is None:
+        yield
+        return
+    rewrites = session_config.graph_options.rewrite_options
+    options = tf.config.optimizer
+    before = options.get_experimental_options()
+    names = ('disable_meta_optimizer', 'auto_mixed_precision_onednn_bfloat16')
+    wanted = {
+        names[0]: rewrites.disable_meta_optimizer,
+        names[1]: rewrites.auto_mixed_precision_onednn_bfloat16 == rewrites.ON,
+    }
+    options.set_experimental_options(wanted)
+    try:
+        yield
+    finally:
+        options.set_experimental_options({name: before.get(name, False) for name in names})

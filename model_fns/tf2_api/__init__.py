@@ -1,0 +1,1 @@
+"""The API of the Object Detection API's TensorFlow 2 loop, for programs written against it."""

@@ -1,0 +1,236 @@
+"""`train_loop` and `eval_continuously`, with the arguments that programs call them with.
+
+    from model_fns.tf2_api import loops
+
+    loops.train_loop('pipeline.config', 'my_run', num_steps_per_iteration=100)
+
+Thin: a config is made of the arguments, and `estimator_lib.training` does what it does for every
+other config with `train_config.loop: TF_FUNCTION`, for any task. So these hold: the global step
+ends at the number of steps asked for, not behind it; freezing, multipliers and clipping are those
+of the config; checkpoints are named by their step, hold all variables, and the last step's is
+saved.
+"""
+
+from __future__ import annotations
+
+import glob
+import logging
+import os
+from typing import Any, Callable, Dict, List, Optional, Tuple, Union
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib import config as config_lib
+from estimator_lib import errors, training
+from estimator_lib.checkpoints import checkpoint_files
+from model_fns import build_task
+from protos import pipeline_pb2, train_pb2
+
+tf1 = tf.compat.v1
+log = logging.getLogger('estimator_lib')
+
+Config = pipeline_pb2.TrainEvalPipelineConfig
+Override = Union[None, str, Config]
+PerformanceExporter = Callable[[Dict[str, float], str], None]
+
+_LOSS, _RATE = 'Loss/total_loss', 'speed/steps_per_second'
+# Further keyword arguments, and the fields that they set.
+_FIELDS = {
+    'batch_size': 'train_config.batch_size',
+    'use_bfloat16': 'train_config.use_bfloat16',
+}
+
+
+def train_loop(
+    pipeline_config_path: str,
+    model_dir: str,
+    config_override: Override = None,
+    train_steps: Optional[int] = None,
+    use_tpu: bool = False,
+    save_final_config: bool = False,
+    checkpoint_every_n: int = 1000,
+    checkpoint_max_to_keep: int = 7,
+    record_summaries: bool = True,
+    performance_summary_exporter: Optional[PerformanceExporter] = None,
+    num_steps_per_iteration: int = 100,
+    **kwargs: Any,
+) -> None:
+    """Trains the model of a pipeline config, without evaluations.
+
+    Args:
+        pipeline_config_path: of the config.
+        model_dir: where checkpoints and events go; one with checkpoints of the model is resumed.
+        config_override: a config, or the text of one, that is merged over it.
+        train_steps: the global step at which training ends; None: `train_config.num_steps`.
+        use_tpu: TPUs are not supported: False.
+        save_final_config: the config is saved as `model_dir/pipeline.config` in any case.
+        checkpoint_every_n: steps between two checkpoints; the last step has one too.
+        checkpoint_max_to_keep: how many of the latest checkpoints stay.
+        record_summaries: whether TensorBoard gets pictures of the input; scalars it gets always.
+        performance_summary_exporter: called in the end with `steps_per_sec`, `steps_per_sec_p50`,
+            `steps_per_sec_max` and `last_batch_loss`, and with `fp32` or `bf16`.
+        num_steps_per_iteration: steps in a call of the compiled function, and between two sets of
+            scalars; the last call has fewer where training ends before.
+        **kwargs: `batch_size`, `use_bfloat16`.
+
+    Raises:
+        errors.UserError: an argument, the config or the data are not usable as they are.
+    """
+    _refuse(use_tpu=use_tpu)
+    _refuse_scope()
+    for name, value in (
+        ('checkpoint_every_n', checkpoint_every_n),
+        ('num_steps_per_iteration', num_steps_per_iteration),
+    ):
+        if value < 1:
+            raise errors.ConfigError(f'{name} is {value}; expected at least 1.')
+    config = _load(pipeline_config_path, config_override, train_steps, kwargs)
+    train_config = config.train_config
+    train_config.loop = train_pb2.TF_FUNCTION
+    train_config.steps_per_call = num_steps_per_iteration
+    train_config.checkpoints.save_every_n_steps = checkpoint_every_n
+    train_config.checkpoints.keep_max = checkpoint_max_to_keep
+    reports = train_config.progress
+    reports.every_n_steps = reports.summary_every_n_steps = num_steps_per_iteration
+    reports.pictures_every_n_steps = num_steps_per_iteration if record_summaries else 0
+    start = checkpoint_files.latest_step(model_dir)
+    training.train_and_evaluate(build_task(config, 'train'), config, model_dir, evaluate=False)
+    if performance_summary_exporter is not None:
+        number_type = 'bf16' if train_config.use_bfloat16 else 'fp32'
+        performance_summary_exporter(_performance(model_dir, start), number_type)
+
+
+def eval_continuously(
+    pipeline_config_path: str,
+    config_override: Override = None,
+    train_steps: Optional[int] = None,
+    sample_1_of_n_eval_examples: Optional[int] = 1,
+    sample_1_of_n_eval_on_train_examples: int = 1,
+    use_tpu: bool = False,
+    override_eval_num_epochs: bool = True,
+    postprocess_on_cpu: bool = False,
+    model_dir: Optional[str] = None,
+    checkpoint_dir: Optional[str] = None,
+    wait_interval: float = 180,
+    timeout: float = 3600,
+    eval_index: int = 0,
+    save_final_config: bool = False,
+    **kwargs: Any,
+) -> Dict[str, Dict[str, float]]:
+    """Evaluates the checkpoints of a folder as another process writes them.
+
+    Ends with the checkpoint of the last step, or when none has come for a while. Checkpoints that
+    are written during an evaluation are skipped for the latest one.
+
+    Args:
+        pipeline_config_path: of the config.
+        config_override: see `train_loop`.
+        train_steps: the last step; None: `train_config.num_steps`.
+        sample_1_of_n_eval_examples: evaluate on every n-th example; None: on all.
+        sample_1_of_n_eval_on_train_examples: training examples are not evaluated on: 1, or what a
+            program gives beside it.
+        use_tpu: TPUs are not supported: False.
+        override_eval_num_epochs: an evaluation reads its examples once: True.
+        postprocess_on_cpu: where there is no TPU, TensorFlow places post-processing: False.
+        model_dir: where metrics and events go.
+        checkpoint_dir: where the checkpoints come from.
+        wait_interval: seconds between the beginnings of two evaluations, at least.
+        timeout: seconds without a new checkpoint after which this ends.
+        eval_index: which `eval_input_reader` is evaluated on.
+        save_final_config: whether `model_dir/pipeline.config` is written.
+        **kwargs: see `train_loop`.
+
+    Returns:
+        The metrics of the last evaluation, by evaluation set.
+
+    Raises:
+        errors.UserError: an argument, the config or the data are not usable as they are.
+    """
+    if sample_1_of_n_eval_on_train_examples != 1:
+        log.warning('sample_1_of_n_eval_on_train_examples: training examples are not evaluated on')
+    _refuse(use_tpu=use_tpu, postprocess_on_cpu=postprocess_on_cpu)
+    if not override_eval_num_epochs:
+        raise errors.ConfigError(
+            'override_eval_num_epochs is False, but an evaluation reads its examples once; '
+            'expected True.'
+        )
+    for name, folder in (('model_dir', model_dir), ('checkpoint_dir', checkpoint_dir)):
+        if not folder:
+            raise errors.ConfigError(f'{name} is {folder!r}; expected a folder.')
+    config = _load(pipeline_config_path, config_override, train_steps, kwargs)
+    readers = config.eval_input_reader
+    if not 0 <= eval_index < len(readers):
+        raise errors.ConfigError(
+            f'eval_index is {eval_index}, and the config has {len(readers)} eval_input_reader; '
+            'expected the index of one, from 0.'
+        )
+    chosen = readers[eval_index]
+    chosen.sample_1_of_n_examples = sample_1_of_n_eval_examples or 1
+    del readers[eval_index + 1 :]
+    del readers[:eval_index]
+    if save_final_config:
+        config_lib.save_pipeline_config(config, model_dir)
+    return training.evaluate_checkpoints(
+        build_task(config, 'evaluate'),
+        config,
+        model_dir,
+        checkpoint_dir,
+        poll_seconds=wait_interval,
+        idle_seconds=timeout,
+    )
+
+
+def _load(
+    path: str, override: Override, train_steps: Optional[int], options: Dict[str, Any]
+) -> Config:
+    """The config of the arguments that both functions have."""
+    overrides = [override] if isinstance(override, str) else []
+    config = config_lib.load_pipeline_config(path, overrides=overrides)
+    if isinstance(override, Config):
+        config = config_lib.merge_pipeline_configs(config, override)
+    settings = [] if train_steps is None else [f'train_config.num_steps={train_steps}']
+    for name, value in options.items():
+        if name not in _FIELDS:
+            raise errors.ConfigError(
+                f'{name} is no argument of this loop{errors.did_you_mean(name, _FIELDS)} Fields of '
+                'the config are set by config_override.'
+            )
+        if value is not None:
+            settings.append(f'{_FIELDS[name]}={str(value).lower()}')
+    return config_lib.apply_settings(config, settings)
+
+
+def _refuse(**tpu_options: bool) -> None:
+    for name, value in tpu_options.items():
+        if value:
+            raise errors.ConfigError(f'{name} is {value}: TPUs are not supported; expected False.')
+
+
+def _refuse_scope() -> None:
+    """Refuses the scope of a strategy: this loop trains on one device."""
+    if tf.distribute.has_strategy():
+        strategy = type(tf.distribute.get_strategy()).__name__
+        raise errors.ConfigError(
+            f'train_loop was called in the scope of a {strategy}, but trains on one device; '
+            'expected a call outside of it, or estimator_lib.training.train_and_evaluate with '
+            'train_config { cluster { mode: MIRRORED } }.'
+        )
+
+
+def _performance(model_dir: str, start: int) -> Dict[str, float]:
+    """What a run that began at a step has reported of its speed, and its last loss."""
+    found: List[Tuple[int, str, float]] = []
+    for path in glob.glob(os.path.join(glob.escape(model_dir), 'events*')):
+        for event in tf1.train.summary_iterator(path):
+            for value in event.summary.value:
+                if event.step > start and value.tag in (_LOSS, _RATE):
+                    found.append((event.step, value.tag, value.simple_value))
+    rates = [value for _, tag, value in sorted(found) if tag == _RATE] or [float('nan')]
+    losses = [value for _, tag, value in sorted(found) if tag == _LOSS] or [float('nan')]
+    return {
+        'steps_per_sec': float(np.mean(rates)),
+        'steps_per_sec_p50': float(np.median(rates)),
+        'steps_per_sec_max': float(np.max(rates)),
+        'last_batch_loss': losses[-1],
+    }
