@@ -149,12 +149,29 @@ def test_a_process_that_is_told_to_end_saves_and_the_other_loop_goes_on(curve, t
     check_same_checkpoint(str(tmp_path), str(curve / 'whole'))
 
 
-@pytest.mark.parametrize('mode', ['CLONES', 'MIRRORED', 'ASYNC_PARAMETER_SERVERS'])
+def test_two_replicas_learn_what_one_device_does(curve, tmp_path):
+    cluster = ('mode=MIRRORED', 'num_clones=2', 'clone_on_cpu=true')
+    # Calls of one, three, four and four steps.
+    reports = ('every_n_steps=50', 'summary_every_n_steps=4')
+    process = start(
+        curve,
+        tmp_path,
+        *(f'cluster.{one}' for one in cluster),
+        *(f'progress.{one}' for one in reports),
+    )
+    said = process.stderr.read()
+    assert process.wait() == 0, said
+    expected = losses(curve / 'whole')
+    expected = [expected[step - 1] for step in (1, 4, 8, 12)]
+    np.testing.assert_allclose(losses(tmp_path), expected, rtol=1e-4)
+    check_same_checkpoint(str(tmp_path), str(curve / 'whole'))
+
+
+@pytest.mark.parametrize('mode', ['CLONES', 'ASYNC_PARAMETER_SERVERS'])
 def test_what_the_loop_does_not_carry_is_refused_by_name(curve, mode, tmp_path):
     settings = ['train_config.loop=TF_FUNCTION', f'train_config.cluster.mode={mode}']
     config = config_lib.load_pipeline_config(f'{curve}/pipeline.config', settings=settings)
     task = build_task(config, 'train')
-    of_cluster = mode == 'ASYNC_PARAMETER_SERVERS'
-    expected = 'for a cluster' if of_cluster else f'{mode} .*, which that loop does not carry'
+    expected = 'CLONES .*, which that loop does not carry' if mode == 'CLONES' else 'for a cluster'
     with pytest.raises(errors.ConfigError, match=expected):
         training.train_and_evaluate(task, config, str(tmp_path), evaluate=False)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+import contextlib
+from typing import Any, Iterator, Optional
 
 import tensorflow as tf
 
@@ -35,6 +36,20 @@ def create_strategy(plan: Plan) -> Optional[tf.distribute.Strategy]:
         with tf.Graph().as_default():  # An eager one would look for the devices at once.
             return tf.distribute.MirroredStrategy(list(plan.devices))
     return None
+
+
+@contextlib.contextmanager
+def scope(strategy: Optional[tf.distribute.Strategy]) -> Iterator[None]:
+    """Inside, a strategy is in use as in an Estimator: optimizers scale losses by the replicas.
+
+    Args:
+        strategy: None: nothing is changed.
+    """
+    if strategy is None:
+        yield
+        return
+    with strategy.scope(), strategy._scale_loss_for_estimator_enabled():
+        yield
 
 
 def require(plan: Plan) -> None:

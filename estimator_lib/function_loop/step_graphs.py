@@ -9,11 +9,12 @@ needs a session.
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib.distribution import strategies
 from estimator_lib.optimization import partitioned
 
 tf1 = tf.compat.v1
@@ -29,12 +30,15 @@ def is_step_graph() -> bool:
     return bool(tf1.get_collection(_MARK))
 
 
-def trace(build: Callable[[], Any], seed: int) -> Tuple[Any, Any]:
+def trace(
+    build: Callable[[], Any], seed: int, strategy: Optional[tf.distribute.Strategy] = None
+) -> Tuple[Any, Any]:
     """Builds the graph of a step.
 
     Args:
         build: code as it would build a graph for a session; variables become eager ones.
         seed: of the graph.
+        strategy: in whose scope it is built; None: in none.
 
     Returns:
         The function of the graph (see `tf.compat.v1.wrap_function`), and what `build` returned.
@@ -44,11 +48,31 @@ def trace(build: Callable[[], Any], seed: int) -> Tuple[Any, Any]:
     def traced() -> tf.Tensor:
         tf1.add_to_collection(_MARK, True)
         tf1.set_random_seed(seed)
-        made.append(build())
+        # Not around `wrap_function`, which adds variables to collections too, but leaves the
+        # strategy without their names: counters would be saved, and weights trained twice a step.
+        with strategies.scope(strategy), tf1.variable_creator_scope(_collected):
+            made.append(build())
         return tf.constant(0)
 
     function = tf1.wrap_function(traced, signature=[])
     return function, made[0]
+
+
+def _collected(next_creator: Callable[..., tf.Variable], **options: Any) -> tf.Variable:
+    """Creates a variable, and adds it to its collections, once.
+
+    A strategy does so in graphs, but optimizers create their slots outside of the current one.
+    """
+    names = options.pop('collections', None)
+    names = [tf1.GraphKeys.GLOBAL_VARIABLES] if names is None else list(names)
+    variable = next_creator(collections=[], **options)
+    if variable.trainable:
+        names.append(tf1.GraphKeys.TRAINABLE_VARIABLES)
+    for name in dict.fromkeys(names):
+        collection = tf1.get_collection_ref(name)
+        if not any(other is variable for other in collection):
+            collection.append(variable)
+    return variable
 
 
 def create_global_step() -> tf.Variable:

@@ -13,6 +13,7 @@ import tensorflow as tf
 from estimator_lib import errors, model_fn
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.data import inputs
+from estimator_lib.distribution import strategies
 from estimator_lib.function_loop import call_lengths, hook_calls, step_graphs
 from estimator_lib.hooks import non_finite, profiling, summaries
 from protos import train_pb2
@@ -65,8 +66,7 @@ class FunctionTrainer:
             log.info('step %d has been reached: nothing to train', max_steps)
             return
         with _rewrites(self._run_config.session_config):
-            with _scope(self._run_config.train_distribute):
-                function, (step, all_hooks) = self._trace(input_fn, hooks, saving_listeners)
+            function, (step, all_hooks) = self._trace(input_fn, hooks, saving_listeners)
             session = hook_calls.StepSession(function)
             _set_variables(step.scaffold, session, model_dir)
             calls = hook_calls.HookCalls(all_hooks, session)
@@ -88,7 +88,9 @@ class FunctionTrainer:
         hooks: Hooks,
         listeners: Sequence[tf1.train.CheckpointSaverListener],
     ) -> Tuple[Any, Tuple[model_fn.TrainStep, List[tf.estimator.SessionRunHook]]]:
-        next_batch = input_fn.open(self._run_config)
+        strategy = self._run_config.train_distribute
+        with strategies.scope(strategy):
+            next_batch = input_fn.open(self._run_config)
         writer = summaries.writer_of(self._run_config.model_dir)
 
         def build() -> Any:
@@ -102,7 +104,7 @@ class FunctionTrainer:
                 hook.begin()
             return step, all_hooks
 
-        traced = step_graphs.trace(build, self._run_config.tf_random_seed)
+        traced = step_graphs.trace(build, self._run_config.tf_random_seed, strategy)
         writer.add_graph(traced[0].graph)
         return traced
 
@@ -144,16 +146,6 @@ def _set_variables(
     elif scaffold.init_fn is not None:
         scaffold.init_fn(session)
     session.read_step()
-
-
-@contextlib.contextmanager
-def _scope(strategy: Optional[tf.distribute.Strategy]) -> Iterator[None]:
-    """Inside, a strategy is in use as in an Estimator: optimizers scale losses by the replicas."""
-    if strategy is None:
-        yield
-        return
-    with strategy.scope(), strategy._scale_loss_for_estimator_enabled():
-        yield
 
 
 @contextlib.contextmanager

@@ -208,12 +208,12 @@ def _refuse(**tpu_options: bool) -> None:
 
 
 def _refuse_scope() -> None:
-    """Refuses the scope of a strategy: this loop trains on one device."""
+    """Refuses the scope of a strategy: the config says which devices train."""
     if tf.distribute.has_strategy():
         strategy = type(tf.distribute.get_strategy()).__name__
         raise errors.ConfigError(
-            f'train_loop was called in the scope of a {strategy}, but trains on one device; '
-            'expected a call outside of it, or estimator_lib.training.train_and_evaluate with '
+            f'train_loop was called in the scope of a {strategy}, but the config says on which '
+            'devices it trains; expected a call outside of it, and for several devices '
             'train_config { cluster { mode: MIRRORED } }.'
         )
 

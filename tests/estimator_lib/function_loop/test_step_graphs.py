@@ -65,3 +65,28 @@ def test_steps_need_not_be_watched(counting):
     made['counter'].assign(0.0)
     assert step_graphs.Steps(function, made['train_op'], [], [])(4) == ([], [])
     assert made['counter'].numpy() == 8.0
+
+
+def test_the_variables_of_a_strategy_are_in_their_collections_once():
+    keys = tf1.GraphKeys
+    found = {}
+
+    def build():
+        weight = tf1.get_variable('once/weight', [2])
+        tf1.get_variable('once/counter', [], trainable=False, collections=[keys.LOCAL_VARIABLES])
+        with tf.init_scope():  # where optimizers create their slots
+            tf1.get_variable('once/slot', [2], trainable=False)
+        for key in (keys.GLOBAL_VARIABLES, keys.TRAINABLE_VARIABLES, keys.LOCAL_VARIABLES):
+            found[key] = tf1.get_collection(key)
+        return weight
+
+    strategy = tf.distribute.MirroredStrategy(['/device:CPU:0'])
+    _, weight = step_graphs.trace(build, 0, strategy)
+    assert isinstance(weight, tf.distribute.DistributedValues)
+    names = {key: [variable.name for variable in variables] for key, variables in found.items()}
+    assert names == {
+        keys.GLOBAL_VARIABLES: ['once/weight:0', 'once/slot:0'],
+        keys.TRAINABLE_VARIABLES: ['once/weight:0'],
+        keys.LOCAL_VARIABLES: ['once/counter:0'],
+    }
+    assert found[keys.TRAINABLE_VARIABLES][0] is weight
