@@ -154,13 +154,16 @@ def _first_value(variable: tf.Variable) -> Any:
 
 
 def _create_average(variable: tf.Variable) -> tf.Variable:
+    # Of what replicas have different values of, the average is that of the value that is saved.
+    first, mean = tf.VariableAggregation.ONLY_FIRST_REPLICA, tf.VariableAggregation.MEAN
+    aggregation = first if variable.aggregation == first else mean
     # Beside its variable (on its parameter server), and named after it whatever the name scope is.
     with tf.device(variable.device), tf.compat.v1.name_scope(None):
         average = tf.compat.v1.Variable(
             _first_value(variable),
             trainable=False,
             name=f'{variable_name(variable)}/{MOVING_AVERAGE}',
-            aggregation=tf.VariableAggregation.MEAN,
+            aggregation=aggregation,
         )
     part = slice_info(variable)
     if part is not None:

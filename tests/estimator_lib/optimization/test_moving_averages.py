@@ -25,6 +25,37 @@ def test_average_by_hand():
         assert session.run(average) == 3.75
 
 
+def test_the_average_of_a_statistic_is_of_the_replica_whose_value_is_saved():
+    tf1 = tf.compat.v1
+    with tf.Graph().as_default():
+        strategy = tf.distribute.MirroredStrategy(['/device:CPU:0', '/device:CPU:1'])
+
+        def replica():
+            statistic = tf1.get_variable(
+                'statistic',
+                initializer=0.0,
+                trainable=False,
+                synchronization=tf.VariableSynchronization.ON_READ,
+                aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+            )
+            index = tf.distribute.get_replica_context().replica_id_in_sync_group
+            with tf.control_dependencies(
+                [statistic.assign(2.0 + 10.0 * tf.cast(index, tf.float32))]
+            ):
+                update = moving_averages.update([statistic], 0.75)
+            # The same in both: the second replica gets the values of the first.
+            return update, [one for one in tf1.global_variables() if 'Average' in one.name][0]
+
+        with strategy.scope():
+            updates, averages = strategy.extended.call_for_each_replica(replica)
+            updates = strategy.experimental_local_results(updates)
+            averages = averages.values
+            with tf1.Session(config=tf1.ConfigProto(device_count={'CPU': 2})) as session:
+                session.run(tf1.global_variables_initializer())
+                session.run(updates)
+                assert session.run(list(averages)) == [0.5, 0.5]
+
+
 def test_equals_tensorflow_in_values_and_names():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         with tf.compat.v1.variable_scope('net'):
