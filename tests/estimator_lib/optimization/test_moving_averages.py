@@ -39,12 +39,11 @@ def test_the_average_of_a_statistic_is_of_the_replica_whose_value_is_saved():
                 aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
             )
             index = tf.distribute.get_replica_context().replica_id_in_sync_group
-            with tf.control_dependencies(
-                [statistic.assign(2.0 + 10.0 * tf.cast(index, tf.float32))]
-            ):
+            value = 2.0 + 10.0 * tf.cast(index, tf.float32)
+            with tf.control_dependencies([statistic.assign(value)]):
                 update = moving_averages.update([statistic], 0.75)
             # The same in both: the second replica gets the values of the first.
-            return update, [one for one in tf1.global_variables() if 'Average' in one.name][0]
+            return update, next(one for one in tf1.global_variables() if 'Average' in one.name)
 
         with strategy.scope():
             updates, averages = strategy.extended.call_for_each_replica(replica)
