@@ -11,6 +11,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
+from estimator_lib.function_loop import step_graphs
 from estimator_lib.optimization import partitioned
 
 tf1 = tf.compat.v1
@@ -30,6 +31,7 @@ class StepSession:
     def __init__(self, function: Any):
         self.graph = function.graph
         self._function = function
+        self._parts: Dict[int, Any] = {}
         self.global_step = tf1.train.get_global_step(self.graph)
         self.read_step()
 
@@ -51,7 +53,9 @@ class StepSession:
             return self.step
         if isinstance(fetch, tf.Variable):
             return _value(fetch)
-        return self._function.prune([], fetch)().numpy()
+        if id(fetch) not in self._parts:  # To make one takes longer than a small step.
+            self._parts[id(fetch)] = self._function.prune([], fetch)
+        return self._parts[id(fetch)]().numpy()
 
 
 class HookCalls:
@@ -81,13 +85,15 @@ class HookCalls:
         context = self._context()
         each: Dict[int, tf.Tensor] = {}
         last: Dict[int, tf.Tensor] = {}
+        # Where a last step gives nothing of its own, there is one step to compile, not two.
+        cheap = {id(read) for read in self._session.graph.get_collection(step_graphs.STEP_READS)}
         for hook in self._hooks:
             arguments = hook.before_run(context)
-            wanted = each if _sees_each_step(hook) else last
             fetches = () if arguments is None else arguments.fetches
             for fetch in tf.nest.flatten(fetches):
                 if fetch is not self._session.global_step:
-                    wanted[id(fetch)] = fetch
+                    is_of_each = _sees_each_step(hook) or id(fetch) in cheap
+                    (each if is_of_each else last)[id(fetch)] = fetch
         self.each = list(each.values())
         self.last = [fetch for key, fetch in last.items() if key not in each]
 

@@ -22,7 +22,7 @@ tf1 = tf.compat.v1
 _MARK = 'is_step_graph'
 # Where TensorFlow's hooks look for a tensor of the global step before they make one, which they
 # cannot of an eager variable.
-_STEP_READS = 'global_step_read_op_cache'
+STEP_READS = 'global_step_read_op_cache'
 
 
 def is_step_graph() -> bool:
@@ -78,7 +78,7 @@ def _collected(next_creator: Callable[..., tf.Variable], **options: Any) -> tf.V
 def create_global_step() -> tf.Variable:
     """The global step of the current graph, as hooks expect it."""
     step = tf1.train.create_global_step()
-    tf1.add_to_collection(_STEP_READS, partitioned.components(step)[0].read_value())
+    tf1.add_to_collection(STEP_READS, partitioned.components(step)[0].read_value())
     return step
 
 

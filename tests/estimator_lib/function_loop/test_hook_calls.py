@@ -78,3 +78,24 @@ def test_a_session_reads_variables_and_computes_tensors(run):
     with session.graph.as_default():
         doubled = 2 * read.read_value()
     assert session.run([read, {'doubled': doubled}]) == [5, {'doubled': 10}]
+
+
+def test_the_function_of_a_tensor_is_made_once(run, monkeypatch):
+    session, _, _ = run
+    with session.graph.as_default():
+        doubled = 2 * tf1.train.get_global_step(session.graph).read_value()
+    assert session.run(doubled) == 10
+    monkeypatch.delattr(type(session._function), 'prune')
+    assert session.run(doubled) == 10
+
+
+def test_who_reads_the_global_step_as_tensorflows_hooks_do_asks_for_no_step_of_its_own():
+    class Reading(tf.estimator.SessionRunHook):
+        def before_run(self, run_context):
+            read = run_context.session.graph.get_collection(step_graphs.STEP_READS)[0]
+            return tf1.train.SessionRunArgs(read)
+
+    function, _ = step_graphs.trace(step_graphs.create_global_step, seed=1)
+    calls = hook_calls.HookCalls([Reading()], hook_calls.StepSession(function))
+    calls.begin()
+    assert len(calls.each) == 1 and not calls.last
