@@ -84,7 +84,7 @@ def check_same(alone, model_dir, first=0):
 def start(data, model_dir, steps, cluster=None):
     """A task of a cluster, or a run on one machine, as a process."""
     return subprocess.Popen(
-        [sys.executable, curve_cases.__file__, data, model_dir, str(steps)],
+        [sys.executable, curve_cases.__file__, data, model_dir, str(steps), 'published', ''],
         env={**os.environ, 'TF_CONFIG': json.dumps(cluster or {})},
         stderr=subprocess.PIPE,
         text=True,

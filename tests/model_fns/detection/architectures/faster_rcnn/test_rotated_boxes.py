@@ -136,7 +136,7 @@ def test_crops_are_turned_with_their_boxes():
     features = np.broadcast_to(rows[:, np.newaxis, np.newaxis], [1, HEIGHT, WIDTH, 1])
     # A bar that stands upright: its width, which is along x before it is turned, is along y.
     box = np.array([[[31.5, 40, 10, 20, math.pi / 2]]], np.float32)
-    crop = made._second.crops(tf.constant(features), tf.constant(box), (63.0, 79.0))
+    crop = made._second.crops([tf.constant(features)], tf.constant(box), (63.0, 79.0))
     np.testing.assert_allclose(crop[0, :, :, 0], [[21.5, 31.5, 41.5]] * 3, atol=1e-3)
 
 
