@@ -367,7 +367,9 @@ def _products_of_taps(
     for row in range(rows):
         for column in range(columns):
             top, left = row * rate[0], column * rate[1]
-            seen = image[:, top : top + height, left : left + width]
+            # One after the other, so that only one tap's copy of the image is held.
+            with tf.control_dependencies(products[-1:]):
+                seen = image[:, top : top + height, left : left + width]
             products.append(tf.matmul(tf.reshape(seen, [-1, depth]), flat, transpose_a=True))
     return tf.reshape(tf.stack(products), shape)
 

@@ -343,3 +343,24 @@ class TestTransposed:
         assert set(variables) == {'up/weights', 'up/biases'} | {
             f'up/BatchNorm/{name}' for name in ('gamma', 'beta', 'moving_mean', 'moving_variance')
         }
+
+
+def test_the_gradient_of_an_atrous_convolution_holds_one_copy_of_its_inputs_at_a_time():
+    with tf.Graph().as_default() as graph:
+        images = tf.zeros([2, 9, 8, 3])
+        outputs = layers.conv2d(images, 4, 3, layers.LayerStyle(), 'layer', rate=2)
+        tf.gradients(outputs, tf1.trainable_variables())
+    products = [op for op in graph.get_operations() if op.type == 'MatMul']
+    slices = [op.inputs[0].op.inputs[0].op for op in products]
+    assert len(products) == 9 and {op.type for op in slices} == {'StridedSlice'}
+    for product, following in zip(products, slices[1:]):
+        assert product in _needed_by(following)
+
+
+def _needed_by(op):
+    found, waiting = set(), [op]
+    while waiting:
+        before = {*(one.op for one in waiting[-1].inputs), *waiting.pop().control_inputs} - found
+        found |= before
+        waiting += before
+    return found
