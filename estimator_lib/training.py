@@ -50,7 +50,7 @@ def create_estimator(
 
     Args:
         task: what it trains.
-        config: how; the cadence of checkpoints and summaries, the seed and the number type too.
+        config: how; the cadence of checkpoints and summaries, the seed and the precision too.
         model_dir: where checkpoints and events go.
         graph_hook_fn: see `model_fn.create_model_fn`.
         plan: on which devices, and with which other tasks, it trains; None: on one device, alone,

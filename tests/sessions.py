@@ -10,7 +10,7 @@ create_as_for_users = training.create_session_config
 
 def _create(use_bfloat16=False):
     config = create_as_for_users(use_bfloat16)
-    # That number type is a rewrite.
+    # bfloat16 is a rewrite.
     config.graph_options.rewrite_options.disable_meta_optimizer = not use_bfloat16
     return config
 

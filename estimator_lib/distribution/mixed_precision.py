@@ -2,7 +2,7 @@
 
 A rewrite of TensorFlow's goes over a session's graph and lets matrix products, and what lies
 between them, compute in bfloat16; variables, statistics and losses stay float32. Its own lists of
-ops take it for granted that the number type has a kernel as good as float32's. Measured (`python -m
+ops take it for granted that bfloat16 has a kernel as good as float32's. Measured (`python -m
 benchmarks.bfloat16_ops`, docs/performance.md), that holds for all but these:
 
     op                                    time of float32's     what is done
@@ -116,9 +116,9 @@ def _remove(variable: str, kinds: Sequence[str], removes: bool) -> None:
 def description() -> str:
     """What `train_config.use_bfloat16` does on this machine, a line."""
     if not multiplies_bfloat16():
-        return 'number type: float32'
+        return 'precision: float32'
     return (
-        'number type: training computes in bfloat16 where that is faster; variables, losses and '
+        'precision: training computes in bfloat16 where that is faster; variables, losses and '
         'evaluation are float32'
     )
 

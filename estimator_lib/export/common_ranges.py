@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Dict, NamedTuple, Optional, Set
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_lib.export import freezing
@@ -85,8 +86,9 @@ def _with_range(node: tf1.NodeDef, wanted: Range, graph_def: tf1.GraphDef) -> tf
     rounding = tf1.NodeDef()
     rounding.CopyFrom(node)
     for index, (end, value) in enumerate(wanted._asdict().items(), start=1):
-        constant = graph_def.node.add(name=f'{node.name}/common_{end}', op='Const')
-        constant.attr['value'].tensor.CopyFrom(tf.make_tensor_proto(value, tf.float32))
-        constant.attr['dtype'].type = tf.float32.as_datatype_enum
+        constant = freezing.constant_node(
+            f'{node.name}/common_{end}', np.array(value), np.dtype(np.float32)
+        )
+        graph_def.node.append(constant)
         rounding.input[index] = constant.name
     return rounding

@@ -101,7 +101,7 @@ def fold_constants(graph_def: tf1.GraphDef, outputs: Sequence[tf.Tensor]) -> tf1
         tf1.import_graph_def(graph_def, name='')
         values = dict(zip(folded, session.run([f'{name}:0' for name in folded])))
     nodes = [
-        _constant(node.name, values[node.name], values[node.name].dtype)
+        constant_node(node.name, values[node.name], values[node.name].dtype)
         if node.name in values
         else node
         for node in graph_def.node
@@ -121,6 +121,14 @@ def bypass(graph_def: tf1.GraphDef, names: Iterable[str]) -> tf1.GraphDef:
             node.CopyFrom(tf1.NodeDef(name=node.name, op='Identity', input=[source, *controls]))
             node.attr['T'].type = tf.float32.as_datatype_enum
     return result
+
+
+def constant_node(name: str, value: np.ndarray, dtype: np.dtype) -> tf1.NodeDef:
+    """A node that gives a value, as another type."""
+    node = tf1.NodeDef(name=name, op='Const')
+    node.attr['value'].tensor.CopyFrom(tf.make_tensor_proto(value.astype(dtype)))
+    node.attr['dtype'].type = node.attr['value'].tensor.dtype
+    return node
 
 
 def _is_function_of_inputs(op: tf.Operation) -> bool:
@@ -193,8 +201,9 @@ def _folded(
     if convolution.op == 'DepthwiseConv2dNative':
         # Its filter is [height, width, channels, multiplier]; outputs go by channel, multiplier.
         scale = scale.reshape(weights.shape[2:])
-    filter_node = _constant(f'{convolution.name}/folded_weights', weights * scale, weights.dtype)
-    bias_node = _constant(f'{norm.name}/folded_bias', bias, weights.dtype)
+    folded = weights * scale
+    filter_node = constant_node(f'{convolution.name}/folded_weights', folded, weights.dtype)
+    bias_node = constant_node(f'{norm.name}/folded_bias', bias, weights.dtype)
     new_convolution = tf1.NodeDef()
     new_convolution.CopyFrom(convolution)
     new_convolution.input[1] = filter_node.name
@@ -231,13 +240,6 @@ def _needed(nodes: Sequence[tf1.NodeDef], names: Sequence[str]) -> Set[str]:
             needed.add(name)
             waiting.extend(inputs[name])
     return needed
-
-
-def _constant(name: str, value: np.ndarray, dtype: np.dtype) -> tf1.NodeDef:
-    node = tf1.NodeDef(name=name, op='Const')
-    node.attr['value'].tensor.CopyFrom(tf.make_tensor_proto(value.astype(dtype)))
-    node.attr['dtype'].type = node.attr['value'].tensor.dtype
-    return node
 
 
 def node_name(name: str) -> str:

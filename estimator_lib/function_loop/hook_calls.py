@@ -31,7 +31,8 @@ class StepSession:
     def __init__(self, function: Any):
         self.graph = function.graph
         self._function = function
-        self._parts: Dict[int, Any] = {}
+        # By the identity of what is fetched, which is kept: another one could get its place.
+        self._parts: Dict[int, Tuple[Any, Any]] = {}
         self.global_step = tf1.train.get_global_step(self.graph)
         self.read_step()
 
@@ -54,8 +55,9 @@ class StepSession:
         if isinstance(fetch, tf.Variable):
             return _value(fetch)
         if id(fetch) not in self._parts:  # To make one takes longer than a small step.
-            self._parts[id(fetch)] = self._function.prune([], fetch)
-        return self._parts[id(fetch)]().numpy()
+            self._parts[id(fetch)] = fetch, self._function.prune([], fetch)
+        _, part = self._parts[id(fetch)]
+        return part().numpy()
 
 
 class HookCalls:

@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from estimator_lib import errors, registry
 from model_fns import images
+from model_fns.backbones.registry import IMAGENET_STANDARDS
 
 FAMILIES: registry.Registry[Type[Family]] = registry.Registry('preprocessing family')
 
@@ -198,18 +199,17 @@ class SlowInception(Inception):
 class EfficientNet(Inception):
     """The crops of `Inception`; each colour has the mean 0 and the variance 1 on ImageNet."""
 
-    # Of pixels in [0, 1], red first.
-    MEAN = (0.485, 0.456, 0.406)
-    DEVIATION = (0.229, 0.224, 0.225)
-
     def _normalize(self, pixels):
-        return (pixels - self._of(self.MEAN, pixels)) / self._of(self.DEVIATION, pixels)
+        mean, deviation = self._statistics(pixels)
+        return (pixels - mean) / deviation
 
     def _denormalize(self, inputs):
-        return inputs * self._of(self.DEVIATION, inputs) + self._of(self.MEAN, inputs)
+        mean, deviation = self._statistics(inputs)
+        return inputs * deviation + mean
 
-    def _of(self, colour: Tuple[float, ...], pixels: tf.Tensor) -> np.ndarray:
-        return _of_channels(255 * np.array(colour), pixels)
+    def _statistics(self, pixels: tf.Tensor) -> List[np.ndarray]:
+        known = IMAGENET_STANDARDS.means, IMAGENET_STANDARDS.deviations
+        return [_of_channels(one, pixels) for one in known]
 
 
 @FAMILIES.register('vgg')

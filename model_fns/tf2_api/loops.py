@@ -25,7 +25,7 @@ from estimator_lib import config as config_lib
 from estimator_lib import errors, training
 from estimator_lib.checkpoints import checkpoint_files
 from model_fns import build_task
-from protos import pipeline_pb2, train_pb2
+from protos import input_reader_pb2, pipeline_pb2, train_pb2
 
 tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
@@ -97,8 +97,8 @@ def train_loop(
     start = checkpoint_files.latest_step(model_dir)
     training.train_and_evaluate(build_task(config, 'train'), config, model_dir, evaluate=False)
     if performance_summary_exporter is not None:
-        number_type = 'bf16' if train_config.use_bfloat16 else 'fp32'
-        performance_summary_exporter(_performance(model_dir, start), number_type)
+        precision = 'bf16' if train_config.use_bfloat16 else 'fp32'
+        performance_summary_exporter(_performance(model_dir, start), precision)
 
 
 def eval_continuously(
@@ -159,16 +159,8 @@ def eval_continuously(
         if not folder:
             raise errors.ConfigError(f'{name} is {folder!r}; expected a folder.')
     config = _load(pipeline_config_path, config_override, train_steps, kwargs)
-    readers = config.eval_input_reader
-    if not 0 <= eval_index < len(readers):
-        raise errors.ConfigError(
-            f'eval_index is {eval_index}, and the config has {len(readers)} eval_input_reader; '
-            'expected the index of one, from 0.'
-        )
-    chosen = readers[eval_index]
-    chosen.sample_1_of_n_examples = sample_1_of_n_eval_examples or 1
-    del readers[eval_index + 1 :]
-    del readers[:eval_index]
+    reader = _only_reader(config, eval_index)
+    reader.sample_1_of_n_examples = sample_1_of_n_eval_examples or 1
     if save_final_config:
         config_lib.save_pipeline_config(config, model_dir)
     return training.evaluate_checkpoints(
@@ -199,6 +191,19 @@ def _load(
         if value is not None:
             settings.append(f'{_FIELDS[name]}={str(value).lower()}')
     return config_lib.apply_settings(config, settings)
+
+
+def _only_reader(config: Config, index: int) -> input_reader_pb2.InputReader:
+    """The evaluation's reader of that index; the config is left with no other."""
+    readers = config.eval_input_reader
+    if not 0 <= index < len(readers):
+        raise errors.ConfigError(
+            f'eval_index is {index}, and the config has {len(readers)} eval_input_reader; expected '
+            'the index of one, from 0.'
+        )
+    del readers[index + 1 :]
+    del readers[:index]
+    return readers[0]
 
 
 def _refuse(**tpu_options: bool) -> None:

@@ -1,4 +1,4 @@
-"""The measurements of number types, at sizes at which only their shape is seen."""
+"""The measurements of both precisions, at sizes at which only their shape is seen."""
 
 import numpy as np
 import pytest

@@ -32,11 +32,11 @@ def test_it_prints_the_plan(config, capsys):
 @pytest.mark.parametrize('gains', [True, False])
 def test_it_says_what_bfloat16_does_here(config, capsys, monkeypatch, gains):
     monkeypatch.setattr(mixed_precision, 'multiplies_bfloat16', lambda: gains)
-    assert 'number type' not in run(config, capsys)[0]
+    assert 'precision' not in run(config, capsys)[0]
     config.train_config.use_bfloat16 = True
     said, raised = run(config, capsys)
     assert not raised
-    assert ('number type: training computes in bfloat16 where' in said) is gains
+    assert ('precision: training computes in bfloat16 where' in said) is gains
     assert ('warning: train_config.use_bfloat16 gains nothing on this proc' in said) is not gains
 
 
