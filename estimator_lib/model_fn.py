@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 import tensorflow as tf
 
 from estimator_lib import distribution, errors
-from estimator_lib.checkpoints import checkpoint_maps, companions, restoring
+from estimator_lib.checkpoints import checkpoint_maps, companions, initial_values, restoring
 from estimator_lib.data import inputs
 from estimator_lib.distribution import (
     mixed_precision,
@@ -340,8 +340,12 @@ def _train_scaffold(
         train_config.checkpoints.keep_max, train_config.keep_checkpoint_every_n_hours
     )
     alone = run_config.num_worker_replicas <= 1 and run_config.train_distribute is None
-    ready = restoring.always_ready() if alone and not run_config.num_ps_replicas else {}
-    return tf1.train.Scaffold(saver=saver, **ready, **start)
+    if alone and not run_config.num_ps_replicas:
+        # The fine-tuning's own, where there is one: it forgets what it has fed.
+        fed = start.setdefault('init_feed_dict', {})
+        fed.update({**initial_values.uniform_feed_dict(), **fed})
+        start.update(restoring.always_ready())
+    return tf1.train.Scaffold(saver=saver, **start)
 
 
 def _chief_hooks(

@@ -91,6 +91,29 @@ def init_feed_dict(prefix: str, restore_map: Mapping[str, tf.Variable]) -> Dict[
     return {start.deref(): value for start, value in feed.items()}
 
 
+def uniform_feed_dict() -> Dict[tf.Tensor, np.ndarray]:
+    """What to feed the current graph's init op for variables that begin with one number everywhere.
+
+    Slots of an optimizer do. Left alone, TensorFlow computes such tensors once when it optimises
+    the init op's graph, and a session keeps that graph with its constants: after an optimizer with
+    two slots, twice the memory of the weights until the run ends.
+
+    Returns:
+        Views of one number each, by initial value tensor; empty where variables are eager.
+    """
+    feed: Dict[tf.Tensor, np.ndarray] = {}
+    for variable in tf1.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES):
+        if partitioned.is_eager(variable):
+            return {}
+        start = _start(variable.initializer)
+        if start.op.type != 'Fill' or not start.shape.is_fully_defined():
+            continue
+        number = tf.get_static_value(start.op.inputs[1])
+        if number is not None:
+            feed[start] = np.broadcast_to(number, start.shape.as_list())
+    return feed
+
+
 def _settings(
     prefix: str, restore_map: Mapping[str, tf.Variable], graph: Optional[tf.Graph]
 ) -> Iterator[Setting]:

@@ -116,3 +116,37 @@ def test_no_variable_is_no_run(graph, tmp_path):
     prefix = save(tmp_path / 'model.ckpt', {'a': array(2)})
     with tf1.Session() as session:
         initial_values.load_values(session, prefix, {})
+
+
+def test_tensors_of_one_number_are_fed_and_not_held(graph):
+    weights = tf1.get_variable('weights', [50, 60], initializer=tf1.glorot_uniform_initializer())
+    optimizer = tf1.train.RMSPropOptimizer(0.5, decay=0.9, momentum=0.8)
+    optimizer.apply_gradients([(tf.ones([50, 60]), weights)])
+    small, one_by_one = variable('small', [3]), variable('a', [4], [1.0, 2.0, 3.0, 4.0])
+    fed = initial_values.uniform_feed_dict()
+    assert {tensor.op.name for tensor in fed} == {
+        'weights/RMSProp/Initializer/ones',
+        'weights/RMSProp_1/Initializer/zeros',
+    }
+    assert all(value.shape == (50, 60) and not any(value.strides) for value in fed.values())
+    init_op = tf1.global_variables_initializer()
+
+    def largest_constant(feed):
+        metadata = tf1.RunMetadata()
+        with tf1.Session() as session:
+            options = tf1.RunOptions(output_partition_graphs=True)
+            session.run(init_op, feed, options, metadata)
+            slots = [optimizer.get_slot(weights, name) for name in ('rms', 'momentum')]
+            rms, momentum, drawn = session.run([*slots, weights])
+            np.testing.assert_array_equal(rms, np.ones([50, 60]))
+            np.testing.assert_array_equal(momentum, np.zeros([50, 60]))
+            assert drawn.std() > 0
+            np.testing.assert_array_equal(session.run(small), [0, 0, 0])
+            np.testing.assert_array_equal(session.run(one_by_one), [1, 2, 3, 4])
+        nodes = [node for part in metadata.partition_graphs for node in part.node]
+        constants = [node.attr['value'].tensor for node in nodes if node.op == 'Const']
+        shapes = [[side.size for side in one.tensor_shape.dim] for one in constants]
+        return max(int(np.prod(shape)) for shape in shapes)
+
+    assert largest_constant({}) == 3000
+    assert largest_constant(fed) == 4
