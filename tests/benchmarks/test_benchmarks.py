@@ -9,7 +9,6 @@ from benchmarks import (
     coco_metrics,
     demo,
     deployment,
-    loss_curves,
     pipelines,
     published,
     rotated,
@@ -124,10 +123,6 @@ def test_a_refusal_that_nobody_expects_is_a_failure(tmp_path):
     outcome = published.run_here(str(path))
     assert outcome.status == published.FAILED
     assert outcome.name == 'empty' and outcome.message
-
-
-def test_curves_are_means_of_whole_windows():
-    np.testing.assert_allclose(loss_curves.smoothed([1, 3, 2, 6, 100], 2), [2, 4])
 
 
 def test_readers_of_sequences_get_sequences(tmp_path):
