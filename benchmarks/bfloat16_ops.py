@@ -13,9 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import subprocess
-import sys
-from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from benchmarks import measuring
 
@@ -70,7 +68,7 @@ def cases() -> List[Case]:
         (5, 2, 28, 240),
         (3, 1, 14, 512),
     ):
-        found += _depthwise(kernel, stride, side, channels)
+        found += _convolution(kernel, stride, side, channels)
     for side, channels in ((112, 64), (56, 256), (14, 1024), (7, 960)):
         found += _normalization(side, channels)
         found += _elementwise(side, channels)
@@ -80,68 +78,32 @@ def cases() -> List[Case]:
 
 
 def _convolution(
-    kernel: int, stride: int, side: int, channels: int, outputs: int
+    kernel: int, stride: int, side: int, channels: int, outputs: Optional[int] = None
 ) -> Sequence[Case]:
+    """A convolution and its two gradients; depthwise where it is not said how many outputs."""
     image = (_BATCH, side, side, channels)
-    weights = (kernel, kernel, channels, outputs)
-    smaller = (_BATCH, -(-side // stride), -(-side // stride), outputs)
+    weights = (kernel, kernel, channels, outputs or 1)
+    smaller = (_BATCH, -(-side // stride), -(-side // stride), outputs or channels)
     how = {'strides': [1, stride, stride, 1], 'padding': 'SAME'}
-    what = f'{kernel}x{kernel}/{stride} {side}x{side}x{channels} to {outputs}'
-    return [
-        Case(
-            'Conv2D',
-            what,
-            [Input(image), Input(weights)],
-            lambda ops, x, w: ops.Conv2D(input=x, filter=w, **how),
-        ),
-        Case(
-            'Conv2DBackpropFilter',
-            what,
-            [Input(image), Input(smaller)],
-            lambda ops, x, dy: ops.Conv2DBackpropFilter(
-                input=x, filter_sizes=weights, out_backprop=dy, **how
-            ),
-        ),
-        Case(
-            'Conv2DBackpropInput',
-            what,
-            [Input(weights), Input(smaller)],
-            lambda ops, w, dy: ops.Conv2DBackpropInput(
-                input_sizes=image, filter=w, out_backprop=dy, **how
-            ),
-        ),
-    ]
-
-
-def _depthwise(kernel: int, stride: int, side: int, channels: int) -> Sequence[Case]:
-    image = (_BATCH, side, side, channels)
-    weights = (kernel, kernel, channels, 1)
-    smaller = (_BATCH, -(-side // stride), -(-side // stride), channels)
-    how = {'strides': [1, stride, stride, 1], 'padding': 'SAME'}
+    kind = 'Conv2D' if outputs else 'DepthwiseConv2dNative'
     what = f'{kernel}x{kernel}/{stride} {side}x{side}x{channels}'
+    what += f' to {outputs}' if outputs else ''
+
+    def forward(ops: Any, x: Any, w: Any) -> Any:
+        return getattr(ops, kind)(input=x, filter=w, **how)
+
+    def of_weights(ops: Any, x: Any, dy: Any) -> Any:
+        compute = getattr(ops, f'{kind}BackpropFilter')
+        return compute(input=x, filter_sizes=weights, out_backprop=dy, **how)
+
+    def of_image(ops: Any, w: Any, dy: Any) -> Any:
+        compute = getattr(ops, f'{kind}BackpropInput')
+        return compute(input_sizes=image, filter=w, out_backprop=dy, **how)
+
     return [
-        Case(
-            'DepthwiseConv2dNative',
-            what,
-            [Input(image), Input(weights)],
-            lambda ops, x, w: ops.DepthwiseConv2dNative(input=x, filter=w, **how),
-        ),
-        Case(
-            'DepthwiseConv2dNativeBackpropFilter',
-            what,
-            [Input(image), Input(smaller)],
-            lambda ops, x, dy: ops.DepthwiseConv2dNativeBackpropFilter(
-                input=x, filter_sizes=weights, out_backprop=dy, **how
-            ),
-        ),
-        Case(
-            'DepthwiseConv2dNativeBackpropInput',
-            what,
-            [Input(weights), Input(smaller)],
-            lambda ops, w, dy: ops.DepthwiseConv2dNativeBackpropInput(
-                input_sizes=image, filter=w, out_backprop=dy, **how
-            ),
-        ),
+        Case(kind, what, [Input(image), Input(weights)], forward),
+        Case(f'{kind}BackpropFilter', what, [Input(image), Input(smaller)], of_weights),
+        Case(f'{kind}BackpropInput', what, [Input(weights), Input(smaller)], of_image),
     ]
 
 
@@ -374,12 +336,10 @@ def main() -> None:
         return
     results = {}
     for threads in numbers:
-        command = [sys.executable, '-m', 'benchmarks.bfloat16_ops', '--here']
-        command += [f'--kinds={arguments.kinds}', f'--turns={arguments.turns}']
-        output = subprocess.run(
-            [*command, f'--threads={threads}'], check=True, stdout=subprocess.PIPE, text=True
-        ).stdout
-        results[str(threads)] = json.loads(output.splitlines()[-1])
+        passed = [f'--kinds={arguments.kinds}', f'--turns={arguments.turns}']
+        results[str(threads)] = measuring.run_apart(
+            'bfloat16_ops', ['--here', *passed, f'--threads={threads}']
+        )
         print(f'{threads} thread{"s" if threads > 1 else ""}\n{table(results[str(threads)])}\n')
     with open(arguments.output, 'w') as file:
         json.dump(results, file, indent=2)

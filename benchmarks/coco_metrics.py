@@ -17,8 +17,6 @@ import io
 import json
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
 from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
@@ -232,11 +230,7 @@ def measure(
         np.savez(path, **random_scenes(num_images, seed))
         for _ in range(turns):
             for side in sides:
-                command = [sys.executable, '-m', 'benchmarks.coco_metrics', '--one', side, path]
-                output = subprocess.run(
-                    command, cwd=measuring.ROOT, check=True, stdout=subprocess.PIPE, text=True
-                ).stdout
-                results[side].append(json.loads(output.splitlines()[-1]))
+                results[side].append(measuring.run_apart('coco_metrics', ['--one', side, path]))
     return {
         side: {
             'numbers': of_side[0]['numbers'],

@@ -78,10 +78,7 @@ def bare_rate(config_path: str, steps: int, use_bfloat16: bool) -> float:
         loss = sum(
             tf.nn.l2_loss(predictions[name]) for name in (fields.BOX_ENCODINGS, fields.CLASS_LOGITS)
         )
-        gradients = tf.gradients(loss, tf1.trainable_variables())
-        # One number of each is fetched: a gradient that nobody reads is optimised away.
-        read = tf.add_n([tf.reshape(gradient, [-1])[0] for gradient in gradients])
-        step = [read, tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)]
+        step = measuring.forward_and_backward(loss)
         mixed_precision.choose(tf1.get_default_graph())
         with tf1.Session(config=training.create_session_config(use_bfloat16)) as session:
             measuring.initialize(session)

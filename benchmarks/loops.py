@@ -12,13 +12,8 @@ stages, masks) and `demo_masks` (segmentation).
 from __future__ import annotations
 
 import argparse
-import os
-import re
 import statistics
-import subprocess
-import sys
 import tempfile
-import time
 from typing import Any, Dict, List, Sequence
 
 from benchmarks import measuring, pipelines
@@ -69,36 +64,12 @@ def measure(config_path: str, steps: int, settings: Sequence[str]) -> Dict[str, 
         f'train_config.progress.every_n_steps={half}',
         'train_config.progress.summary_every_n_steps=0',
     ]
-    times: Dict[int, float] = {}
-    memory = float('nan')
-    with tempfile.TemporaryDirectory() as model_dir:
-        started = time.monotonic()
-        process = subprocess.Popen(
-            [
-                sys.executable,
-                os.path.join(measuring.ROOT, 'run_train_eval.py'),
-                f'--model_dir={model_dir}',
-                f'--pipeline_config_path={config_path}',
-                '--mode=train',
-                *(f'--set={one}' for one in settings),
-            ],
-            stderr=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            text=True,
-        )
-        said: List[str] = []
-        for line in process.stderr:
-            said.append(line)
-            found = re.search(r'\bstep (\d+)/', line)
-            if found:
-                times[int(found[1])] = time.monotonic() - started
-                memory = measuring.peak_memory_mib(process.pid)
-        if process.wait() != 0 or not {1, half, 2 * half} <= set(times):
-            raise RuntimeError(f'status {process.returncode}:\n{"".join(said[-10:])}')
+    reached = measuring.train_apart(config_path, [f'--set={one}' for one in settings])
+    first, middle, last = (reached[number] for number in (1, half, 2 * half))
     return {
-        'first_step_seconds': times[1],
-        'steps_per_second': half / (times[2 * half] - times[half]),
-        'peak_memory_mib': memory,
+        'first_step_seconds': first.seconds,
+        'steps_per_second': half / (last.seconds - middle.seconds),
+        'peak_memory_mib': last.peak_memory_mib,
     }
 
 

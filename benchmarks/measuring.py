@@ -1,4 +1,4 @@
-"""What all measurements share: a quiet TensorFlow, stopwatches, tables."""
+"""What all measurements share: a quiet TensorFlow, stopwatches, processes, tables."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import contextlib
 import json
 import logging
 import os
+import re
+import subprocess
+import sys
 import tempfile
 import time
-from typing import Any, Iterator, Mapping, NamedTuple, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -104,6 +107,117 @@ def initialize(session: Any) -> None:
     tf1 = tf.compat.v1
     session.run(tf1.global_variables_initializer())
     session.run([tf1.local_variables_initializer(), tf1.tables_initializer()])
+
+
+def forward_and_backward(loss: Any) -> List[Any]:
+    """Fetches of the default graph that need a network's forward and backward pass.
+
+    Args:
+        loss: what gradients of all trained variables are of; a scalar.
+
+    Returns:
+        A number that needs all gradients, and the updates of moving statistics.
+    """
+    import tensorflow as tf
+
+    tf1 = tf.compat.v1
+    gradients = tf.gradients(loss, tf1.trainable_variables())
+    # One number of each is fetched: a gradient that nobody reads is optimised away.
+    read = [tf.reshape(gradient, [-1])[0] for gradient in gradients if gradient is not None]
+    return [tf.add_n(read), tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)]
+
+
+class ProcessError(RuntimeError):
+    """A process of its own has not done what it was started for.
+
+    Args:
+        what: became of it.
+        said: its lines on stderr.
+    """
+
+    def __init__(self, what: str, said: Sequence[str] = ()):
+        super().__init__('\n'.join([what, *said[-10:]]))
+        self.summary = ': '.join([what, *said[-1:]])
+
+
+def run_apart(module: str, arguments: Sequence[str], timeout: Optional[float] = None) -> Any:
+    """Runs a module's command in a process of its own, whose memory nothing else has used.
+
+    Args:
+        module: of this package, by its last name.
+        arguments: of the command.
+        timeout: seconds that it may take; None: as many as it wants.
+
+    Returns:
+        What the last line that it prints says in JSON.
+
+    Raises:
+        ProcessError: it took longer, or ended with another status than 0.
+    """
+    environment = {**os.environ, 'TF_CPP_MIN_LOG_LEVEL': '3', 'PYTHONPATH': ROOT}
+    command = [sys.executable, '-m', f'benchmarks.{module}', *arguments]
+    try:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=timeout
+        )
+    except subprocess.TimeoutExpired:
+        raise ProcessError(f'not done after {timeout:g} s') from None
+    if done.returncode:
+        raise ProcessError(f'status {done.returncode}', done.stderr.strip().splitlines())
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+class Reached(NamedTuple):
+    """A step of a run as its report came.
+
+    Attributes:
+        seconds: since the process was started.
+        peak_memory_mib: of the process so far.
+    """
+
+    seconds: float
+    peak_memory_mib: float
+
+
+def train_apart(config_path: str, flags: Sequence[str]) -> Dict[int, Reached]:
+    """Trains a model by the front door, in a process and a folder of its own.
+
+    Args:
+        config_path: of the model.
+        flags: of the front door, beside those that name the config, the mode and the folder.
+
+    Returns:
+        The steps that the run reported, by their numbers.
+
+    Raises:
+        ProcessError: the run failed.
+    """
+    found: Dict[int, Reached] = {}
+    said: List[str] = []
+    with tempfile.TemporaryDirectory() as model_dir:
+        started = time.monotonic()
+        process = subprocess.Popen(
+            [
+                sys.executable,
+                os.path.join(ROOT, 'run_train_eval.py'),
+                f'--model_dir={model_dir}',
+                f'--pipeline_config_path={config_path}',
+                '--mode=train',
+                *flags,
+            ],
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+        )
+        for line in process.stderr:
+            seconds = time.monotonic() - started
+            said.append(line.rstrip())
+            step = re.search(r'\bstep (\d+)/', line)
+            if step:
+                found[int(step[1])] = Reached(seconds, peak_memory_mib(process.pid))
+        if process.wait():
+            raise ProcessError(f'status {process.returncode}', said)
+    return found
 
 
 def peak_memory_mib(pid: Any = 'self') -> float:

@@ -12,10 +12,9 @@ one that imports all and builds nothing. The median of the turns counts.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
 from typing import Any, Callable, Dict, List
 
@@ -61,16 +60,11 @@ def bare_step(task: Any, features: Any, labels: Any) -> List[Any]:
     """Fetches that need the forward and the backward pass, and nothing else."""
     import tensorflow as tf
 
-    tf1 = tf.compat.v1
     predictions = task.predict(features, tf.estimator.ModeKeys.TRAIN, labels)
     floats = [
         one for one in tf.nest.flatten(predictions) if getattr(one, 'dtype', None) == tf.float32
     ]
-    loss = tf.add_n([tf.nn.l2_loss(one) for one in floats])
-    gradients = tf.gradients(loss, tf1.trainable_variables())
-    # One number of each is fetched: a gradient that nobody reads is optimised away.
-    read = [tf.reshape(one, [-1])[0] for one in gradients if one is not None]
-    return [tf.add_n(read), tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)]
+    return measuring.forward_and_backward(tf.add_n([tf.nn.l2_loss(one) for one in floats]))
 
 
 def constant_batch(config: Any) -> Any:
@@ -131,12 +125,9 @@ SIDES: Dict[str, Callable[[Any], None]] = {
 
 def measure_side(side: str, config_path: str, use_bfloat16: bool) -> float:
     """Peak memory of a process of its own, in MiB."""
-    command = [sys.executable, '-m', 'benchmarks.memory', f'--side={side}']
-    command += [f'--pipeline_config_path={config_path}']
-    command += ['--bfloat16'] if use_bfloat16 else []
-    environment = {**os.environ, 'TF_CPP_MIN_LOG_LEVEL': '3', 'PYTHONPATH': measuring.ROOT}
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    return float(done.stdout.splitlines()[-1])
+    arguments = [f'--side={side}', f'--pipeline_config_path={config_path}']
+    arguments += ['--bfloat16'] if use_bfloat16 else []
+    return measuring.run_apart('memory', arguments)
 
 
 def measure(names: List[str], turns: int, use_bfloat16: bool) -> Dict[str, float]:
@@ -178,7 +169,7 @@ def main() -> None:
     config = config_lib.load_pipeline_config(arguments.pipeline_config_path)
     config.train_config.use_bfloat16 = arguments.bfloat16
     SIDES[arguments.side](config)
-    print(measuring.peak_memory_mib())
+    print(json.dumps(measuring.peak_memory_mib()))
 
 
 if __name__ == '__main__':

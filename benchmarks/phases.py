@@ -141,13 +141,7 @@ _SIDES: Dict[str, Callable[[Stopwatch, str], None]] = {
 
 def measure_side(side: str, config_path: str) -> Dict[str, List[float]]:
     """Phases of a process of its own: (seconds by the clock, of the processor) by their names."""
-    command = [sys.executable, '-m', 'benchmarks.phases', side, config_path]
-    environment = {**os.environ, 'TF_CPP_MIN_LOG_LEVEL': '3', 'PYTHONPATH': measuring.ROOT}
-    started = str(time.monotonic())
-    done = subprocess.run(
-        [*command, started], env=environment, stdout=subprocess.PIPE, text=True, check=True
-    )
-    return json.loads(done.stdout.splitlines()[-1])
+    return measuring.run_apart('phases', [side, config_path, str(time.monotonic())])
 
 
 def measure(names: List[str], turns: int) -> Dict[str, float]:

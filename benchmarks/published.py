@@ -21,7 +21,6 @@ import json
 import math
 import pathlib
 import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -165,18 +164,11 @@ def run_part(name: str, folder: str) -> Part:
 
 def _part_apart(name: str, folder: str) -> Part:
     """Runs a part in a process of its own, which may allocate as much as this one."""
-    command = [sys.executable, '-m', 'benchmarks.published', f'--part={name}', f'--one={folder}']
+    arguments = [f'--part={name}', f'--one={folder}']
     try:
-        process = subprocess.run(
-            command, cwd=measuring.ROOT, capture_output=True, text=True, timeout=_MOST_SECONDS
-        )
-    except subprocess.TimeoutExpired:
-        return Part(f'{name}: not done after {_MOST_SECONDS} s')
-    *_, last = process.stdout.splitlines() or ['']
-    if process.returncode == 0:
-        return Part(**json.loads(last))
-    *_, error = process.stderr.strip().splitlines() or ['']
-    return Part(f'{name}: status {process.returncode}: {error}')
+        return Part(**measuring.run_apart('published', arguments, _MOST_SECONDS))
+    except measuring.ProcessError as error:
+        return Part(f'{name}: {error.summary}')
 
 
 def _train(task: Any, config: Any, folder: str) -> Part:
@@ -271,16 +263,11 @@ def run_apart(path: str, memory_gib: float) -> Outcome:
         memory_gib: that the process may allocate.
     """
     started = time.monotonic()
-    command = [sys.executable, '-m', 'benchmarks.published', f'--one={path}']
-    command.append(f'--memory={memory_gib}')
-    process = subprocess.run(command, cwd=measuring.ROOT, capture_output=True, text=True)
-    *_, last = process.stdout.splitlines() or ['']
-    if process.returncode == 0:
-        outcome = Outcome(**json.loads(last))
-    else:
-        *_, error = process.stderr.strip().splitlines() or ['']
-        message = f'status {process.returncode}: {error}'
-        outcome = Outcome(pathlib.Path(path).stem, FAILED, message=message)
+    arguments = [f'--one={path}', f'--memory={memory_gib}']
+    try:
+        outcome = Outcome(**measuring.run_apart('published', arguments))
+    except measuring.ProcessError as error:
+        outcome = Outcome(pathlib.Path(path).stem, FAILED, message=error.summary)
     return dataclasses.replace(outcome, seconds=time.monotonic() - started)
 
 

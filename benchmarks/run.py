@@ -11,12 +11,8 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import statistics
-import subprocess
-import sys
 import tempfile
-import time
 from typing import Dict, List
 
 from benchmarks import measuring, phases, recipes
@@ -24,32 +20,10 @@ from benchmarks import measuring, phases, recipes
 
 def measure_start(config_path: str, repeats: int) -> Dict[str, float]:
     """Seconds from process start to the first finished step, and the process's peak memory."""
-    seconds, memory = [], []
-    for _ in range(repeats):
-        with tempfile.TemporaryDirectory() as model_dir:
-            started = time.monotonic()
-            process = subprocess.Popen(
-                [
-                    sys.executable,
-                    os.path.join(measuring.ROOT, 'run_train_eval.py'),
-                    f'--model_dir={model_dir}',
-                    f'--pipeline_config_path={config_path}',
-                    '--num_train_steps=2',
-                    '--mode=train',
-                ],
-                stderr=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                text=True,
-            )
-            for line in process.stderr:
-                if re.search(r'\bstep 1/', line):
-                    seconds.append(time.monotonic() - started)
-                    memory.append(measuring.peak_memory_mib(process.pid))
-            if process.wait() != 0 or not memory:
-                raise RuntimeError(f'the run ended with status {process.returncode}')
+    first = [measuring.train_apart(config_path, ['--num_train_steps=2'])[1] for _ in range(repeats)]
     return {
-        'start_to_first_step_seconds': statistics.median(seconds),
-        'peak_memory_mib': statistics.median(memory),
+        'start_to_first_step_seconds': statistics.median(one.seconds for one in first),
+        'peak_memory_mib': statistics.median(one.peak_memory_mib for one in first),
     }
 
 

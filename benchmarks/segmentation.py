@@ -120,10 +120,7 @@ def bare_rate(config_path: str, steps: int) -> float:
         task = build_task(config)
         predictions = task.predict(features, tf.estimator.ModeKeys.TRAIN, labels)
         losses = model_fn.compute_losses(task, config, predictions, features, labels)
-        gradients = tf.gradients(losses[model_fn.TOTAL_LOSS], tf1.trainable_variables())
-        # One number of each is fetched: a gradient that nobody reads is optimised away.
-        read = tf.add_n([tf.reshape(gradient, [-1])[0] for gradient in gradients])
-        step = [read, tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)]
+        step = measuring.forward_and_backward(losses[model_fn.TOTAL_LOSS])
         with tf1.Session(config=training.create_session_config()) as session:
             measuring.initialize(session)
             return measuring.runs_per_second(session, step, steps)

@@ -18,8 +18,6 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -202,11 +200,8 @@ def measure_here(path: str, loader: str, batch: np.ndarray, runs: int) -> Dict[s
 
 def measure_export(path: str, loader: str, requests_path: str, runs: int) -> Dict[str, float]:
     """`measure_here` in a process of its own."""
-    command = [sys.executable, '-m', 'benchmarks.serving', f'--export={path}']
-    command += [f'--loader={loader}', f'--requests={requests_path}', f'--runs={runs}']
-    environment = {**os.environ, 'TF_CPP_MIN_LOG_LEVEL': '3', 'PYTHONPATH': measuring.ROOT}
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    arguments = [f'--export={path}', f'--loader={loader}', f'--requests={requests_path}']
+    return measuring.run_apart('serving', [*arguments, f'--runs={runs}'])
 
 
 def measure(model: str, runs: int) -> Dict[str, float]:

@@ -16,8 +16,6 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
 from typing import Any, Callable, Dict, List, Tuple
 
@@ -87,11 +85,7 @@ def build_bare(config: Any) -> Any:
     )
     of_boxes = extractor.box_features(crop(features, boxes.read_value(), (1.0, 1.0)), True, trains)
     outputs += second_stage.BoxHead(style, model.num_classes).predict(of_boxes)
-    loss = tf.add_n([tf.nn.l2_loss(one) for one in outputs])
-    gradients = tf.gradients(loss, tf1.trainable_variables())
-    # One number of each is fetched: a gradient that nobody reads is optimised away.
-    read = [tf.reshape(gradient, [-1])[0] for gradient in gradients if gradient is not None]
-    return [tf.add_n(read), tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)]
+    return measuring.forward_and_backward(tf.add_n([tf.nn.l2_loss(one) for one in outputs]))
 
 
 def bare_rate(config_path: str, steps: int) -> float:
@@ -110,11 +104,7 @@ def bare_rate(config_path: str, steps: int) -> float:
 
 def bare_memory_mib(config_path: str) -> float:
     """Peak memory of a process that takes two bare steps."""
-    command = [sys.executable, '-m', 'benchmarks.two_stage', f'--bare={config_path}']
-    said = subprocess.run(
-        command, cwd=measuring.ROOT, check=True, stdout=subprocess.PIPE, text=True
-    )
-    return json.loads(said.stdout.splitlines()[-1])
+    return measuring.run_apart('two_stage', [f'--bare={config_path}'])
 
 
 def measure_training(config_path: str, steps: int, turns: int) -> Dict[str, float]:
