@@ -7,9 +7,11 @@ process of its own by plain TensorFlow, with nothing of this project: by `tf.com
 into a session, and by `tf.saved_model.load`. Exports: of raw images as this project writes it
 (constants, batch norm folded into weights), with constants but not folded, with variables; of
 encoded images; of examples. Latency is the least of the median milliseconds of one image over some
-rounds; throughput is of batches of 8, and of 1, 2 and 4 clients, a thread each, that send one image
-after the other. Suppression is what a run takes more than one whose raw outputs alone are fetched.
-Memory is what the process holds beyond what it held when TensorFlow was imported, in MiB.
+rounds, and beside it the least mean of the processor's; throughput is of batches of 8, and of 1, 2
+and 4 clients, a thread each, that send one image after the other, with the median that a client
+waits. Suppression's share is what a run takes more than one whose raw outputs alone are fetched, by
+the clock and of the processor. Memory is what the process holds beyond what it held when TensorFlow
+was imported, in MiB. Last come the latencies of exports as multiples of others'.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import statistics
 import tempfile
 import threading
 import time
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple
 
 import numpy as np
 
@@ -30,6 +32,13 @@ from benchmarks import measuring
 BATCH_SIZE = 8
 CLIENTS = (1, 2, 4)
 RAW_OUTPUTS = ('raw_detection_boxes', 'raw_detection_scores')
+# What is compared: an export, and the one whose latency is 1.
+RATIOS = (
+    ('frozen', 'folded'),
+    ('variables', 'folded'),
+    ('encoded', 'folded'),
+    ('example', 'folded'),
+)
 SIGNATURE = 'serving_default'
 TAG = 'serve'
 
@@ -144,12 +153,40 @@ def milliseconds(run: Callable[[], Any], runs: int) -> float:
     return 1000 * min(medians)
 
 
-def clients_per_second(run: Callable[[], Any], clients: int, runs: int) -> float:
-    """Calls a second of some threads that call one after the other."""
+def processor_milliseconds(run: Callable[[], Any], runs: int) -> float:
+    """The least of three means of what a call takes of the processor, all threads together."""
+    means = []
+    for _ in range(3):
+        rounds = max(runs // 3, 1)
+        started = time.process_time()
+        for _ in range(rounds):
+            run()
+        means.append((time.process_time() - started) / rounds)
+    return 1000 * min(means)
+
+
+class Clients(NamedTuple):
+    """Several clients at once: what all get, and the median that one waits."""
+
+    images_per_second: float
+    median_ms: float
+
+
+def serve(run: Callable[[], Any], clients: int, runs: int) -> Clients:
+    """Some threads, each of which calls again when it has its answer.
+
+    Args:
+        run: a request of one image.
+        clients: threads.
+        runs: requests of all of them together.
+    """
+    waited: List[float] = []
 
     def call() -> None:
-        for _ in range(runs // clients):
+        for _ in range(max(runs // clients, 1)):
+            sent = time.perf_counter()
             run()
+            waited.append(time.perf_counter() - sent)
 
     threads = [threading.Thread(target=call) for _ in range(clients)]
     started = time.perf_counter()
@@ -157,7 +194,8 @@ def clients_per_second(run: Callable[[], Any], clients: int, runs: int) -> float
         thread.start()
     for thread in threads:
         thread.join()
-    return runs // clients * clients / (time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    return Clients(len(waited) / seconds, 1000 * statistics.median(waited))
 
 
 def resident_mib() -> float:
@@ -180,19 +218,21 @@ def measure_here(path: str, loader: str, batch: np.ndarray, runs: int) -> Dict[s
     results = {'first_answer_seconds': time.perf_counter() - started}
     for _ in range(max(runs // 10, 3)):
         run(one)
-    results['one_image_ms'] = milliseconds(lambda: run(one), runs)
-    if 'raw' in functions:
-        functions['raw'](one)
-        raw = milliseconds(lambda: functions['raw'](one), runs)
-        results['suppression_share'] = 1 - raw / results['one_image_ms']
+    for clock, take in {'': milliseconds, '_cpu': processor_milliseconds}.items():
+        whole = take(lambda: run(one), runs)
+        results[f'one_image{clock}_ms'] = whole
+        if 'raw' in functions:
+            functions['raw'](one)
+            raw = take(lambda: functions['raw'](one), runs)
+            results[f'suppression_share{clock}'] = 1 - raw / whole
     results['memory_one_image_mib'] = resident_mib() - before
     run(eight)
     results['batch_images_per_second'] = (
         1000 * BATCH_SIZE / milliseconds(lambda: run(eight), max(runs // 8, 3))
     )
     for clients in CLIENTS:
-        rate = clients_per_second(lambda: run(one), clients, runs)
-        results[f'clients_{clients}_images_per_second'] = rate
+        for name, value in serve(lambda: run(one), clients, runs)._asdict().items():
+            results[f'clients_{clients}_{name}'] = value
     results['memory_mib'] = resident_mib() - before
     results['peak_memory_mib'] = measuring.peak_memory_mib()
     return results
@@ -214,7 +254,19 @@ def measure(model: str, runs: int) -> Dict[str, float]:
             for loader in LOADERS if name == 'folded' else ['session']:
                 found = measure_export(path, loader, batch, runs)
                 results.update({f'{name}/{loader}/{key}': one for key, one in found.items()})
-    return results
+    return {**results, **ratios(results)}
+
+
+def ratios(results: Mapping[str, float]) -> Dict[str, float]:
+    """Latencies of exports as multiples of those of others, by both clocks; see `RATIOS`."""
+    return {
+        f'{one}_over_{other}/one_image_{clock}': (
+            results[f'{one}/session/one_image_{clock}']
+            / results[f'{other}/session/one_image_{clock}']
+        )
+        for one, other in RATIOS
+        for clock in ('ms', 'cpu_ms')
+    }
 
 
 def main() -> None:
