@@ -47,6 +47,10 @@ def small_classifier() -> Any:
     from model_fns.datasets import demo
 
     config = _parsed(demo.demo_pipeline_text('classification'))
+    # With the demo's rate and batches of 8 the losses of a ResNet rise, and curves that diverge say
+    # nothing of precision.
+    momentum = config.train_config.optimizer.momentum_optimizer
+    momentum.learning_rate.constant_learning_rate.learning_rate = 0.0001
     model = config.model.classification
     model.ClearField('dropout_keep_prob')  # ResNets have none
     backbone = model.backbone
