@@ -246,13 +246,16 @@ def _heads() -> Sequence[Case]:
     ]
 
 
-def measure(case: Case, turns: int, least_seconds: float = 0.02) -> Dict[str, Any]:
+def measure(
+    case: Case, turns: int, least_seconds: float = 0.02, threads: int = 0
+) -> Dict[str, Any]:
     """Milliseconds of one run of an op in both types, of `turns` turns of several runs each.
 
     Args:
         case: the op.
         turns: how often each type is measured.
         least_seconds: how long a turn runs the op at least.
+        threads: see `measuring.on_threads`.
     """
     import tensorflow as tf
 
@@ -262,7 +265,8 @@ def measure(case: Case, turns: int, least_seconds: float = 0.02) -> Dict[str, An
     seconds: Dict[str, List[measuring.Clocks]] = {name: [] for name in DTYPES}
     with tf.Graph().as_default():
         targets = {name: _build(case, name).op for name in DTYPES}
-        with tf1.Session(config=training.create_session_config()) as session:
+        session_config = measuring.on_threads(training.create_session_config(), threads)
+        with tf1.Session(config=session_config) as session:
             session.run(tf1.global_variables_initializer())
             runs = {}
             for name, target in targets.items():
@@ -310,11 +314,8 @@ def table(results: Sequence[Dict[str, Any]]) -> str:
 
 def measure_here(kinds: Sequence[str], turns: int, threads: int) -> List[Dict[str, Any]]:
     """The results of all cases of those kinds (of none: of all), on so many threads."""
-    import tensorflow as tf
-
-    tf.config.threading.set_intra_op_parallelism_threads(threads)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
-    return [measure(case, turns) for case in cases() if not kinds or case.kind in kinds]
+    chosen = [case for case in cases() if not kinds or case.kind in kinds]
+    return [measure(case, turns, threads=threads) for case in chosen]
 
 
 def main() -> None:

@@ -156,13 +156,14 @@ def _recomputed(inputs: Any) -> Any:
     return compute(inputs)
 
 
-def measure(case: Case, turns: int, runs: int = 2) -> Dict[str, Any]:
+def measure(case: Case, turns: int, runs: int = 2, threads: int = 0) -> Dict[str, Any]:
     """The least milliseconds of the forms of a case, and by how much their numbers differ.
 
     Args:
         case: what is computed.
         turns: how often each form is measured.
         runs: of a form in each turn.
+        threads: see `measuring.on_threads`.
 
     Returns:
         `cpu_ms` by the form, without those that this processor has no kernels for, and
@@ -176,7 +177,8 @@ def measure(case: Case, turns: int, runs: int = 2) -> Dict[str, Any]:
     difference = 0.0
     with tf.Graph().as_default():
         forms = case.build()
-        with tf.compat.v1.Session(config=training.create_session_config()) as session:
+        session_config = measuring.on_threads(training.create_session_config(), threads)
+        with tf.compat.v1.Session(config=session_config) as session:
             measuring.initialize(session)
             expected = session.run(forms[OURS])
             for name, outputs in forms.items():
@@ -229,13 +231,10 @@ def main() -> None:
     if unknown:
         parser.error(f'--kinds: {", ".join(unknown)}; expected some of {", ".join(kinds)}')
     measuring.quiet()
-    import tensorflow as tf
-
-    tf.config.threading.set_intra_op_parallelism_threads(arguments.threads)
     results = []
     for case in cases():
         if case.kind in chosen:
-            results.append(measure(case, arguments.turns))
+            results.append(measure(case, arguments.turns, threads=arguments.threads))
             print('CPU ms: ' + line(results[-1]), flush=True)
     with open(arguments.output, 'w') as file:
         json.dump(results, file, indent=2)

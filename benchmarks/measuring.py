@@ -71,13 +71,30 @@ def create_timer(steps: int) -> Any:
     return Timer()
 
 
+def on_threads(session_config: Any, threads: int) -> Any:
+    """Session options with a number of threads.
+
+    What `tf.config.threading` says does not reach sessions that are given options. A process has
+    one pool, which is its first session's.
+
+    Args:
+        session_config: `tf.compat.v1.ConfigProto`; changed in place, and returned.
+        threads: that an op may use, of which then one runs at a time; 0: as TensorFlow chooses.
+    """
+    if threads:
+        session_config.intra_op_parallelism_threads = threads
+        session_config.inter_op_parallelism_threads = 1
+    return session_config
+
+
 @contextlib.contextmanager
-def training_session(task: Any, config: Any) -> Iterator[Tuple[Any, Any]]:
+def training_session(task: Any, config: Any, threads: int = 0) -> Iterator[Tuple[Any, Any]]:
     """A task's training graph, initialised, in a plain session.
 
     Args:
         task: what is trained.
         config: `TrainEvalPipelineConfig`.
+        threads: see `on_threads`.
 
     Yields:
         The session and the `EstimatorSpec`; its graph is the default one.
@@ -95,7 +112,8 @@ def training_session(task: Any, config: Any) -> Iterator[Tuple[Any, Any]]:
         spec = model_fn.create_model_fn(task, config)(
             features, labels, tf.estimator.ModeKeys.TRAIN, {}, run_config
         )
-        with tf1.Session(config=run_config.session_config) as session:
+        session_config = on_threads(run_config.session_config, threads)
+        with tf1.Session(config=session_config) as session:
             initialize(session)
             yield session, spec
 

@@ -33,6 +33,11 @@ def test_every_kind_of_op_is_measured_in_both_types():
     assert 'Relu' in bfloat16_ops.table([result])
 
 
+def test_ops_are_measured_on_as_many_threads_as_asked(monkeypatch):
+    monkeypatch.setattr(bfloat16_ops, 'measure', lambda case, turns, threads: (case.kind, threads))
+    assert set(bfloat16_ops.measure_here(['MaxPool'], turns=1, threads=3)) == {('MaxPool', 3)}
+
+
 def test_what_is_measured_is_not_measured_again():
     how = bfloat16.How(64, 2, 1, 1)
     other = how._replace(size=96)

@@ -22,6 +22,13 @@ def test_both_passes_are_needed_for_what_is_fetched():
         assert session.run(moved) == 7
 
 
+def test_threads_are_those_of_the_session():
+    options = measuring.on_threads(tf1.ConfigProto(), 3)
+    assert options.intra_op_parallelism_threads == 3
+    assert options.inter_op_parallelism_threads == 1
+    assert measuring.on_threads(tf1.ConfigProto(), 0) == tf1.ConfigProto()
+
+
 @pytest.fixture
 def root(tmp_path, monkeypatch):
     """A folder in place of the repository's."""
