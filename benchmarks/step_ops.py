@@ -1,0 +1,159 @@
+"""Compares the ops of a training step with those of the bare network's two passes.
+
+    python -m benchmarks.step_ops [--models=resnet_v1_50,retinanet_resnet50] [--batch_size=2]
+
+The step is the engine's: the next batch, the network, targets, losses, gradients, optimizer and
+updates. "Bare" is the forward and backward pass of the same network on a constant batch, see
+`benchmarks.memory`. Both are traced on one thread, so that an op takes the time of one processor;
+the least of several runs of each op counts, for other programs on the machine lengthen it and never
+shorten it. `IteratorGetNext` alone is no work: it is what the step waits for its batch. What kinds
+of ops take is printed side by side, and the ten costliest ops of the step with what the bare
+network's op of that name takes, if it has one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+
+from benchmarks import measuring, memory, op_times, recipes
+
+THREADS = 1
+DEFAULT_MODELS = ['resnet_v1_50', 'retinanet_resnet50']
+
+Ops = Mapping[op_times.Op, float]
+
+
+class Kind(NamedTuple):
+    """Ops of a kind: what all of them take in milliseconds, and how many there are."""
+
+    kind: str
+    step_ms: float
+    step_count: int
+    bare_ms: float
+    bare_count: int
+
+
+class Costly(NamedTuple):
+    """An op of the step.
+
+    Attributes:
+        name: in the graph.
+        kind: of the op.
+        step_ms: what it takes in the step.
+        bare_ms: what the op of that name takes in the bare network; None: there is none.
+    """
+
+    name: str
+    kind: str
+    step_ms: float
+    bare_ms: Optional[float]
+
+
+def trace_step(config: Any, runs: int) -> Dict[op_times.Op, float]:
+    """Milliseconds of the ops of a training step."""
+    from model_fns import build_task
+
+    with measuring.training_session(build_task(config), config, THREADS) as (session, spec):
+        return op_times.trace(session, [spec.loss, spec.train_op], runs)
+
+
+def trace_bare(config: Any, runs: int) -> Dict[op_times.Op, float]:
+    """Milliseconds of the ops of the network's forward and backward pass."""
+    import tensorflow as tf
+
+    from estimator_lib import training
+    from model_fns import build_task
+
+    tf1 = tf.compat.v1
+    with tf.Graph().as_default():
+        tf1.train.create_global_step()
+        fetches = memory.bare_step(build_task(config), *memory.constant_batch(config))
+        session_config = measuring.on_threads(training.create_session_config(), THREADS)
+        with tf1.Session(config=session_config) as session:
+            measuring.initialize(session)
+            return op_times.trace(session, fetches, runs)
+
+
+def kinds(step: Ops, bare: Ops) -> List[Kind]:
+    """The kinds of ops of both sides, first those that take longest in the step."""
+    sides = [op_times.by_kind(step), op_times.by_kind(bare)]
+    nothing = (0.0, 0)
+    found = [
+        Kind(kind, *sides[0].get(kind, nothing), *sides[1].get(kind, nothing))
+        for kind in {**sides[0], **sides[1]}
+    ]
+    return sorted(found, key=lambda one: -one.step_ms)
+
+
+def costliest(step: Ops, bare: Ops, count: int = 10) -> List[Costly]:
+    """The ops that take longest in the step."""
+    by_name = {op.name: took for op, took in bare.items()}
+    return [
+        Costly(op.name, op.kind, took, by_name.get(op.name))
+        for op, took in op_times.costliest(step, count)
+    ]
+
+
+def _sum(name: str, some: Sequence[Kind]) -> Kind:
+    return Kind(name, *(sum(one[column] for one in some) for column in range(1, 5)))
+
+
+def table(step: Ops, bare: Ops, rows: int = 20) -> str:
+    """Kinds of ops that take longest in the step, the sums of all, and the costliest ops."""
+    found = kinds(step, bare)
+    shown = [*found[:rows], _sum('all others', found[rows:]), _sum('all', found)]
+    lines = [f'{"kind: ms (number of ops)":48s} {"step":>16s} {"bare":>16s} {"more":>9s}']
+    for one in shown:
+        sides = (
+            f'{took:9.1f} ({number:4d})'
+            for took, number in ((one.step_ms, one.step_count), (one.bare_ms, one.bare_count))
+        )
+        lines.append(f'{one.kind:48s} {" ".join(sides)} {one.step_ms - one.bare_ms:+9.1f}')
+    lines.append(f'\n{"costliest ops of the step: ms":48s} {"step":>8s} {"bare":>8s}  name')
+    for op in costliest(step, bare):
+        of_bare = 'none' if op.bare_ms is None else f'{op.bare_ms:.1f}'
+        lines.append(f'{op.kind:48s} {op.step_ms:8.1f} {of_bare:>8s}  {op.name}')
+    return '\n'.join(lines)
+
+
+def measure(config: Any, runs: int) -> Dict[str, Any]:
+    """Traces both sides of a model, and prints the table."""
+    step, bare = trace_step(config, runs), trace_bare(config, runs)
+    print(table(step, bare), end='\n\n', flush=True)
+    return {
+        'step_ms': sum(step.values()),
+        'bare_ms': sum(bare.values()),
+        'kinds': [one._asdict() for one in kinds(step, bare)],
+        'costliest': [one._asdict() for one in costliest(step, bare)],
+    }
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
+    recipes.add_arguments(parser, DEFAULT_MODELS)
+    parser.add_argument('--batch_size', type=int, default=0, help="0: the model's, see recipes")
+    parser.add_argument('--runs', type=int, default=3, help='steps that are traced')
+    parser.add_argument('--output', default='benchmark_step_ops.json', help='where the JSON goes')
+    arguments = parser.parse_args()
+    measuring.quiet()
+    from estimator_lib import config as config_lib
+
+    results: Dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name in arguments.models:
+            own = os.path.join(folder, name)
+            os.mkdir(own)
+            path = recipes.write_config(name, own, arguments.batch_size)
+            print(name)
+            results[name] = measure(config_lib.load_pipeline_config(path), arguments.runs)
+            with open(arguments.output, 'w') as file:
+                json.dump(results, file, indent=2)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,56 @@
+"""How the ops of a step are set beside those of the bare network."""
+
+import pytest
+
+from benchmarks import step_ops
+from benchmarks.op_times import Op
+
+STEP = {
+    Op('net/conv', 'Conv2D'): 5.0,
+    Op('net/other', 'Conv2D'): 2.0,
+    Op('targets/top', 'TopKV2'): 4.0,
+    Op('net/relu', 'Relu'): 0.5,
+}
+# The same op may run as another kernel.
+BARE = {Op('net/conv', 'Conv2D'): 3.0, Op('net/other', '_FusedConv2D'): 1.0}
+
+
+def test_kinds_of_both_sides_stand_side_by_side():
+    assert step_ops.kinds(STEP, BARE) == [
+        ('Conv2D', 7.0, 2, 3.0, 1),
+        ('TopKV2', 4.0, 1, 0.0, 0),
+        ('Relu', 0.5, 1, 0.0, 0),
+        ('_FusedConv2D', 0.0, 0, 1.0, 1),
+    ]
+
+
+def test_costly_ops_are_looked_for_in_the_bare_network_by_name():
+    assert step_ops.costliest(STEP, BARE, 3) == [
+        ('net/conv', 'Conv2D', 5.0, 3.0),
+        ('targets/top', 'TopKV2', 4.0, None),
+        ('net/other', 'Conv2D', 2.0, 1.0),
+    ]
+
+
+def test_a_table_has_sums_and_says_what_the_bare_network_lacks():
+    lines = [line.split() for line in step_ops.table(STEP, BARE, rows=1).splitlines()]
+    assert lines[1:4] == [
+        ['Conv2D', '7.0', '(', '2)', '3.0', '(', '1)', '+4.0'],
+        ['all', 'others', '4.5', '(', '2)', '1.0', '(', '1)', '+3.5'],
+        ['all', '11.5', '(', '4)', '4.0', '(', '2)', '+7.5'],
+    ]
+    assert ['TopKV2', '4.0', 'none', 'targets/top'] in lines
+    assert ['Conv2D', '2.0', '1.0', 'net/other'] in lines
+
+
+def test_a_table_of_few_kinds_has_no_others():
+    lines = step_ops.table({Op('a', 'Relu'): 1.0}, {}).splitlines()
+    assert lines[2].split() == ['all', 'others', '0.0', '(', '0)', '0.0', '(', '0)', '+0.0']
+
+
+def test_both_sides_of_a_model_are_traced(monkeypatch):
+    monkeypatch.setattr(step_ops, 'trace_step', lambda config, runs: STEP)
+    monkeypatch.setattr(step_ops, 'trace_bare', lambda config, runs: BARE)
+    found = step_ops.measure('a config', runs=1)
+    assert (found['step_ms'], found['bare_ms']) == (pytest.approx(11.5), 4.0)
+    assert found['costliest'][0]['bare_ms'] == 3.0
