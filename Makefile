@@ -5,6 +5,7 @@
 #              TESTS=tests/model_fns/detection runs a part, PROCESSES=0 in this process
 # make published    trains, evaluates and exports every published detection config
 # make comparisons  our metrics, suppression and bfloat16 beside those of others
+# make performance  the figures of docs/performance.md, on this machine (an hour or more)
 # make promises    trains the demo, holds it to its limits, draws the README's picture
 # make fuzz    gives spoilt inputs to whatever reads them, see benchmarks/fuzz.py
 # make predicting    images a second of --mode=predict, beside a loop over one at a time
@@ -18,7 +19,7 @@ DEMO_DIR ?= /tmp/vision-model-fns-demo
 TESTS ?= tests
 PROCESSES ?= 2
 
-.PHONY: demo test lint format protos benchmark published comparisons predicting promises chaos fuzz clean
+.PHONY: demo test lint format protos benchmark published comparisons performance predicting promises chaos fuzz clean
 
 demo: $(INSTALLED)
 	$(BIN)/python run_train_eval.py --model_dir=$(DEMO_DIR)
@@ -50,6 +51,17 @@ comparisons: $(INSTALLED_TEST)
 	$(BIN)/python -m benchmarks.coco_metrics
 	$(BIN)/python -m benchmarks.suppression
 	$(BIN)/python -m benchmarks.loss_curves
+
+performance: $(INSTALLED)
+	$(BIN)/python -m benchmarks.bfloat16
+	$(BIN)/python -m benchmarks.bfloat16_ops
+	$(BIN)/python -m benchmarks.loss_curves
+	$(BIN)/python -m benchmarks.kernels
+	$(BIN)/python -m benchmarks.step_ops
+	$(BIN)/python -m benchmarks.input_pipeline
+	$(BIN)/python -m benchmarks.run --phases --output=benchmark_phases.json
+	$(BIN)/python -m benchmarks.memory
+	$(BIN)/python -m benchmarks.serving
 
 predicting: $(INSTALLED)
 	$(BIN)/python -m benchmarks.predicting
