@@ -5,19 +5,20 @@
 The step is the engine's: the next batch, the network, targets, losses, gradients, optimizer and
 updates. "Bare" is the forward and backward pass of the same network on a constant batch, see
 `benchmarks.memory`. Both are traced on one thread, so that an op takes the time of one processor;
-the least of several runs of each op counts, for other programs on the machine lengthen it and never
-shorten it. `IteratorGetNext` alone is no work: it is what the step waits for its batch. What kinds
-of ops take is printed side by side, and the ten costliest ops of the step with what the bare
+they take turns, and the least of each op counts, for other programs on the machine lengthen it and
+never shorten it. `IteratorGetNext` alone is no work: it is what the step waits for its batch. What
+kinds of ops take is printed side by side, and the ten costliest ops of the step with what the bare
 network's op of that name takes, if it has one.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import tempfile
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from benchmarks import measuring, memory, op_times, recipes
 
@@ -53,29 +54,42 @@ class Costly(NamedTuple):
     bare_ms: Optional[float]
 
 
-def trace_step(config: Any, runs: int) -> Dict[op_times.Op, float]:
-    """Milliseconds of the ops of a training step."""
-    from model_fns import build_task
-
-    with measuring.training_session(build_task(config), config, THREADS) as (session, spec):
-        return op_times.trace(session, [spec.loss, spec.train_op], runs)
-
-
-def trace_bare(config: Any, runs: int) -> Dict[op_times.Op, float]:
-    """Milliseconds of the ops of the network's forward and backward pass."""
+@contextlib.contextmanager
+def bare_session(task: Any, config: Any) -> Iterator[Tuple[Any, Any]]:
+    """The network's forward and backward pass: a session, and what it fetches."""
     import tensorflow as tf
 
     from estimator_lib import training
-    from model_fns import build_task
 
     tf1 = tf.compat.v1
     with tf.Graph().as_default():
         tf1.train.create_global_step()
-        fetches = memory.bare_step(build_task(config), *memory.constant_batch(config))
+        fetches = memory.bare_step(task, *memory.constant_batch(config))
         session_config = measuring.on_threads(training.create_session_config(), THREADS)
         with tf1.Session(config=session_config) as session:
             measuring.initialize(session)
-            return op_times.trace(session, fetches, runs)
+            yield session, fetches
+
+
+def trace(config: Any, turns: int) -> Dict[str, Dict[op_times.Op, float]]:
+    """Milliseconds of the ops of both sides, `step` and `bare`, which are run in turns."""
+    from model_fns import build_task
+
+    task = build_task(config)
+    found: Dict[str, Dict[op_times.Op, float]] = {'step': {}, 'bare': {}}
+    with contextlib.ExitStack() as stack:
+        session, spec = stack.enter_context(measuring.training_session(task, config, THREADS))
+        sides = {
+            'step': (session, [spec.loss, spec.train_op]),
+            'bare': stack.enter_context(bare_session(task, config)),
+        }
+        for turn in range(turns):
+            for name, (session, fetches) in sides.items():
+                least = found[name]
+                warm_up = 0 if turn else 2
+                for op, took in op_times.trace(session, fetches, 1, warm_up).items():
+                    least[op] = min(took, least.get(op, took))
+    return found
 
 
 def kinds(step: Ops, bare: Ops) -> List[Kind]:
@@ -120,15 +134,15 @@ def table(step: Ops, bare: Ops, rows: int = 20) -> str:
     return '\n'.join(lines)
 
 
-def measure(config: Any, runs: int) -> Dict[str, Any]:
+def measure(config: Any, turns: int) -> Dict[str, Any]:
     """Traces both sides of a model, and prints the table."""
-    step, bare = trace_step(config, runs), trace_bare(config, runs)
-    print(table(step, bare), end='\n\n', flush=True)
+    sides = trace(config, turns)
+    print(table(**sides), end='\n\n', flush=True)
     return {
-        'step_ms': sum(step.values()),
-        'bare_ms': sum(bare.values()),
-        'kinds': [one._asdict() for one in kinds(step, bare)],
-        'costliest': [one._asdict() for one in costliest(step, bare)],
+        'step_ms': sum(sides['step'].values()),
+        'bare_ms': sum(sides['bare'].values()),
+        'kinds': [one._asdict() for one in kinds(**sides)],
+        'costliest': [one._asdict() for one in costliest(**sides)],
     }
 
 
@@ -137,7 +151,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     recipes.add_arguments(parser, DEFAULT_MODELS)
     parser.add_argument('--batch_size', type=int, default=0, help="0: the model's, see recipes")
-    parser.add_argument('--runs', type=int, default=3, help='steps that are traced')
+    parser.add_argument('--turns', type=int, default=6, help='steps of each side')
     parser.add_argument('--output', default='benchmark_step_ops.json', help='where the JSON goes')
     arguments = parser.parse_args()
     measuring.quiet()
@@ -150,7 +164,7 @@ def main() -> None:
             os.mkdir(own)
             path = recipes.write_config(name, own, arguments.batch_size)
             print(name)
-            results[name] = measure(config_lib.load_pipeline_config(path), arguments.runs)
+            results[name] = measure(config_lib.load_pipeline_config(path), arguments.turns)
             with open(arguments.output, 'w') as file:
                 json.dump(results, file, indent=2)
 

@@ -1,7 +1,9 @@
 """How the ops of a step are set beside those of the bare network."""
 
-import pytest
+import contextlib
+import types
 
+import model_fns
 from benchmarks import step_ops
 from benchmarks.op_times import Op
 
@@ -48,9 +50,26 @@ def test_a_table_of_few_kinds_has_no_others():
     assert lines[2].split() == ['all', 'others', '0.0', '(', '0)', '0.0', '(', '0)', '+0.0']
 
 
-def test_both_sides_of_a_model_are_traced(monkeypatch):
-    monkeypatch.setattr(step_ops, 'trace_step', lambda config, runs: STEP)
-    monkeypatch.setattr(step_ops, 'trace_bare', lambda config, runs: BARE)
-    found = step_ops.measure('a config', runs=1)
-    assert (found['step_ms'], found['bare_ms']) == (pytest.approx(11.5), 4.0)
-    assert found['costliest'][0]['bare_ms'] == 3.0
+def test_both_sides_take_turns_and_the_least_counts(monkeypatch):
+    op = Op('net/conv', 'Conv2D')
+    taken = []
+    times = iter([5.0, 3.0, 4.0, 9.0])
+
+    @contextlib.contextmanager
+    def session_of(name, *fetches):
+        yield name, *fetches
+
+    def trace(session, fetches, runs, warm_up):
+        taken.append((session, fetches, runs, warm_up))
+        return {op: next(times)}
+
+    spec = types.SimpleNamespace(loss='loss', train_op='op')
+    monkeypatch.setattr(model_fns, 'build_task', lambda config: f'task of {config}')
+    monkeypatch.setattr(
+        step_ops.measuring, 'training_session', lambda *_: session_of('training', spec)
+    )
+    monkeypatch.setattr(step_ops, 'bare_session', lambda *_: session_of('bare', 'gradients'))
+    monkeypatch.setattr(step_ops.op_times, 'trace', trace)
+    assert step_ops.trace('config', turns=2) == {'step': {op: 4.0}, 'bare': {op: 3.0}}
+    step, bare = ('training', ['loss', 'op']), ('bare', 'gradients')
+    assert taken == [(*step, 1, 2), (*bare, 1, 2), (*step, 1, 0), (*bare, 1, 0)]
