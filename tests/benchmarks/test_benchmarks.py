@@ -9,6 +9,7 @@ from benchmarks import (
     coco_metrics,
     demo,
     deployment,
+    measuring,
     pipelines,
     published,
     rotated,
@@ -123,6 +124,17 @@ def test_a_refusal_that_nobody_expects_is_a_failure(tmp_path):
     outcome = published.run_here(str(path))
     assert outcome.status == published.FAILED
     assert outcome.name == 'empty' and outcome.message
+
+
+def test_what_fails_in_a_process_of_its_own_is_a_failure(monkeypatch):
+    def fail(module, arguments, timeout=None):
+        raise measuring.ProcessError('status 1', ['a traceback', 'ValueError: no'])
+
+    monkeypatch.setattr(measuring, 'run_apart', fail)
+    outcome = published.run_apart('configs/one.config', memory_gib=2)
+    assert (outcome.name, outcome.status) == ('one', published.FAILED)
+    assert outcome.message == 'status 1: ValueError: no'
+    assert published._part_apart('step', 'a_folder').message == 'step: status 1: ValueError: no'
 
 
 def test_readers_of_sequences_get_sequences(tmp_path):
