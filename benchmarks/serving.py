@@ -18,11 +18,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import statistics
 import tempfile
 import threading
 import time
+from functools import partial
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple
 
 import numpy as np
@@ -140,29 +142,36 @@ def load_as_function(path: str) -> Dict[str, Callable[[Any], Any]]:
 LOADERS = {'session': load_in_session, 'function': load_as_function}
 
 
-def milliseconds(run: Callable[[], Any], runs: int) -> float:
-    """The least of three medians of a call's time."""
-    medians = []
+class Latency(NamedTuple):
+    """What a call takes: by the clock, and of the processor by all threads together."""
+
+    ms: float
+    cpu_ms: float
+
+
+def latencies(calls: Mapping[str, Callable[[], Any]], runs: int) -> Dict[str, Latency]:
+    """The least of three rounds: of medians by the clock, of means of the processor.
+
+    Args:
+        calls: by their names; one after the other, so that what else the machine does is shared.
+        runs: of each call, in all rounds.
+    """
+    least = {name: Latency(math.inf, math.inf) for name in calls}
     for _ in range(3):
-        times = []
+        taken: Dict[str, List[measuring.Clocks]] = {name: [] for name in calls}
         for _ in range(max(runs // 3, 1)):
-            started = time.perf_counter()
-            run()
-            times.append(time.perf_counter() - started)
-        medians.append(statistics.median(times))
-    return 1000 * min(medians)
-
-
-def processor_milliseconds(run: Callable[[], Any], runs: int) -> float:
-    """The least of three means of what a call takes of the processor, all threads together."""
-    means = []
-    for _ in range(3):
-        rounds = max(runs // 3, 1)
-        started = time.process_time()
-        for _ in range(rounds):
-            run()
-        means.append((time.process_time() - started) / rounds)
-    return 1000 * min(means)
+            for name, call in calls.items():
+                started = measuring.clocks()
+                call()
+                ended = measuring.clocks()
+                taken[name].append(
+                    measuring.Clocks(ended.wall - started.wall, ended.cpu - started.cpu)
+                )
+        for name, times in taken.items():
+            median = 1000 * statistics.median(one.wall for one in times)
+            mean = 1000 * statistics.mean(one.cpu for one in times)
+            least[name] = Latency(min(least[name].ms, median), min(least[name].cpu_ms, mean))
+    return least
 
 
 class Clients(NamedTuple):
@@ -217,21 +226,21 @@ def measure_here(path: str, loader: str, batch: np.ndarray, runs: int) -> Dict[s
     run(one)
     results = {'first_answer_seconds': time.perf_counter() - started}
     for _ in range(max(runs // 10, 3)):
-        run(one)
-    for clock, take in {'': milliseconds, '_cpu': processor_milliseconds}.items():
-        whole = take(lambda: run(one), runs)
-        results[f'one_image{clock}_ms'] = whole
-        if 'raw' in functions:
-            functions['raw'](one)
-            raw = take(lambda: functions['raw'](one), runs)
-            results[f'suppression_share{clock}'] = 1 - raw / whole
+        for each in functions.values():
+            each(one)
+    found = latencies({name: partial(each, one) for name, each in functions.items()}, runs)
+    whole = found['all']
+    results.update(one_image_ms=whole.ms, one_image_cpu_ms=whole.cpu_ms)
+    if 'raw' in found:
+        results['suppression_share'] = 1 - found['raw'].ms / whole.ms
+        results['suppression_share_cpu'] = 1 - found['raw'].cpu_ms / whole.cpu_ms
     results['memory_one_image_mib'] = resident_mib() - before
     run(eight)
-    results['batch_images_per_second'] = (
-        1000 * BATCH_SIZE / milliseconds(lambda: run(eight), max(runs // 8, 3))
-    )
+    of_batch = latencies({'all': partial(run, eight)}, max(runs // 8, 3))['all']
+    results['batch_images_per_second'] = 1000 * BATCH_SIZE / of_batch.ms
+    results['batch_image_cpu_ms'] = of_batch.cpu_ms / BATCH_SIZE
     for clients in CLIENTS:
-        for name, value in serve(lambda: run(one), clients, runs)._asdict().items():
+        for name, value in serve(partial(run, one), clients, runs)._asdict().items():
             results[f'clients_{clients}_{name}'] = value
     results['memory_mib'] = resident_mib() - before
     results['peak_memory_mib'] = measuring.peak_memory_mib()
