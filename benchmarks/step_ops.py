@@ -8,7 +8,7 @@ updates. "Bare" is the forward and backward pass of the same network on a consta
 they take turns, and the least of each op counts, for other programs on the machine lengthen it and
 never shorten it. `IteratorGetNext` alone is no work: it is what the step waits for its batch. What
 kinds of ops take is printed side by side, and the ten costliest ops of the step with what the bare
-network's op of that name takes, if it has one.
+network's op of that name takes, if it has one; and what a run takes of the processor, untraced.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import os
 import tempfile
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
@@ -71,25 +72,46 @@ def bare_session(task: Any, config: Any) -> Iterator[Tuple[Any, Any]]:
             yield session, fetches
 
 
-def trace(config: Any, turns: int) -> Dict[str, Dict[op_times.Op, float]]:
-    """Milliseconds of the ops of both sides, `step` and `bare`, which are run in turns."""
+class Side(NamedTuple):
+    """What one of both sides takes.
+
+    Attributes:
+        cpu_ms: of the processor in a whole run that is not traced, with what reads the input.
+        ops: milliseconds of each op.
+    """
+
+    cpu_ms: float
+    ops: Ops
+
+
+def trace(config: Any, turns: int) -> Dict[str, Side]:
+    """Both sides, `step` and `bare`, which are run in turns."""
     from model_fns import build_task
 
     task = build_task(config)
-    found: Dict[str, Dict[op_times.Op, float]] = {'step': {}, 'bare': {}}
+    found = {'step': Side(math.inf, {}), 'bare': Side(math.inf, {})}
     with contextlib.ExitStack() as stack:
         session, spec = stack.enter_context(measuring.training_session(task, config, THREADS))
         sides = {
             'step': (session, [spec.loss, spec.train_op]),
             'bare': stack.enter_context(bare_session(task, config)),
         }
-        for turn in range(turns):
+        for session, fetches in sides.values():
+            op_times.trace(session, fetches, 1)  # warms up both kinds of runs
+        for _ in range(turns):
             for name, (session, fetches) in sides.items():
-                least = found[name]
-                warm_up = 0 if turn else 2
-                for op, took in op_times.trace(session, fetches, 1, warm_up).items():
-                    least[op] = min(took, least.get(op, took))
+                whole = 1000 * measuring.seconds_per_run(session, fetches, 1).cpu
+                ops = op_times.trace(session, fetches, 1, warm_up=0)
+                found[name] = _least(found[name], Side(whole, ops))
     return found
+
+
+def _least(one: Side, other: Side) -> Side:
+    ops = {**one.ops, **other.ops}
+    return Side(
+        min(one.cpu_ms, other.cpu_ms),
+        {op: min(one.ops.get(op, took), took) for op, took in ops.items()},
+    )
 
 
 def kinds(step: Ops, bare: Ops) -> List[Kind]:
@@ -136,13 +158,14 @@ def table(step: Ops, bare: Ops, rows: int = 20) -> str:
 
 def measure(config: Any, turns: int) -> Dict[str, Any]:
     """Traces both sides of a model, and prints the table."""
-    sides = trace(config, turns)
-    print(table(**sides), end='\n\n', flush=True)
+    step, bare = trace(config, turns).values()
+    print(table(step.ops, bare.ops))
+    print(f'\na run, CPU ms: step {step.cpu_ms:.0f}, bare {bare.cpu_ms:.0f}\n', flush=True)
     return {
-        'step_ms': sum(sides['step'].values()),
-        'bare_ms': sum(sides['bare'].values()),
-        'kinds': [one._asdict() for one in kinds(**sides)],
-        'costliest': [one._asdict() for one in costliest(**sides)],
+        'step_cpu_ms': step.cpu_ms,
+        'bare_cpu_ms': bare.cpu_ms,
+        'kinds': [one._asdict() for one in kinds(step.ops, bare.ops)],
+        'costliest': [one._asdict() for one in costliest(step.ops, bare.ops)],
     }
 
 

@@ -53,15 +53,22 @@ def test_a_table_of_few_kinds_has_no_others():
 def test_both_sides_take_turns_and_the_least_counts(monkeypatch):
     op = Op('net/conv', 'Conv2D')
     taken = []
-    times = iter([5.0, 3.0, 4.0, 9.0])
+    step, bare = ('training', ['loss', 'op']), ('bare', 'gradients')
+    times = iter([0.1, 0.1, 5.0, 3.0, 4.0, 9.0])
+    seconds = iter([0.5, 0.7, 0.6, 0.2])
 
     @contextlib.contextmanager
     def session_of(name, *fetches):
         yield name, *fetches
 
-    def trace(session, fetches, runs, warm_up):
-        taken.append((session, fetches, runs, warm_up))
+    def trace(session, fetches, runs, warm_up=2):
+        taken.append((session, fetches))
+        assert runs == 1 and warm_up == (2 if len(taken) <= 2 else 0)
         return {op: next(times)}
+
+    def seconds_per_run(session, fetches, runs):
+        assert (session, fetches, runs) in [(*step, 1), (*bare, 1)]
+        return step_ops.measuring.Clocks(9.0, next(seconds))
 
     spec = types.SimpleNamespace(loss='loss', train_op='op')
     monkeypatch.setattr(model_fns, 'build_task', lambda config: f'task of {config}')
@@ -70,6 +77,10 @@ def test_both_sides_take_turns_and_the_least_counts(monkeypatch):
     )
     monkeypatch.setattr(step_ops, 'bare_session', lambda *_: session_of('bare', 'gradients'))
     monkeypatch.setattr(step_ops.op_times, 'trace', trace)
-    assert step_ops.trace('config', turns=2) == {'step': {op: 4.0}, 'bare': {op: 3.0}}
-    step, bare = ('training', ['loss', 'op']), ('bare', 'gradients')
-    assert taken == [(*step, 1, 2), (*bare, 1, 2), (*step, 1, 0), (*bare, 1, 0)]
+    monkeypatch.setattr(step_ops.measuring, 'seconds_per_run', seconds_per_run)
+    # What warms up does not count.
+    assert step_ops.trace('config', turns=2) == {
+        'step': (500.0, {op: 4.0}),
+        'bare': (200.0, {op: 3.0}),
+    }
+    assert taken == [step, bare] * 3
