@@ -53,7 +53,7 @@ train_config {{
 train_input_reader {{
   label_map_path: '{label_map}'
   tf_record_input_reader {{ input_path: '{records}' }}
-  cache: true
+  cache: RECORDS
 }}
 eval_config {{ schedule {{ enabled: false }} }}
 """

@@ -1,10 +1,14 @@
-"""Whether this Python and this TensorFlow can run the project; looked at before anything else."""
+"""Whether this Python and this TensorFlow can run the project, and how much memory there is.
+
+The former is looked at before anything else.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import importlib.machinery
 import importlib.metadata
+import os
 import sys
 from typing import Iterator, Optional
 
@@ -14,6 +18,21 @@ TENSORFLOW = '2.15'
 MODES = ('train_and_evaluate', 'train', 'evaluate', 'export', 'predict', 'check')
 # Names under which TensorFlow is distributed.
 DISTRIBUTIONS = ('tensorflow', 'tensorflow-cpu', 'tensorflow-intel', 'tensorflow-macos')
+
+# What limits the memory of a container, in the two versions of control groups.
+_MEMORY_LIMITS = (
+    '/sys/fs/cgroup/memory.max',
+    '/sys/fs/cgroup/memory/memory.limit_in_bytes',
+)
+
+
+def memory_bytes() -> int:
+    """Bytes of memory that this machine, or the container that this runs in, has."""
+    sizes = [os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES')]
+    for path in _MEMORY_LIMITS:
+        with contextlib.suppress(OSError, ValueError), open(path) as file:
+            sizes.append(int(file.read()))
+    return min(sizes)
 
 
 def check() -> None:

@@ -12,7 +12,8 @@ class Renamed(NamedTuple):
         why: why it is left out.
         refused: what is said of it where its value is none of `values`; empty: any value will do.
         values: see there.
-        becomes: what stands in place of each of `values`; empty: the value stays.
+        becomes: what stands in place of each of `values`; empty: the value stays. Without `refused`
+            a value that is none of them is one of this schema's, and stays.
     """
 
     now: str = ''
@@ -40,6 +41,8 @@ _RECORDS_AS_THEY_ARE = Renamed(
     'docs/config.md has them (--from=dota, --from=hrsc make some), and max_number_of_boxes in '
     'place of cutoff_max_gts.'
 )
+# As it was before it could be more than that.
+_RECORDS_OR_NONE = Renamed('cache', values=('true', 'false'), becomes=('RECORDS', 'NONE'))
 
 # By the field of the message that a name is in, and the name: what a published detector of rotated
 # boxes has, a branch of the schema that this one is.
@@ -72,6 +75,7 @@ RENAMED = {
         for name, rule in (
             ('image_dtype', _IMAGES_OF_8_BITS),
             ('preprocess_input_options', _RECORDS_AS_THEY_ARE),
+            ('cache', _RECORDS_OR_NONE),
         )
     },
 }

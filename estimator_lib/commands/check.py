@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import re
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence
 
@@ -12,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import config as config_lib
-from estimator_lib import distribution, errors, model_fn, training
+from estimator_lib import distribution, environment, errors, model_fn, training
 from estimator_lib.checkpoints import checkpoint_files, checkpoint_maps, companions, restoring
 from estimator_lib.data import inputs
 from estimator_lib.data.corrupt_records import RecordProblem
@@ -43,11 +42,6 @@ _SHOWN = 3  # places of each kind of problem
 _SMALL_BATCH = 8  # below it the statistics of batch normalization are mostly noise
 # What differs between two problems of one kind: numbers, and what is quoted.
 _VARYING = re.compile(r"b?'[^']*'|-?\d[\d.,]*(e[+-]?\d+)?|-?\b(nan|inf)\b")
-# What limits the memory of a container, in the two versions of control groups.
-_MEMORY_LIMITS = (
-    '/sys/fs/cgroup/memory.max',
-    '/sys/fs/cgroup/memory/memory.limit_in_bytes',
-)
 
 
 class _Problems:
@@ -220,16 +214,17 @@ def _model_lines(
         trained = optimize_loss.select_variables(None, policy)
         given = [*features.values(), *labels.values()]
         activations = _activation_bytes(given, config.train_config.batch_size)
-        memory, machine = _memory_bytes(config, variables, trained, activations), _machine_memory()
+        memory = _memory_bytes(config, variables, trained, activations)
+        available = environment.memory_bytes()
         of_size = f', for inputs of {size[0]} x {size[1]}' if size else ''
         depending = ', and activations that depend on the images' if task.pads_batches() else ''
         lines = [
             f'parameters: {_parameters(variables):,} in {len(variables)} variables, '
             f'{_parameters(trained):,} in {len(trained)} trained',
             f'memory: about {memory / 2**20:,.0f} MiB{of_size or depending}; this machine has '
-            f'{machine / 2**20:,.0f} MiB',
+            f'{available / 2**20:,.0f} MiB',
         ]
-        _warn(_training_doubts(task, config, memory, machine))
+        _warn(_training_doubts(task, config, memory, available))
         restored = companions.with_model(tf1.get_default_graph())
         if model_dir:
             restoring.check_model_dir(model_dir, restored, complete=False)
@@ -246,15 +241,16 @@ def _model_lines(
 
 
 def _training_doubts(
-    task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, memory: int, machine: int
+    task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, memory: int, available: int
 ) -> Iterator[str]:
     """What is possible, and probably not meant, of the training graph that has been built."""
     train_config = config.train_config
-    if memory > machine:
+    if memory > available:
         yield (
             f'a training step needs about {memory / 2**20:,.0f} MiB, and this machine has '
-            f'{machine / 2**20:,.0f} MiB: without an accelerator that has them it will run out of '
-            f'memory; lower train_config.batch_size ({train_config.batch_size}) or the image size'
+            f'{available / 2**20:,.0f} MiB: without an accelerator that has them it will run out '
+            f'of memory; lower train_config.batch_size ({train_config.batch_size}) or the size of '
+            'the images'
         )
     if tf1.get_collection(tf1.GraphKeys.UPDATE_OPS) and train_config.batch_size < _SMALL_BATCH:
         yield (
@@ -273,15 +269,6 @@ def _training_doubts(
                 f'are of about {span:,.0f} steps, and the run has {train_config.num_steps:,}; they '
                 'will mostly hold the first values'
             )
-
-
-def _machine_memory() -> int:
-    """Bytes that this machine, or the container that this runs in, has."""
-    sizes = [os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES')]
-    for path in _MEMORY_LIMITS:
-        with contextlib.suppress(OSError, ValueError), open(path) as file:
-            sizes.append(int(file.read()))
-    return min(sizes)
 
 
 def _memory_bytes(

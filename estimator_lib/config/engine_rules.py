@@ -47,7 +47,7 @@ _SUPPORTED = {
         'sample_1_of_n_examples num_readers read_block_length num_parallel_batches '
         'num_prefetch_batches drop_remainder input_type tf_record_input_reader '
         'sample_from_datasets_weights corrupt_record_policy examples_per_batch cache '
-        'max_image_pixels'
+        'max_image_pixels cache_max_megabytes cache_folder'
     ),
     'EvalConfig': names(
         'batch_size num_visualizations num_examples visualization_export_dir use_moving_averages '

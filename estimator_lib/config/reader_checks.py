@@ -46,6 +46,28 @@ def check_reader(path: str, reader: InputReader, needed: bool = True) -> Iterato
         )
     if weights and not any(weights):
         yield Problem(f'{path}.sample_from_datasets_weights', 'all are 0; nothing would be read.')
+    yield from _check_cache(path, reader)
+
+
+def _check_cache(path: str, reader: InputReader) -> Iterator[Problem]:
+    """Fields that say more of a cache than there is, and a folder that is no place for one."""
+    in_file = reader.cache == InputReader.FILE
+    if reader.cache_max_megabytes and not (in_file or reader.cache == InputReader.MEMORY):
+        yield Problem(
+            f'{path}.cache_max_megabytes',
+            f'{path}.cache is {InputReader.Cache.Name(reader.cache)}; expected it with MEMORY or '
+            'FILE, which keep decoded examples.',
+        )
+    if reader.cache_folder and not in_file:
+        yield Problem(
+            f'{path}.cache_folder',
+            f'{path}.cache is {InputReader.Cache.Name(reader.cache)}; expected it with FILE.',
+        )
+    elif '://' in reader.cache_folder:
+        yield Problem(
+            f'{path}.cache_folder',
+            f'{reader.cache_folder!r}; expected a folder of a local disk.',
+        )
 
 
 def check_batch_counts(reader: InputReader, batch_size: int) -> Iterator[Problem]:

@@ -59,6 +59,8 @@ def apply(text: str, name: str, renamed: Mapping[str, Renamed] = RENAMED) -> Tup
                 f'{source.place(token.offset)}: {token.text}: {rule.refused}\n'
                 f'{source.picture(token.offset)}'
             )
+        if rule.becomes and (value is None or _unquoted(value) not in rule.values):
+            continue
         changes += _changes(text, tokens, index, rule)
         notes.append(f'{source.place(token.offset)}: {token.text} is {_said(rule, value)}.')
     return _changed(text, changes), notes

@@ -12,7 +12,7 @@ from estimator_lib import errors
 from estimator_lib.data import record_streams, records
 from estimator_lib.data.record_sources import Source
 from estimator_lib.data.record_streams import CORRUPT_FRAME, INDEX_SPAN, Order, unconverted
-from estimator_lib.task import Features, Labels, Task
+from estimator_lib.task import Example, Features, Labels, Task
 
 tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
@@ -50,7 +50,11 @@ def decode(task: Task, mode: str, record: tf.Tensor, seed: tf.Tensor) -> Tuple[F
         record: string scalar.
         seed: int64 [2], of the augmentation.
     """
-    example = task.decode(record)
+    return vary(task, mode, task.decode(record), seed)
+
+
+def vary(task: Task, mode: str, example: Example, seed: tf.Tensor) -> Tuple[Features, Labels]:
+    """One decoded example as features and labels; see `decode`."""
     if mode == tf.estimator.ModeKeys.TRAIN:
         example = task.augment(example, seed)
     return task.prepare(example, mode)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import collections
 import threading
+import zlib
 from typing import Any, Callable, Deque, List, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.data import corrupt_records, reader_state, record_inspection
+from estimator_lib.data import corrupt_records, example_cache, reader_state, record_inspection
 from estimator_lib.data.reader_state import (
     READER,
     READER_SCOPE,
@@ -80,6 +81,7 @@ class RecordInput:
         most = max(reading.num_prefetch_batches, 8) + 2
         self._recent: Deque[np.ndarray] = collections.deque(maxlen=most)
         self._lock = threading.Lock()
+        self._cache: Optional[example_cache.ExampleCache] = None
 
     def __call__(
         self,
@@ -95,6 +97,7 @@ class RecordInput:
         names, own = self._readers(input_context, config)
         self._last_reading = reading = self._reading.sharded((own, len(names)))
         self._recent.clear()
+        self._open_cache(reading, config)
         if not tf.distribute.has_strategy():
             return self._tensors(reading, names, own)
         if reading.mode == ModeKeys.TRAIN:
@@ -115,6 +118,7 @@ class RecordInput:
         names, own = self._readers(None, config)
         self._last_reading = reading = self._reading.sharded((own, len(names)))
         self._recent.clear()
+        self._open_cache(reading, config)
 
         def resumed(input_context: Any = None) -> tf.data.Dataset:
             del input_context  # One process reads for all its replicas.
@@ -151,7 +155,7 @@ class RecordInput:
         if reading.mode == ModeKeys.TRAIN:
             model_dir = config.model_dir if config is not None else None
             start = reader_state.read_position(model_dir, name, reading.num_sources)
-        return create_batches(reading, start, self._watch)
+        return create_batches(reading, start, self._watch, self._cache)
 
     def failure(self, error: Exception) -> Optional[errors.UserError]:
         """The record that an error of a session came from, or the memory that was not there.
@@ -181,13 +185,34 @@ class RecordInput:
             start = tf.zeros([reading.num_sources + 1, reader_state.COLUMNS], tf.int64)
             if reading.mode == ModeKeys.TRAIN:
                 start = reader_state.create_position_variables(names, own, reading.num_sources)
-            dataset = create_batches(reading, start, self._watch)
+            dataset = create_batches(reading, start, self._watch, self._cache)
             iterator = tf1.data.make_initializable_iterator(dataset)
             # Run with the tables: after variables are restored, and again in each new session.
             tf1.add_to_collection(tf1.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
             (features, labels), waited = _timed(iterator.get_next)
             features[READER]['wait_seconds'] = waited
             return features, labels
+
+    def _open_cache(self, reading: Reading, config: Optional[tf.estimator.RunConfig]) -> None:
+        """Opens the cache of decoded examples, which all calls have in common."""
+        plan = reading.cache
+        if plan is None or self._cache is not None:
+            return
+        folder = ''
+        if plan.in_file:
+            folder = plan.file_folder(config.model_dir if config is not None else None)
+
+        def open_store(digest: str) -> Any:
+            if not plan.in_file:
+                return example_cache.MemoryStore(plan.max_bytes)
+            index, count = reading.order.shard
+            name = f'{reading.scope}-{digest[:8]}-{index}-of-{count}'
+            records = zlib.crc32(reading.fingerprints.tobytes())
+            return example_cache.open_file(plan, folder, name, f'{digest}-{records:08x}')
+
+        self._cache = example_cache.ExampleCache(
+            reading.task.decode, open_store, lambda: _count_examples(reading)
+        )
 
     def _readers(
         self,
@@ -222,6 +247,16 @@ def _trainers(config: tf.estimator.RunConfig) -> Tuple[List[str], int]:
     ]
     own = f'{config.task_type}_{config.task_id}'
     return (names, names.index(own)) if own in names else (['chief_0'], 0)
+
+
+def _count_examples(reading: Reading) -> Optional[int]:
+    """How many examples the files have; None where records are not, or cannot be counted."""
+    if any(source.sequences for source in reading.sources):
+        return None
+    try:
+        return count_records({file for source in reading.sources for file in source.files})
+    except errors.DataError:
+        return None
 
 
 def _timed(get_next: Callable[[], Any]) -> Tuple[Any, tf.Tensor]:

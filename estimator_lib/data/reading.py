@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.data import corrupt_records, reader_state, record_streams
+from estimator_lib.data.example_cache import CachePlan, ExampleCache, plan_cache
 from estimator_lib.data.record_sources import Source, create_sources
 from estimator_lib.data.record_streams import Order, unconverted
 from estimator_lib.data.records import count_records
@@ -42,6 +43,7 @@ class Reading:
         drop_remainder: whether a last batch that is not full is left out.
         max_examples: of all; None for no limit.
         batch_parts: in how many parts a batch is given.
+        cache: how decoded examples are kept; None: they are not.
     """
 
     task: Task
@@ -55,6 +57,7 @@ class Reading:
     drop_remainder: bool = True
     max_examples: Optional[int] = None
     batch_parts: int = 1
+    cache: Optional[CachePlan] = None
 
     @property
     def scope(self) -> str:
@@ -161,7 +164,7 @@ def plan_reading(
         block_length=reader.read_block_length,
         sample_1_of_n=sample_1_of_n or reader.sample_1_of_n_examples,
         num_epochs=(reader.num_epochs if num_epochs is None else num_epochs) if training else 1,
-        cache=reader.cache and training,
+        cache=reader.cache == input_reader_pb2.InputReader.RECORDS and training,
         skip_corrupt=reader.corrupt_record_policy == input_reader_pb2.SKIP,
         shares_batches=share_batches,
     )
@@ -177,6 +180,7 @@ def plan_reading(
         drop_remainder=reader.drop_remainder and (training or reader.HasField('drop_remainder')),
         max_examples=max_examples,
         batch_parts=batch_parts,
+        cache=plan_cache(reader),
     )
 
 
@@ -184,6 +188,7 @@ def create_batches(
     reading: Reading,
     start: Any,
     watch: Optional[Callable[[np.ndarray], Any]] = None,
+    cache: Optional[ExampleCache] = None,
 ) -> tf.data.Dataset:
     """Batches from a position on.
 
@@ -191,6 +196,7 @@ def create_batches(
         reading: what is read and how.
         start: int64 [num_sources + 1, 3], see `reader_state`.
         watch: called with the positions, int64 [num_sources], that each batch starts from.
+        cache: of decoded examples.
 
     Returns:
         Elements (features, labels); the features have `READER`: `position`, `skipped`.
@@ -198,7 +204,7 @@ def create_batches(
     start = tf.convert_to_tensor(start, tf.int64)
     if reading.mode == ModeKeys.TRAIN:
         start = reader_state.valid_start(start, reading.fingerprints)
-    examples = [_create_examples(reading, source, start) for source in reading.sources]
+    examples = [_create_examples(reading, source, start, cache) for source in reading.sources]
     dataset = record_streams.mix(examples, reading.sources, reading.order.seed, start[-1, 0])
     batch = dataset.padded_batch if reading.task.pads_batches() else dataset.batch
     dataset = batch(reading.batch_size, drop_remainder=reading.drop_remainder)
@@ -224,7 +230,9 @@ def sequences_of(
     return Sequences(task.split_sequence, frame)
 
 
-def _create_examples(reading: Reading, source: Source, start: tf.Tensor) -> tf.data.Dataset:
+def _create_examples(
+    reading: Reading, source: Source, start: tf.Tensor, cache: Optional[ExampleCache]
+) -> tf.data.Dataset:
     """Elements ((source index, position, number), features, labels) of one source."""
     order = reading.order_of(source)
     stream = record_streams.create_stream(source, order, start[source.index, :2])
@@ -235,7 +243,8 @@ def _create_examples(reading: Reading, source: Source, start: tf.Tensor) -> tf.d
 
     def decode(position: tf.Tensor, record: tf.Tensor) -> Any:
         seed = tf.stack([stream_seed, position])
-        return corrupt_records.decode(reading.task, reading.mode, record, seed)
+        example = (cache or reading.task).decode(record)
+        return corrupt_records.vary(reading.task, reading.mode, example, seed)
 
     def decode_next(number: tf.Tensor, rest: Any) -> Any:
         position, (_, record) = rest

@@ -32,7 +32,7 @@ train_config {
   progress { every_n_steps: 50 }
   checkpoints { save_every_n_steps: 500 }
 }
-train_input_reader { cache: true }
+train_input_reader { cache: RECORDS }
 eval_config { batch_size: 100 }
 export_config { best { metric: "accuracy" } }
 """
@@ -124,7 +124,7 @@ train_config {
   progress { every_n_steps: 50 }
   checkpoints { save_every_n_steps: 500 }
 }
-train_input_reader { cache: true }
+train_input_reader { cache: RECORDS }
 eval_config { batch_size: 20 num_visualizations: 8 }
 export_config { best { metric: "DetectionBoxes_Precision/mAP@.50IOU" } }
 """

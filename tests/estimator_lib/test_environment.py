@@ -40,3 +40,11 @@ def test_a_start_does_not_import_setuptools():
     )
     done = subprocess.run([sys.executable, '-W', 'ignore', '-c', code], capture_output=True)
     assert done.stdout.split() == [b'False', b'True'], done.stderr
+
+
+def test_a_container_has_less_memory_than_its_machine(monkeypatch, tmp_path):
+    (tmp_path / 'limit').write_text('4096\n')
+    (tmp_path / 'none').write_text('max\n')
+    paths = tuple(str(tmp_path / name) for name in ('none', 'limit', 'missing'))
+    monkeypatch.setattr(environment, '_MEMORY_LIMITS', paths)
+    assert environment.memory_bytes() == 4096

@@ -147,14 +147,6 @@ def test_what_is_made_of_examples_counts_as_activations():
         assert check._activation_bytes([examples], 3) == 4 * 7 * (3 + 3 + 2 + 8)
 
 
-def test_a_container_has_less_than_its_machine(monkeypatch, tmp_path):
-    (tmp_path / 'limit').write_text('4096\n')
-    (tmp_path / 'none').write_text('max\n')
-    paths = tuple(str(tmp_path / name) for name in ('none', 'limit', 'missing'))
-    monkeypatch.setattr(check, '_MEMORY_LIMITS', paths)
-    assert check._machine_memory() == 4096
-
-
 class Normalizing(Line):
     def predict(self, features, mode, labels=None):
         tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.UPDATE_OPS, tf.no_op())

@@ -88,3 +88,22 @@ def test_an_evaluation_by_itself_looks_at_the_training_reader_too():
     with pytest.raises(errors.ConfigError) as caught:
         model_fns.validate(config, 'export')
     assert 'num_keypoints' not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ('fields', 'expected'),
+    [
+        ('cache: MEMORY cache_max_megabytes: 5', {}),
+        ('cache: FILE cache_max_megabytes: 5 cache_folder: "/disk"', {}),
+        ('cache_max_megabytes: 5', {'cache_max_megabytes': 'cache is NONE; expected it with'}),
+        ('cache: RECORDS cache_max_megabytes: 5', {'cache_max_megabytes': 'cache is RECORDS;'}),
+        ('cache: MEMORY cache_folder: "/disk"', {'cache_folder': 'MEMORY; expected it with FILE'}),
+        ('cache: FILE cache_folder: "gs://x"', {'cache_folder': "'gs://x'; expected a folder of"}),
+    ],
+)
+def test_a_cache_and_what_is_said_of_it(fields, expected):
+    text = f'train_input_reader {{ tf_record_input_reader {{ input_path: "a" }} {fields} }}'
+    reader = config_lib.parse_pipeline_config(text, 'text').train_input_reader
+    found = {one.path: one.text for one in reader_checks.check_reader('reader', reader)}
+    assert found.keys() == {f'reader.{name}' for name in expected}
+    assert all(part in found[f'reader.{name}'] for name, part in expected.items())

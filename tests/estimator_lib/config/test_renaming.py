@@ -91,6 +91,14 @@ def test_what_is_not_available_is_said(text, expected):
     assert expected in str(caught.value)
 
 
+def test_a_value_of_an_earlier_version_is_read_and_those_of_this_one_stay():
+    text = 'train_input_reader { cache: %s }\neval_input_reader { cache: %s }'
+    new, notes = renaming.apply(text % ('true', 'MEMORY'), 'x')
+    assert new == text % ('RECORDS', 'MEMORY')
+    assert notes == ['x:1:22: cache is read as cache: RECORDS.']
+    assert renaming.apply(text % ('false', 'FILE'), 'x')[0] == text % ('NONE', 'FILE')
+
+
 def test_other_texts_stay_as_they_are():
     text = 'model { ssd { box_type: ROTATED } } # rssd {}\ntrain_config { from: "rssd { }" }'
     assert renaming.apply(text, 'x') == (text, [])

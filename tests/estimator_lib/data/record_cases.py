@@ -152,6 +152,10 @@ class Input:
             self._initialize = [tf1.global_variables_initializer(), tf1.tables_initializer()]
         self._session = record_streams.open_session(graph)
 
+    def close(self) -> None:
+        """Ends the reading ahead too."""
+        self._session.close()
+
     def read(self, batches: Optional[int] = None, start: Optional[np.ndarray] = None) -> Read:
         """So many batches, or all, from a position."""
         self._session.run(self._initialize[0])
