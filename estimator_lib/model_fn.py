@@ -33,6 +33,7 @@ from estimator_lib.optimization import (
     partitioned,
 )
 from estimator_lib.optimization.finite_updates import FiniteUpdates
+from estimator_lib.optimization.loss_scale import LossScale
 from estimator_lib.task import SOURCE_ID, Features, Labels, Metric, Task, Tensors
 from protos import pipeline_pb2, train_pb2
 
@@ -286,7 +287,8 @@ def _train_step(training: _Training) -> TrainStep:
         train_config.num_steps,
     )
     stops = train_config.non_finite_loss_policy == train_pb2.STOP_TRAINING
-    finite = None if stops else FiniteUpdates()
+    scale = mixed_precision.create_loss_scale(train_config)
+    finite = None if stops and scale is None else FiniteUpdates()
     train_op = optimize_loss.optimize_loss(
         loss,
         global_step=global_step,
@@ -301,6 +303,7 @@ def _train_step(training: _Training) -> TrainStep:
         exchange=exchange,
         colocate_gradients=plan.mode is distribution.Mode.CLONES,
         finite=finite,
+        loss_scale=scale,
     )
     if training.reader_state is not None:
         train_op = tf.group(train_op, inputs.advance_position(training.reader_state))
@@ -314,9 +317,9 @@ def _train_step(training: _Training) -> TrainStep:
         scaffold=scaffold,
         training_hooks=[
             *startup.hooks(plan, exchange, train_config.num_steps),
-            *_training_hooks(training, losses, learning_rate, finite),
+            *_training_hooks(training, losses, learning_rate, finite, scale),
         ],
-        training_chief_hooks=_chief_hooks(training, losses, learning_rate, scaffold),
+        training_chief_hooks=_chief_hooks(training, losses, learning_rate, scaffold, scale),
     )
 
 
@@ -349,7 +352,11 @@ def _train_scaffold(
 
 
 def _chief_hooks(
-    training: _Training, losses: Tensors, learning_rate: tf.Tensor, scaffold: tf1.train.Scaffold
+    training: _Training,
+    losses: Tensors,
+    learning_rate: tf.Tensor,
+    scaffold: tf1.train.Scaffold,
+    scale: Optional[LossScale],
 ) -> List[tf1.train.SessionRunHook]:
     """What writes to `model_dir`."""
     run_config = training.run_config
@@ -360,6 +367,7 @@ def _chief_hooks(
         'loss': losses[TOTAL_LOSS],
         **{f'Loss/{name}': one for name, one in losses.items()},
         **{f'training/{name}': value for name, value in training.metric_values.items()},
+        **({} if scale is None else {'loss_scale': scale.value}),
     }
     reports, reader_state = training.config.train_config.progress, training.reader_state
     waiting = None if reader_state is None else reader_state.wait_seconds
@@ -389,19 +397,24 @@ def _training_hooks(
     losses: Tensors,
     learning_rate: tf.Tensor,
     finite: Optional[FiniteUpdates],
+    scale: Optional[LossScale],
 ) -> List[tf1.train.SessionRunHook]:
     """What watches the steps of this process."""
     train_config, reader_state = training.config.train_config, training.reader_state
     plan = training.plan
+    # Only the chief of synchronous workers knows the gradients that make a step.
     is_waiting = plan.is_synchronous and plan.worker_index > 0
+    is_finite = None if is_waiting else getattr(finite, 'is_finite', None)
+    if scale is not None and is_finite is not None:
+        # A step that only says that the scale was too large is no reason for the policy.
+        is_finite = scale.is_expected(is_finite)
     hooks: List[tf1.train.SessionRunHook] = [
         non_finite.NonFiniteLossHook(
             losses,
             learning_rate,
             strategies.all_of_this_process(training.features[SOURCE_ID]),
             train_config.non_finite_loss_policy,
-            # Only the chief of synchronous workers knows the gradients that make a step.
-            is_finite=None if is_waiting else getattr(finite, 'is_finite', None),
+            is_finite=is_finite,
             max_skipped=train_config.max_skipped_steps,
         ),
         progress.ProgressHook(

@@ -104,7 +104,7 @@ def create_session_config(use_bfloat16: bool = False) -> tf1.ConfigProto:
     """Session options.
 
     Args:
-        use_bfloat16: compute in bfloat16 where that is faster, see `mixed_precision`.
+        use_bfloat16: compute in a half type where that is faster, see `mixed_precision`.
     """
     session_config = tf1.ConfigProto(allow_soft_placement=True)
     session_config.gpu_options.allow_growth = True

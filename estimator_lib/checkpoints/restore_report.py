@@ -14,7 +14,7 @@ from typing import Callable, Collection, Dict, Iterable, List, Mapping, Optional
 
 import tensorflow as tf
 
-from estimator_lib.optimization import partitioned
+from estimator_lib.optimization import loss_scale, partitioned
 
 Shape = Tuple[int, ...]
 
@@ -129,7 +129,8 @@ def is_of_the_run(name: str, known: Iterable[str] = ()) -> bool:
         known: all names beside it (a set or dict): what is named below another variable is a slot
             of it, whatever the optimizer is called.
     """
-    return bool(_OF_THE_RUN.match(name)) or name.rpartition('/')[0] in known
+    of_step = bool(_OF_THE_RUN.match(name)) or loss_scale.is_of_loss_scale(name)
+    return of_step or name.rpartition('/')[0] in known
 
 
 def match(

@@ -28,7 +28,7 @@ from estimator_lib.checkpoints.checkpoint_files import (
 from estimator_lib.checkpoints.initial_values import init_feed_dict, load_values
 from estimator_lib.checkpoints.restore_report import RestoreReport
 from estimator_lib.data.reader_state import READER_SCOPE
-from estimator_lib.optimization import partitioned
+from estimator_lib.optimization import loss_scale, partitioned
 from estimator_lib.optimization.partitioned import variable_name
 from estimator_lib.task import Task
 from protos import train_pb2
@@ -183,7 +183,7 @@ def check_model_dir(
         return
     wanted = {variable_name(variable): variable for variable in partitioned.whole(variables)}
     of_model, of_run = restore_report.differences(checkpoint_shapes(prefix), wanted)
-    of_run = of_run.only(lambda name: not _is_reader_position(name))
+    of_run = of_run.only(lambda name: not _may_start_anew(name))
     advice = (
         'Use another model_dir (there, train_config.fine_tune_checkpoint can name this checkpoint).'
         + (f' {hint}' if hint else '')
@@ -288,7 +288,8 @@ class _ResumingSaver(tf1.train.Saver):
     """A `Saver` that resumes also where other readers wrote the checkpoint.
 
     With another number of workers or of inputs, the positions of readers have other names or
-    shapes; those readers then start from the beginning.
+    shapes; those readers then start from the beginning. So does the loss scale of a run that goes
+    on in float16.
 
     Nothing is restored into parameter servers that are ahead of the checkpoint: a chief that was
     started again takes over what the workers have done meanwhile. And a checkpoint that cannot be
@@ -310,14 +311,14 @@ class _ResumingSaver(tf1.train.Saver):
         report = restore_report.match(checkpoint_shapes(save_path), by_name)
         anew = [entry.name for entry in report.missing + report.mismatched]
         eager = any(map(partitioned.is_eager, variables))
-        if not anew or not all(map(_is_reader_position, anew)):
+        if not anew or not all(map(_may_start_anew, anew)):
             if eager:
                 load_values(sess, save_path, by_name)
                 return
             with explained_read(resolve_checkpoint(save_path)):
                 super().restore(sess, save_path)
             return
-        log.warning('other inputs or workers than in %s: %s start anew', save_path, anew)
+        log.warning('other inputs, workers or precision than in %s: %s start anew', save_path, anew)
         if not eager:  # Else they have just been made.
             sess.run([by_name[name].initializer for name in anew])
         loaded = {entry.checkpoint_name: by_name[entry.name] for entry in report.loaded}
@@ -334,8 +335,8 @@ def _live_step(session: tf1.Session) -> Optional[int]:
     return None if len(session.run(questions[0])) else int(session.run(step))
 
 
-def _is_reader_position(name: str) -> bool:
-    return name.startswith(f'{READER_SCOPE}/')
+def _may_start_anew(name: str) -> bool:
+    return name.startswith(f'{READER_SCOPE}/') or loss_scale.is_of_loss_scale(name)
 
 
 def _is_first_replica() -> bool:

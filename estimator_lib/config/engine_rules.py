@@ -40,7 +40,8 @@ _SUPPORTED = {
         'random_seed early_stopping cluster checkpoint_exclude_scopes trainable_scopes '
         'sync_replicas replicas_to_aggregate startup_delay_steps '
         'ignore_missing_variables initialize_last_layer gradient_clipping max_skipped_steps '
-        'checkpoint_include_scopes checkpoint_names min_restored_fraction loop steps_per_call'
+        'checkpoint_include_scopes checkpoint_names min_restored_fraction loop steps_per_call '
+        'loss_scale'
     ),
     'InputReader': names(
         'name label_map_path shuffle shuffle_buffer_size filenames_shuffle_buffer_size num_epochs '
@@ -126,7 +127,7 @@ _RANGES = {
     ),
     **ranges(
         AT_LEAST_0,
-        'TrainConfig.startup_delay_steps '
+        'TrainConfig.startup_delay_steps TrainConfig.loss_scale '
         'TrainConfig.gradient_clipping_by_norm TrainConfig.bias_grad_multiplier '
         'TrainConfig.last_layer_gradient_multiplier GradientMultiplier.multiplier '
         'EarlyStopping.min_delta InputReader.sample_from_datasets_weights '

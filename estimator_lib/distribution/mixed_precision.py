@@ -1,9 +1,14 @@
-"""`train_config.use_bfloat16`: which kinds of ops compute in bfloat16, and where that gains.
+"""`train_config.use_bfloat16`: in which type which kinds of ops compute, and where that gains.
 
 A rewrite of TensorFlow's goes over a session's graph and lets matrix products, and what lies
-between them, compute in bfloat16; variables, statistics and losses stay float32. Its own lists of
-ops take it for granted that bfloat16 has a kernel as good as float32's. Measured (`python -m
-benchmarks.bfloat16_ops`, docs/performance.md), that holds for all but these:
+between them, compute in a half type; variables, statistics and losses stay float32. On processors
+that is bfloat16. On GPUs it is float16, the one half type that TensorFlow's rewrite knows there,
+and the one that all GPUs with tensor cores multiply; it needs loss scaling (see
+`optimization.loss_scale`). The rewrite reaches networks, heads and losses alike, and leaves
+variables, checkpoints, evaluation and exported graphs as they are.
+
+The rewrite's own lists of ops take it for granted that bfloat16 has a kernel as good as float32's.
+Measured (`python -m benchmarks.bfloat16_ops`, docs/performance.md), that holds for all but these:
 
     op                                    time of float32's     what is done
     DepthwiseConv2dNativeBackpropInput    0.6; stride 2: 6-24   stays float32
@@ -17,7 +22,7 @@ That is for training. Evaluation computes in float32: there batch norm is fused 
 before it, which TensorFlow does not do in bfloat16, and what an export answers is float32 as well.
 
 All of this is of processors that multiply in bfloat16 by themselves; on others, nothing is
-rewritten: their kernels would convert each number twice.
+rewritten: their kernels would convert each number twice. Nor is it on GPUs without tensor cores.
 """
 
 from __future__ import annotations
@@ -25,9 +30,12 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from typing import FrozenSet, List, Sequence
+from typing import FrozenSet, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
+
+from estimator_lib.optimization.loss_scale import LossScale
+from protos import train_pb2
 
 # Kinds of ops that the rewrite leaves in float32: always, and where batch norm is uneven.
 DEPTHWISE = ('DepthwiseConv2dNativeBackpropFilter', 'DepthwiseConv2dNativeBackpropInput')
@@ -45,6 +53,9 @@ _FOLLOWING = 'TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_INFERLIST_REMOVE'
 # Multiply-and-add of bfloat16: vectors of AVX-512, and tiles.
 _BFLOAT16 = ('avx512_bf16', 'amx_bf16')
 _CPU_INFO = '/proc/cpuinfo'
+
+# The least compute capability of GPUs with tensor cores: what TensorFlow's rewrite asks for too.
+_TENSOR_CORES = (7, 0)
 
 
 def cpu_flags(path: str) -> FrozenSet[str]:
@@ -69,19 +80,46 @@ def multiplies_bfloat16() -> bool:
     return not cpu_flags(_CPU_INFO).isdisjoint(_BFLOAT16)
 
 
+def half_type() -> Optional[tf.DType]:
+    """The half type that training multiplies in on this machine; None: it is float32.
+
+    Where there are GPUs, it is they that train.
+    """
+    capabilities = gpu_capabilities()
+    if capabilities:
+        return tf.float16 if min(capabilities) >= _TENSOR_CORES else None
+    return tf.bfloat16 if multiplies_bfloat16() else None
+
+
+def gpu_capabilities() -> List[Tuple[int, ...]]:
+    """The compute capability of each GPU: (8, 0) of 8.0; (0, 0) of one that has none."""
+    found = map(tf.config.experimental.get_device_details, tf.config.list_physical_devices('GPU'))
+    return [tuple(details.get('compute_capability', (0, 0))) for details in found]
+
+
 def rewrite(session_config: tf.compat.v1.ConfigProto) -> None:
-    """Lets a session that trains compute in bfloat16, where the processor does; see `choose`.
+    """Lets a session that trains compute in the half type of this machine; see `choose`.
 
     Args:
         session_config: changed in place.
     """
-    if multiplies_bfloat16():
-        rewrites = session_config.graph_options.rewrite_options
+    rewrites = session_config.graph_options.rewrite_options
+    half = half_type()
+    if half is tf.float16:
+        rewrites.auto_mixed_precision = rewrites.ON
+    elif half is tf.bfloat16:
         rewrites.auto_mixed_precision_onednn_bfloat16 = rewrites.ON
 
 
+def create_loss_scale(config: train_pb2.TrainConfig) -> Optional[LossScale]:
+    """The loss scaling of a training graph; None where nothing is computed in float16."""
+    if config.use_bfloat16 and half_type() is tf.float16:
+        return LossScale(config.loss_scale)
+    return None
+
+
 def choose(graph: tf.Graph) -> None:
-    """Says which kinds of ops of a training graph the rewrite leaves in float32.
+    """Says which kinds of ops of a training graph the rewrite leaves in float32 on processors.
 
     It is said in the environment of the process, for the rewrite looks nowhere else: what holds is
     what the graph that was built last asks for.
@@ -89,8 +127,9 @@ def choose(graph: tf.Graph) -> None:
     Args:
         graph: with the forward pass in it.
     """
-    _remove(_PRODUCTS, DEPTHWISE, True)
-    _remove(_FOLLOWING, NORMS, uneven_share(graph) > _MOST_UNEVEN)
+    on_gpu = half_type() is tf.float16
+    _remove(_PRODUCTS, DEPTHWISE, not on_gpu)
+    _remove(_FOLLOWING, NORMS, not on_gpu and uneven_share(graph) > _MOST_UNEVEN)
 
 
 def uneven_share(graph: tf.Graph) -> float:
@@ -115,8 +154,14 @@ def _remove(variable: str, kinds: Sequence[str], removes: bool) -> None:
 
 def description() -> str:
     """What `train_config.use_bfloat16` does on this machine, a line."""
-    if not multiplies_bfloat16():
+    half = half_type()
+    if half is None:
         return 'precision: float32'
+    if half is tf.float16:
+        return (
+            'precision: training computes in float16 on the GPU where TensorFlow has it safe, with '
+            'loss scaling; variables, losses and evaluation are float32'
+        )
     return (
         'precision: training computes in bfloat16 where that is faster; variables, losses and '
         'evaluation are float32'
@@ -125,14 +170,13 @@ def description() -> str:
 
 def doubts() -> Sequence[str]:
     """Why `train_config.use_bfloat16` does less on this machine than might be thought."""
-    found: List[str] = []
-    if not multiplies_bfloat16():
-        found.append(
-            'train_config.use_bfloat16 gains nothing on this processor, which has neither '
-            f'{" nor ".join(_BFLOAT16)}: everything is computed in float32'
-        )
-    if tf.config.list_physical_devices('GPU'):
-        found.append(
-            'train_config.use_bfloat16 is for processors: what runs on a GPU is computed in float32'
-        )
-    return found
+    if half_type() is not None:
+        return []
+    what = f'processor, which has neither {" nor ".join(_BFLOAT16)}'
+    capabilities = gpu_capabilities()
+    if capabilities:
+        least, needed = ('.'.join(map(str, one)) for one in (min(capabilities), _TENSOR_CORES))
+        what = f"machine's GPUs, of compute capability {least} (expected at least {needed})"
+    return [
+        f'train_config.use_bfloat16 gains nothing on this {what}: everything is computed in float32'
+    ]

@@ -157,13 +157,11 @@ def _rewrites(session_config: Optional[tf1.ConfigProto]) -> Iterator[None]:
     rewrites = session_config.graph_options.rewrite_options
     options = tf.config.optimizer
     before = options.get_experimental_options()
-    names = ('disable_meta_optimizer', 'auto_mixed_precision_onednn_bfloat16')
-    wanted = {
-        names[0]: rewrites.disable_meta_optimizer,
-        names[1]: rewrites.auto_mixed_precision_onednn_bfloat16 == rewrites.ON,
-    }
+    switches = ('auto_mixed_precision', 'auto_mixed_precision_onednn_bfloat16')
+    wanted = {name: getattr(rewrites, name) == rewrites.ON for name in switches}
+    wanted['disable_meta_optimizer'] = rewrites.disable_meta_optimizer
     options.set_experimental_options(wanted)
     try:
         yield
     finally:
-        options.set_experimental_options({name: before.get(name, False) for name in names})
+        options.set_experimental_options({name: before.get(name, False) for name in wanted})

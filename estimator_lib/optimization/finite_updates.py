@@ -21,6 +21,8 @@ _NEUTRAL = {
 class FiniteUpdates:
     """Lets a step change variables only when its loss and all its gradients are finite.
 
+    Under a distribution strategy of several replicas, when those of all replicas are.
+
     Batch-norm statistics, optimizer slots and moving averages stay as they are as well; the global
     step counts on. (Statistics that a layer updates in place, before the loss is known, do not.)
 
@@ -40,7 +42,7 @@ class FiniteUpdates:
         with tf.name_scope('is_finite'):
             tensors = [loss, *(_values(gradient) for gradient, _ in pairs)]
             found = [tf.reduce_all(tf.math.is_finite(one)) for one in tensors]
-            self.is_finite = tf.reduce_all(tf.stack(found))
+            self.is_finite = _on_all_replicas(tf.reduce_all(tf.stack(found)))
 
     def guard(self, update_ops: Iterable[Any]) -> None:
         """Rewrites assignments of the graph so that they change nothing in such a step.
@@ -54,9 +56,28 @@ class FiniteUpdates:
                 kept = tf.where(self.is_finite, value, _NEUTRAL[op.type](handle, value))
             op._update_input(1, kept)
 
-    def apply(self, update: Callable[[], tf.Operation]) -> tf.Operation:
-        """Builds an update that runs only in a finite step."""
-        return tf.cond(self.is_finite, lambda: tf.group(update()), tf.no_op).op
+    def apply(
+        self, update: Callable[[Sequence[Pair]], tf.Operation], pairs: Sequence[Pair]
+    ) -> tf.Operation:
+        """Builds an update that runs only in a finite step.
+
+        Args:
+            update: `apply_gradients` of an optimizer; with several replicas, the first one's.
+            pairs: what it is given.
+        """
+        if tf.distribute.get_strategy().num_replicas_in_sync == 1:
+            return tf.cond(self.is_finite, lambda: tf.group(update(pairs)), tf.no_op).op
+
+        # An optimizer has the replicas meet, which they cannot inside of a condition: so they meet
+        # around it.
+        def apply(strategy: tf.distribute.Strategy, pairs: Sequence[Pair]) -> tf.Operation:
+            def of_all() -> tf.Operation:
+                updates = strategy.extended.call_for_each_replica(update, args=(pairs,))
+                return tf.group(strategy.experimental_local_results(updates))
+
+            return tf.cond(self.is_finite, of_all, tf.no_op).op
+
+        return tf.distribute.get_replica_context().merge_call(apply, args=(list(pairs),))
 
     def weight(self) -> tf.Tensor:
         """1 in a finite step, else 0: float32 scalar."""
@@ -71,6 +92,18 @@ def zero_where_not_finite(pairs: Sequence[Pair]) -> List[Pair]:
         return tf.where(is_finite, values, tf.zeros_like(values))
 
     return [(map_values(gradient, cleaned), variable) for gradient, variable in pairs]
+
+
+def _on_all_replicas(holds: tf.Tensor) -> tf.Tensor:
+    """Whether something holds on all replicas of a strategy: the same bool scalar on each."""
+    if tf.distribute.get_strategy().num_replicas_in_sync == 1:
+        return holds
+
+    def reduce(strategy: tf.distribute.Strategy, failures: Any) -> tf.Tensor:
+        return strategy.reduce(tf.distribute.ReduceOp.SUM, failures, axis=None)
+
+    failures = tf.cast(~holds, tf.float32)
+    return tf.distribute.get_replica_context().merge_call(reduce, args=(failures,)) < 0.5
 
 
 def _values(gradient: Any) -> tf.Tensor:

@@ -11,6 +11,7 @@ from estimator_lib.optimization import trained_variables
 from estimator_lib.optimization.exchange import GradientExchange
 from estimator_lib.optimization.finite_updates import FiniteUpdates, zero_where_not_finite
 from estimator_lib.optimization.gradients import GradientPolicy
+from estimator_lib.optimization.loss_scale import LossScale
 from estimator_lib.optimization.moving_averages import MovingAverages
 from estimator_lib.optimization.partitioned import variable_name
 
@@ -28,6 +29,7 @@ def optimize_loss(
     exchange: Optional[GradientExchange] = None,
     colocate_gradients: bool = False,
     finite: Optional[FiniteUpdates] = None,
+    loss_scale: Optional[LossScale] = None,
 ) -> tf.Operation:
     """One training step: gradients, then what the policy asks, then the updates.
 
@@ -44,7 +46,9 @@ def optimize_loss(
         exchange: with workers on other machines; None: this one's gradients make the step.
         colocate_gradients: whether an op's gradient is computed on the device of the op.
         finite: leaves out the update of a step that is not finite (under a strategy of several
-            replicas, the gradients that are not); None: all are applied.
+            replicas and without `loss_scale`, the gradients that are not); None: all are applied.
+        loss_scale: what the loss is multiplied by for the gradients alone: all else sees them as
+            they are without it. Needs `finite`. None: nothing.
 
     Returns:
         The train op.
@@ -55,13 +59,18 @@ def optimize_loss(
     policy = policy or GradientPolicy()
     trained = select_variables(variables, policy)
     pairs = gradients_lib.compute(
-        loss, trained, optimizer, colocate_gradients_with_ops=colocate_gradients
+        loss if loss_scale is None else loss_scale.multiply(loss),
+        trained,
+        optimizer,
+        colocate_gradients_with_ops=colocate_gradients,
     )
+    if loss_scale is not None:
+        pairs = loss_scale.divide(pairs)
     if exchange is not None:
         pairs = exchange.average(pairs)
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
-    if finite is not None and replicas > 1:
-        # A replica cannot decide alone whether all of them update.
+    if finite is not None and replicas > 1 and loss_scale is None:
+        # A replica does not decide alone whether all of them update, and they need not agree.
         pairs, finite = zero_where_not_finite(pairs), None
     elif finite is not None:
         finite.watch(loss, pairs)
@@ -82,6 +91,8 @@ def optimize_loss(
         averages=averages,
         finite=finite,
     )
+    if loss_scale is not None:
+        update = tf.group(update, loss_scale.update(finite.is_finite))
     return update if exchange is None else exchange.finish(update)
 
 
@@ -157,7 +168,7 @@ def apply_gradients(
     # One node to wait for: each of the optimizer's many ops gets a control edge to what is here.
     with tf.control_dependencies([tf.group(*update_ops)] if update_ops else []):
         if pairs and finite is not None:
-            step = finite.apply(lambda: optimizer.apply_gradients(pairs))
+            step = finite.apply(optimizer.apply_gradients, pairs)
             with tf.control_dependencies([step]):
                 step = tf.group([] if global_step is None else global_step.assign_add(1))
         elif pairs:

@@ -1,12 +1,25 @@
 """Where training computes in bfloat16, and where it does not."""
 
+import logging
 import os
+import subprocess
+import sys
 
+import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf import device_properties_pb2
+from tensorflow.python.framework import kernels
+from tensorflow.python.grappler import cluster as grappler_cluster
+from tensorflow.python.grappler import tf_optimizer
 
-from estimator_lib import training
-from estimator_lib.distribution import mixed_precision
+from estimator_lib import model_fn, training
+from estimator_lib.distribution import mixed_precision, modes
+from estimator_lib.hooks import non_finite
+from estimator_lib.task import IMAGE, SOURCE_ID
+from protos import cluster_pb2, train_pb2
+from tests.estimator_lib import line_task, tiny_task
+from tests.estimator_lib.line_task import Line
 
 tf1 = tf.compat.v1
 ALLOWED = 'TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_ALLOWLIST_REMOVE'
@@ -17,6 +30,11 @@ INFERRED = 'TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_INFERLIST_REMOVE'
 def environment(monkeypatch):
     for name in (ALLOWED, INFERRED):
         monkeypatch.setenv(name, '')
+
+
+@pytest.fixture
+def config(tmp_path):
+    return line_task.create_config(tmp_path)
 
 
 def processor(monkeypatch, tmp_path, flags):
@@ -50,11 +68,240 @@ def test_the_processor_decides(monkeypatch, tmp_path, flags, expected):
     assert ('bfloat16' in mixed_precision.description()) is expected
 
 
-def test_a_gpu_is_not_meant(monkeypatch):
+def gpus(monkeypatch, *capabilities):
+    """Lets this machine have GPUs; None: one that is no NVIDIA's."""
+    monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind: list(capabilities))
+    monkeypatch.setattr(
+        tf.config.experimental,
+        'get_device_details',
+        lambda one: {} if one is None else {'compute_capability': one},
+    )
+
+
+@pytest.mark.parametrize(
+    'capabilities, expected',
+    [
+        ([(7, 0)], tf.float16),
+        ([(8, 6), (7, 5)], tf.float16),
+        ([(10, 0)], tf.float16),
+        ([(8, 6), (6, 1)], None),
+        ([None], None),
+    ],
+)
+def test_where_there_are_gpus_they_decide(config, monkeypatch, capabilities, expected):
     monkeypatch.setattr(mixed_precision, 'multiplies_bfloat16', lambda: True)
-    monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind: [kind])
-    (said,) = mixed_precision.doubts()
-    assert 'on a GPU is computed in float32' in said
+    gpus(monkeypatch, *capabilities)
+    assert mixed_precision.half_type() is expected
+    options = training.create_session_config(True).graph_options.rewrite_options
+    assert options.auto_mixed_precision_onednn_bfloat16 == options.DEFAULT
+    assert (options.auto_mixed_precision == options.ON) is (expected is not None)
+    options = training.create_session_config(False).graph_options.rewrite_options
+    assert options.auto_mixed_precision == options.DEFAULT
+    assert ('in float16 on the GPU' in mixed_precision.description()) is (expected is not None)
+    if expected is None:
+        (said,) = mixed_precision.doubts()
+        least = '6.1' if len(capabilities) > 1 else '0.0'
+        assert f"this machine's GPUs, of compute capability {least} (expected at least 7.0)" in said
+    else:
+        assert not mixed_precision.doubts()
+    config.train_config.loss_scale = 8.0
+    for is_on in (True, False):
+        config.train_config.use_bfloat16 = is_on
+        idle = modes.idle_fields(modes.alone(config), config.train_config)
+        assert ('train_config.loss_scale' in idle) is not (is_on and expected is not None)
+
+
+def test_lists_made_for_processors_are_not_for_gpus(monkeypatch):
+    monkeypatch.setenv(INFERRED, 'Softmax')
+    uneven = _graph((8, 8, 8))
+    mixed_precision.choose(uneven)
+    gpus(monkeypatch, (8, 0))
+    mixed_precision.choose(uneven)
+    assert (os.environ[ALLOWED], os.environ[INFERRED]) == ('', 'Softmax')
+
+
+def rewritten_for_a_gpu(graph, keep, session_config):
+    """The nodes of a graph as a session would rewrite them for a GPU that is not there."""
+    graph.get_collection_ref('train_op')[:] = keep  # what Grappler takes for fetches
+    session_config.graph_options.rewrite_options.min_graph_nodes = -1
+    environment = {'architecture': '8.0', 'cuda': '12020', 'cudnn': '8900'}
+    processor, gpu = (
+        device_properties_pb2.NamedDevice(
+            name=f'/job:localhost/replica:0/task:0/device:{kind}:0',
+            properties=device_properties_pb2.DeviceProperties(
+                type=kind, num_cores=8, frequency=1000, memory_size=2**33, environment=more
+            ),
+        )
+        for kind, more in (('CPU', {}), ('GPU', environment))
+    )
+    meta = tf1.train.export_meta_graph(graph=graph)
+    devices = grappler_cluster.Cluster(devices=[gpu, processor])
+    return list(tf_optimizer.OptimizeGraph(session_config, meta, cluster=devices).node)
+
+
+HAS_KERNELS_OF_GPUS = any(
+    kernel.device_type == 'GPU'
+    for kernel in kernels.get_registered_kernels_for_op('FusedBatchNormGradV3').kernel
+)
+
+
+@pytest.mark.skipif(not HAS_KERNELS_OF_GPUS, reason='this TensorFlow is not built for GPUs')
+@pytest.mark.parametrize('mode', ['train', 'eval', 'infer'])
+def test_what_a_gpu_computes_in_float16(config, monkeypatch, mode):
+    gpus(monkeypatch, (8, 0))
+    config.train_config.use_bfloat16 = True
+    trains = mode == 'train'
+    session_config = training.create_run_config(config, None, trains=trains).session_config
+    with tf.Graph().as_default() as graph:
+        tf1.train.get_or_create_global_step()
+        size = tiny_task.SIZE
+        images = tf1.placeholder(tf.float32, [2, size, size, 3])
+        features = {IMAGE: images, SOURCE_ID: tf.constant(['a', 'b'])}
+        spec = model_fn.create_model_fn(tiny_task.TinyTask(), config)(features, {}, mode)
+        fetched = [spec.predictions['logits']] if mode == 'infer' else [spec.loss]
+        nodes = rewritten_for_a_gpu(
+            graph, [*fetched, *([spec.train_op] if trains else [])], session_config
+        )
+        variables = tf1.global_variables()
+        assert {v.dtype.base_dtype for v in variables} <= {tf.float32, tf.int64}
+        assert any('loss_scale' in v.name for v in variables) is trains
+    if not trains:
+        assert not any('loss_scale' in op.name for op in graph.get_operations())
+    types = {}
+    for node in nodes:
+        kind = tf.as_dtype(node.attr['T'].type or node.attr['dtype'].type or tf.int32).name
+        types.setdefault(node.op, set()).add(kind)
+    half = {'float16'} if trains else {'float32'}
+    assert types['Conv2D'] == types['FusedBatchNormV3'] == half
+    assert types['Mean'] <= {'float32'} | half
+    # Of statistics, of what the optimizer is given, and of all that is reported.
+    assert {node.attr['U'].type for node in nodes if 'BatchNorm' in node.op} == {tf.float32}
+    assert types['ReadVariableOp'] <= {'float32', 'int64'}
+    by_name = {node.name: node for node in nodes}
+    assert by_name[fetched[0].op.name].attr['T'].type == tf.float32
+    if trains:
+        assert types['Conv2DBackpropFilter'] == half
+        assert types['ResourceApplyGradientDescent'] == {'float32'}
+    elif 'Cast' in types:
+        assert 'float16' not in {
+            tf.as_dtype(node.attr['DstT'].type).name for node in nodes if node.op == 'Cast'
+        }
+
+
+class HalfLine(Line):
+    """Its gradients pass float16, as they do on a GPU."""
+
+    def losses(self, predictions, features, labels):
+        rounded = tf.cast(tf.cast(predictions['y'], tf.float16), tf.float32)
+        return super().losses({'y': rounded}, features, labels)
+
+
+def descended(steps, scale, slope=0.0):
+    """What `HalfLine` comes to: its slope, its scale, and how many steps were skipped."""
+    skipped = 0
+    for step in range(steps):
+        x = np.float32([(1.0, 2.0), (3.0, 4.0)][step % 2])
+        y = np.float32(np.float16(np.float32(slope) * x))
+        with np.errstate(over='ignore'):
+            gradient = np.float32(scale * (y - 3.0 * x)).astype(np.float16)
+        if np.isfinite(gradient).all():
+            slope -= 0.05 * float(np.sum(np.float64(gradient) * x)) / scale
+        else:
+            scale, skipped = scale / 2.0, skipped + 1
+    return slope, scale, skipped
+
+
+def saved(model_dir):
+    reader = tf.train.load_checkpoint(str(model_dir))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+@pytest.fixture
+def log(caplog):
+    caplog.set_level(logging.INFO, 'estimator_lib')
+    return caplog
+
+
+@pytest.fixture
+def float16(config, monkeypatch):
+    """A config whose run has loss scaling; what would be computed on the GPU is, on the CPU."""
+    monkeypatch.setattr(mixed_precision, 'half_type', lambda: tf.float16)
+    config.train_config.use_bfloat16 = True
+    config.train_config.num_steps = 8
+    return config
+
+
+def trained_in_float16(config, model_dir, loop, mode):
+    """Runs 8 steps; what would be computed on the GPU is, on the CPU."""
+    mixed_precision.half_type = lambda: tf.float16
+    config.train_config.use_bfloat16 = True
+    config.train_config.num_steps = 8
+    config.train_config.loop = train_pb2.TrainingLoop.Value(loop)
+    if mode == 'MIRRORED':
+        config.train_config.cluster.mode = cluster_pb2.ClusterConfig.MIRRORED
+        config.train_config.cluster.num_clones = 2
+    training.train_and_evaluate(HalfLine(), config, str(model_dir), evaluate=False)
+
+
+@pytest.mark.parametrize(
+    'loop, mode',
+    [
+        ('ESTIMATOR', 'ONE_DEVICE'),
+        ('ESTIMATOR', 'MIRRORED'),
+        ('TF_FUNCTION', 'ONE_DEVICE'),
+        ('TF_FUNCTION', 'MIRRORED'),
+    ],
+)
+def test_a_run_finds_its_scale_and_is_not_stopped(float16, tmp_path, log, loop, mode):
+    if (loop, mode) == ('TF_FUNCTION', 'MIRRORED'):
+        # Eager TensorFlow divides the CPU before its first work only: a process of its own.
+        code = (
+            'import pathlib, sys\n'
+            f'from {__name__} import line_task, trained_in_float16\n'
+            'folder = pathlib.Path(sys.argv[1])\n'
+            'config = line_task.create_config(folder)\n'
+            f'trained_in_float16(config, folder / "run", {loop!r}, {mode!r})'
+        )
+        subprocess.run([sys.executable, '-c', code, str(tmp_path)], check=True)
+    else:
+        trained_in_float16(float16, tmp_path / 'run', loop, mode)  # `float16` restores `half_type`
+    slope, scale, skipped = descended(8, 2.0**15)
+    assert 2 < skipped < 5
+    found = saved(tmp_path / 'run')
+    assert found['slope'] == pytest.approx(slope, rel=1e-5)
+    assert (found['loss_scale/scale'], found['global_step']) == (scale, 8)
+    assert found['loss_scale/finite_steps'] > 0
+    assert not [record for record in log.records if 'not finite' in record.getMessage()]
+
+
+def test_a_run_goes_on_with_its_scale_or_in_another_type(float16, tmp_path, log, monkeypatch):
+    def train(steps):
+        float16.train_config.num_steps = steps
+        training.train_and_evaluate(HalfLine(), float16, str(tmp_path / 'run'), evaluate=False)
+        return saved(tmp_path / 'run')
+
+    train(2)
+    found = train(8)
+    slope, scale, _ = descended(8, 2.0**15)
+    assert found['loss_scale/scale'] == scale
+    assert found['slope'] == pytest.approx(slope, rel=1e-5)
+    monkeypatch.setattr(mixed_precision, 'half_type', lambda: None)
+    assert 'loss_scale/scale' not in train(10)
+    monkeypatch.setattr(mixed_precision, 'half_type', lambda: tf.float16)
+    assert train(11)['loss_scale/scale'] >= 2.0**14
+    (said,) = [line for line in log.text.splitlines() if line.endswith('start anew')]
+    assert 'or precision' in said and 'loss_scale/scale' in said
+
+
+def test_what_a_smaller_scale_cannot_mend_is_for_the_policy(float16, tmp_path):
+    float16.train_config.loss_scale = 2.0**20
+    with pytest.raises(non_finite.NonFiniteLossError, match='step 1: a gradient is not finite'):
+        training.train_and_evaluate(HalfLine(), float16, str(tmp_path / 'run'), evaluate=False)
+    float16.train_config.loss_scale = 0.0
+    path = float16.train_input_reader.tf_record_input_reader.input_path[0]
+    line_task.write_points(path, (1.0, float('nan')))
+    with pytest.raises(non_finite.NonFiniteLossError, match='step 1: the loss squared is nan'):
+        training.train_and_evaluate(HalfLine(), float16, str(tmp_path / 'run'), evaluate=False)
 
 
 def test_where_nothing_is_said_of_a_processor_it_has_nothing(tmp_path):

@@ -1,0 +1,122 @@
+"""Loss scaling: what float16 needs so that small gradients do not become zero.
+
+The smallest positive float16 is 6e-8, and gradients are often smaller. So the loss is multiplied by
+a number before gradients are taken, and they are divided by it before anything looks at them
+(Micikevicius et al. 2018, "Mixed Precision Training", section 3.2). Where the number was too large,
+gradients are infinite or NaN: such a step changes nothing, and the number is halved; after many
+steps without one it is doubled.
+"""
+
+from __future__ import annotations
+
+from typing import List, Sequence
+
+import tensorflow as tf
+
+from estimator_lib.optimization.gradients import Pair, map_values
+
+tf1 = tf.compat.v1
+
+SCOPE = 'loss_scale'  # the variables' names start with it
+
+# All are powers of 2: multiplying and dividing by them rounds nothing.
+_FIRST = 2.0**15
+_LEAST = 1.0
+_MOST = 2.0**24
+GROWTH_STEPS = 2000
+
+
+class LossScale:
+    """The factor on the loss of one training graph, kept in its checkpoint.
+
+    Call `multiply`, `divide` and `update` in this order, once in a graph (in each replica of a
+    distribution strategy, which then share the scale).
+
+    Args:
+        fixed: the scale, for good; 0: it begins with 2**15, is halved to at least 1 by each step
+            whose gradients are not finite, and doubled to at most 2**24 by each `growth_steps`
+            others in a row.
+        growth_steps: at least 1.
+
+    Attributes:
+        value: float32 scalar, of the step; set by `multiply`.
+    """
+
+    value: tf.Tensor
+
+    def __init__(self, fixed: float = 0.0, growth_steps: int = GROWTH_STEPS):
+        self._fixed = fixed
+        self._growth_steps = growth_steps
+
+    def multiply(self, loss: tf.Tensor) -> tf.Tensor:
+        """The loss to take gradients of.
+
+        Args:
+            loss: float32 scalar.
+        """
+        if self._fixed:
+            self.value = tf.constant(self._fixed, tf.float32, name=f'{SCOPE}/fixed')
+        else:
+            self._scale = _variable('scale', tf.float32, _FIRST)
+            self._finite_steps = _variable('finite_steps', tf.int64, 0)
+            # Read once: what the step is computed with, whenever the next one's is written.
+            self.value = self._scale.read_value()
+        return loss * self.value
+
+    def divide(self, pairs: Sequence[Pair]) -> List[Pair]:
+        """The gradients of the loss, from those of the multiplied loss; infinities stay."""
+        with tf.name_scope(f'{SCOPE}/divide'):
+            inverse = 1.0 / self.value
+            return [
+                (map_values(gradient, lambda values: values * inverse), variable)
+                for gradient, variable in pairs
+            ]
+
+    def is_expected(self, is_finite: tf.Tensor) -> tf.Tensor:
+        """Whether a step is as it should be: finite, or to be mended by a smaller scale.
+
+        Args:
+            is_finite: bool scalar: whether all gradients of the step are.
+
+        Returns:
+            bool scalar; False means that gradients are not finite at the least scale there is.
+        """
+        return is_finite | (self.value > (self._fixed or _LEAST))
+
+    def update(self, is_finite: tf.Tensor) -> tf.Operation:
+        """The op that makes the next step's scale.
+
+        Args:
+            is_finite: as in `is_expected`; of all replicas together.
+        """
+        if self._fixed:
+            return tf.no_op()
+        with tf.name_scope(f'{SCOPE}/update'):
+            count = self._finite_steps.read_value() + 1
+            grows = is_finite & (count >= self._growth_steps)
+            halved = tf.maximum(self.value / 2.0, _LEAST)
+            doubled = tf.where(grows, tf.minimum(self.value * 2.0, _MOST), self.value)
+            counts = is_finite & ~grows
+            return tf.group(
+                self._scale.assign(tf.where(is_finite, doubled, halved), read_value=False),
+                self._finite_steps.assign(
+                    tf.where(counts, count, tf.zeros_like(count)), read_value=False
+                ),
+            )
+
+
+def is_of_loss_scale(name: str) -> bool:
+    """Whether a variable of that name is one of a `LossScale`."""
+    return name.startswith(f'{SCOPE}/')
+
+
+def _variable(name: str, dtype: tf.DType, value: float) -> tf.Variable:
+    return tf1.get_variable(
+        f'{SCOPE}/{name}',
+        [],
+        dtype,
+        tf1.constant_initializer(value),
+        trainable=False,
+        use_resource=True,
+        aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+    )
