@@ -372,7 +372,7 @@ class _Run:
         )
 
     def trainer(self) -> Union[tf.estimator.Estimator, trainer.FunctionTrainer]:
-        """What trains on this machine."""
+        """What trains in this process."""
         if self.config.train_config.loop == train_pb2.ESTIMATOR:
             return self.estimator(self.plan)
         return trainer.FunctionTrainer(
@@ -436,7 +436,7 @@ class _Run:
     def cluster_parts(self) -> running.Parts:
         """What the roles of a cluster do, each part made where its role needs it."""
         return running.Parts(
-            create_estimator=lambda: self.estimator(self.plan),
+            create_trainer=self.trainer,
             create_input_fn=lambda: train_input_fn(self.task, self.config, self.plan),
             chief_hooks=[_ConfigSaver(self.task, self.config, self.model_dir)],
             create_evaluator=self.evaluator if self.evaluates else None,

@@ -1,11 +1,14 @@
 """Each task trained by both loops, from the same seed, and by one after the other."""
 
 import functools
+import json
+import os
 import pathlib
 import re
 import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -13,6 +16,8 @@ import tensorflow as tf
 
 from estimator_lib import config as config_lib
 from estimator_lib import errors, training
+from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.cluster import local_processes
 from model_fns import build_task
 from tests import tiny_data, tiny_detection, tiny_segmentation, tiny_two_stage
 from tests.estimator_lib.distribution import curve_cases
@@ -114,7 +119,7 @@ def curve(tmp_path_factory):
     return folder
 
 
-def start(folder, model_dir, *settings):
+def start(folder, model_dir, *settings, num_steps=12, stderr=subprocess.PIPE, **environment):
     """The front door in a process of its own, by calls of a function."""
     settings = ('loop=TF_FUNCTION', 'progress.every_n_steps=1', *settings)
     return subprocess.Popen(
@@ -124,12 +129,13 @@ def start(folder, model_dir, *settings):
             f'--model_dir={model_dir}',
             f'--pipeline_config_path={folder}/pipeline.config',
             '--mode=train',
-            '--num_train_steps=12',
+            f'--num_train_steps={num_steps}',
             *(f'--set=train_config.{one}' for one in settings),
         ],
-        stderr=subprocess.PIPE,
+        stderr=stderr,
         stdout=subprocess.DEVNULL,
         text=True,
+        env={**os.environ, **environment},
     )
 
 
@@ -165,6 +171,74 @@ def test_two_replicas_learn_what_one_device_does(curve, tmp_path):
     expected = [expected[step - 1] for step in (1, 4, 8, 12)]
     np.testing.assert_allclose(losses(tmp_path), expected, rtol=1e-4)
     check_same_checkpoint(str(tmp_path), str(curve / 'whole'))
+
+
+def train_workers(folder, model_dir, loop, num_steps, told_after=None):
+    """Trains on two workers, in calls of up to five steps.
+
+    Args:
+        told_after: what worker 1 says in its log before it gets SIGTERM.
+
+    Returns:
+        The status of each, and the step that each has come to.
+    """
+    addresses = {'worker': curve_cases.free_addresses(2)}
+    errors_of = [folder / f'{model_dir.name}_{index}.txt' for index in range(2)]
+    processes = [
+        start(
+            folder,
+            model_dir,
+            f'loop={loop}',
+            'progress.every_n_steps=5',
+            'progress.summary_every_n_steps=5',
+            num_steps=num_steps,
+            stderr=path.open('w'),
+            TF_CONFIG=local_processes.tf_config(addresses, 'worker', index),
+        )
+        for index, path in enumerate(errors_of)
+    ]
+    try:
+        if told_after is not None:
+            log, deadline = model_dir / 'log_worker_1.txt', time.monotonic() + 300
+            while not (log.exists() and told_after in log.read_text()):
+                assert time.monotonic() < deadline and processes[1].poll() is None
+                time.sleep(0.1)
+            processes[1].send_signal(signal.SIGTERM)
+        statuses = [process.wait(300) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    said = ''.join(path.read_text() for path in errors_of)
+    assert 'Traceback' not in said, said
+    beats = [model_dir / 'cluster' / f'heartbeat_worker_{index}.json' for index in range(2)]
+    return statuses, [json.loads(beat.read_text())['step'] for beat in beats]
+
+
+def test_two_workers_stop_together_go_on_and_learn_what_one_device_does(curve, tmp_path):
+    """By functions, told to end; by functions again; and to the end by sessions."""
+    model_dir = tmp_path / 'workers'
+    statuses, steps = train_workers(curve, model_dir, 'TF_FUNCTION', 100000, ' step 5/')
+    first = checkpoint_files.latest_step(str(model_dir))
+    assert statuses == [143, 143] and steps == [first, first] and 5 < first < 100000
+    positions = tf.train.load_checkpoint(str(model_dir))
+    drawn = [
+        positions.get_tensor(f'input_reader/worker_{index}/position')[-1, 0] for index in range(2)
+    ]
+    assert drawn == [4 * first] * 2  # of each batch of 8 a half
+    kept = {'model.ckpt-0.index', f'model.ckpt-{first}.index'}
+    assert {path.name for path in model_dir.glob('*.index')} >= kept
+    last = first + 6
+    for loop, num_steps in (('TF_FUNCTION', first + 3), ('ESTIMATOR', last)):
+        assert train_workers(curve, model_dir, loop, num_steps) == ([0, 0], [num_steps] * 2)
+    curve_cases.Run(curve, tmp_path / 'alone').train(last)
+    found, expected = (curve_cases.losses_by_step(one) for one in (model_dir, tmp_path / 'alone'))
+    assert {1, 5, first + 1, first + 4} <= set(found)
+    for step, loss in found.items():
+        assert loss == pytest.approx(expected[step], rel=1e-4), step
+    found, expected = (curve_cases.variables(one) for one in (model_dir, tmp_path / 'alone'))
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-4, err_msg=name)
 
 
 @pytest.mark.parametrize('mode', ['CLONES', 'ASYNC_PARAMETER_SERVERS'])

@@ -117,15 +117,27 @@ class AgreedStopHook(global_steps.GlobalStepHook):
             self._next_look = time.monotonic() + self._every_n_seconds
             self._looks.append((time.monotonic(), self.step))
             self._look()
-        if self._agreed is not None and self.step >= self._agreed[0]:
-            if self._agreed[1] == PREEMPTION:
-                preemption.request()
+        if self._is_over():
             run_context.request_stop()
 
     def end(self, session: tf.compat.v1.Session) -> None:
-        """The session has ended: a signal need not wait any more."""
+        """The session has ended: a signal need not wait any more.
+
+        Where steps come in calls, all stop after the call in which the first one does; one that has
+        not looked since the answer learns here what it was.
+        """
         del session
+        self._agreed = self._agreed or self._agreement.agreed()
+        self._is_over()
         preemption.wait_for_step(False)
+
+    def _is_over(self) -> bool:
+        """Whether the agreed step is reached; a signal of another task is then this one's too."""
+        if self._agreed is None or self.step < self._agreed[0]:
+            return False
+        if self._agreed[1] == PREEMPTION:
+            preemption.request()
+        return True
 
     def _look(self) -> None:
         self._agreed = self._agreement.agreed()

@@ -33,21 +33,30 @@ def start_server(job: Job, session_config: tf1.ConfigProto) -> tf1.train.Server:
         for role, tasks in job.cluster.addresses.items()
         if role != EVALUATOR_ROLE  # which no task talks to
     }
-    address = job.address(job.name)
-    if waiting.is_listening(address):
-        raise errors.ClusterError(
-            f'{job.name}: another process listens at {address}, its address in TF_CONFIG; expected '
-            'a port of its own for each task, and no task that is started twice.'
-        )
+    require_free_address(job)
     try:
         return tf1.train.Server(
             spec, job_name=job.role, task_index=job.cluster.index, config=session_config
         )
     except tf.errors.OpError as error:
         raise errors.ClusterError(
-            f'{job.name} cannot listen at {address}, its address in TF_CONFIG: '
+            f'{job.name} cannot listen at {job.address(job.name)}, its address in TF_CONFIG: '
             f'{errors.first_line(error)}'
         ) from error
+
+
+def require_free_address(job: Job) -> None:
+    """Refuses an address of this task that another process has.
+
+    Raises:
+        errors.ClusterError: one listens there.
+    """
+    address = job.address(job.name)
+    if waiting.is_listening(address):
+        raise errors.ClusterError(
+            f'{job.name}: another process listens at {address}, its address in TF_CONFIG; expected '
+            'a port of its own for each task, and no task that is started twice.'
+        )
 
 
 def serve(job: Job, supervisor: Supervisor, session_config: tf1.ConfigProto) -> None:

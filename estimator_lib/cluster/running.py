@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import logging
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional, Protocol, Sequence
 
 import tensorflow as tf
 
@@ -51,12 +51,24 @@ _SERVER_LOSS = (
 )
 
 
+class Trainer(Protocol):
+    """What trains: an Estimator, or a `function_loop.trainer.FunctionTrainer`."""
+
+    def train(
+        self,
+        input_fn: Any,
+        hooks: Sequence[tf.estimator.SessionRunHook] = (),
+        max_steps: Optional[int] = None,
+    ) -> Any:
+        """As `tf.estimator.Estimator.train`."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Parts:
     """What a task may need; each is made when its role needs it.
 
     Attributes:
-        create_estimator: of the workers.
+        create_trainer: of the workers; the strategy of those without sessions is made with it.
         create_input_fn: of the workers.
         chief_hooks: of the chief's training.
         create_evaluator: of the checkpoints of the job; None when nothing is evaluated.
@@ -65,7 +77,7 @@ class Parts:
         create_stopping: what decides about early stopping; None where nothing does.
     """
 
-    create_estimator: Callable[[], tf.estimator.Estimator]
+    create_trainer: Callable[[], Trainer]
     create_input_fn: Callable[[], Any]
     chief_hooks: List[tf.estimator.SessionRunHook]
     create_evaluator: Optional[Callable[[], evaluating.Evaluator]]
@@ -199,7 +211,7 @@ class _Worker:
                 return None
             stop = self._stop_hook()
             try:
-                self._parts.create_estimator().train(
+                self._parts.create_trainer().train(
                     self._parts.create_input_fn(),
                     hooks=self._hooks(stop),
                     max_steps=self._job.train_config.num_steps or None,
@@ -246,23 +258,30 @@ class _Worker:
 
     def _train_all_reduce(self) -> Optional[str]:
         """All workers together; when one is lost all end, to be started again together."""
+        parameter_server.require_free_address(self._job)
         if not rendezvous.join(self._job, self._supervisor):
             return None
         stop = self._stop_hook()
-        train_spec = tf.estimator.TrainSpec(
-            self._parts.create_input_fn(),
-            max_steps=self._job.train_config.num_steps or None,
-            hooks=self._hooks(stop),
-        )
-        # Not used by a worker, but no TrainSpec goes without.
-        eval_spec = tf.estimator.EvalSpec(self._parts.create_input_fn())
         try:
-            tf.estimator.train_and_evaluate(self._parts.create_estimator(), train_spec, eval_spec)
+            self._train_together(self._hooks(stop))
         except tf.errors.OpError as error:
             preemption.raise_if_requested()
             self._raise_if_peer_lost(error)
             raise
         return stop.reason
+
+    def _train_together(self, hooks: List[tf.estimator.SessionRunHook]) -> None:
+        """Trains among the workers that have come."""
+        max_steps = self._job.train_config.num_steps or None
+        trainer = self._parts.create_trainer()  # A strategy in eager TensorFlow comes first.
+        input_fn = self._parts.create_input_fn()
+        if not isinstance(trainer, tf.estimator.Estimator):
+            trainer.train(input_fn, hooks=hooks, max_steps=max_steps)
+            return
+        train_spec = tf.estimator.TrainSpec(input_fn, max_steps=max_steps, hooks=hooks)
+        # Not used by a worker, but no TrainSpec goes without.
+        eval_spec = tf.estimator.EvalSpec(input_fn)
+        tf.estimator.train_and_evaluate(trainer, train_spec, eval_spec)
 
     def _raise_if_peer_lost(self, error: tf.errors.OpError) -> None:
         """Gives the supervisor the time to find out whether another worker is gone."""

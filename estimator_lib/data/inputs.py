@@ -122,7 +122,13 @@ class RecordInput:
 
         def resumed(input_context: Any = None) -> tf.data.Dataset:
             del input_context  # One process reads for all its replicas.
-            return self._resumed(reading, names[own], config)
+            dataset = self._resumed(reading, names[own], config)
+            if self.ends:
+                return dataset
+            # Else workers would ask each other at each step whether one has come to its end.
+            return dataset.apply(
+                tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
+            )
 
         strategy = tf.distribute.get_strategy()
         shared = tf.distribute.has_strategy()

@@ -28,8 +28,13 @@ class Mode(enum.Enum):
 
 
 _ON_ONE_MACHINE = (Mode.ONE_DEVICE, Mode.CLONES, Mode.MIRRORED)
-# What `train_config.loop: TF_FUNCTION` carries.
-_OF_FUNCTIONS = (Mode.ONE_DEVICE, Mode.MIRRORED)
+# What `train_config.loop: TF_FUNCTION` does not carry, and the mode to use in its place. With
+# parameter servers TensorFlow's own such loop has workers that run no program of theirs.
+_NOT_OF_FUNCTIONS = {
+    Mode.CLONES: Mode.MIRRORED,
+    Mode.ASYNC_PARAMETER_SERVERS: Mode.MULTI_WORKER_MIRRORED,
+    Mode.SYNC_PARAMETER_SERVERS: Mode.MULTI_WORKER_MIRRORED,
+}
 _WITH_PARAMETER_SERVERS = (Mode.ASYNC_PARAMETER_SERVERS, Mode.SYNC_PARAMETER_SERVERS)
 
 
@@ -307,12 +312,12 @@ def _check_fields(mode: Mode, train_config: train_pb2.TrainConfig) -> None:
             f'train_config.sync_replicas is true, and {_FIELD}.num_clones is {config.num_clones}; '
             'expected one of the two: the devices of one machine share each step anyway.'
         )
-    if train_config.loop == train_pb2.TF_FUNCTION and mode not in _OF_FUNCTIONS:
-        carried = ' or '.join(one.name for one in _OF_FUNCTIONS)
+    if train_config.loop == train_pb2.TF_FUNCTION and mode in _NOT_OF_FUNCTIONS:
+        servers = ' and no "ps" in TF_CONFIG' if mode in _WITH_PARAMETER_SERVERS else ''
         raise errors.ConfigError(
             f'train_config.loop is TF_FUNCTION, but the mode is {mode.name} ({mode.value}), which '
-            f'that loop does not carry; expected loop: ESTIMATOR, or {_FIELD}.mode {carried} on '
-            'one machine.'
+            f'that loop does not carry; expected loop: ESTIMATOR, or {_FIELD}.mode '
+            f'{_NOT_OF_FUNCTIONS[mode].name}{servers}.'
         )
     by_strategy = mode in (Mode.MIRRORED, Mode.MULTI_WORKER_MIRRORED)
     if by_strategy and train_config.non_finite_loss_policy == train_pb2.SKIP_STEP:

@@ -32,4 +32,18 @@ def create(plan: Plan, session_config: tf.compat.v1.ConfigProto, **options: Any)
     with tf_config.environment(None if is_alone else cluster):
         if trains and plan.uses_strategy:
             options['train_distribute'] = strategies.create_strategy(plan)
-        return tf.estimator.RunConfig(session_config=session_config, **options)
+        made = tf.estimator.RunConfig(session_config=session_config, **options)
+    if trains and plan.mode is Mode.MULTI_WORKER_MIRRORED and plan.without_sessions:
+        _set_task(made, plan)
+    return made
+
+
+def _set_task(run_config: tf.estimator.RunConfig, plan: Plan) -> None:
+    """Says which task of its cluster a worker is.
+
+    With a strategy of several workers TensorFlow leaves that to what runs Estimators under one, and
+    takes each for the first worker until then.
+    """
+    run_config._task_type, run_config._task_id = plan.cluster.role, plan.cluster.index
+    run_config._is_chief = plan.cluster.is_chief
+    run_config._num_worker_replicas = plan.num_workers

@@ -8,6 +8,7 @@ from typing import Any, Iterator, Optional
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.distribution import eager_workers
 from estimator_lib.distribution.modes import Mode, Plan
 from estimator_lib.task import Tensors
 
@@ -17,10 +18,15 @@ tf1 = tf.compat.v1
 def create_strategy(plan: Plan) -> Optional[tf.distribute.Strategy]:
     """The strategy of a plan; None where it uses none.
 
-    A strategy of several workers reads `TF_CONFIG`. Eager execution is then off for the rest of the
-    process: outside of a graph such a strategy would want to be the first thing that runs, and
-    TensorFlow cannot copy it, as an Estimator does.
+    For an Estimator a strategy of several workers reads `TF_CONFIG`. Eager execution is then off
+    for the rest of the process: outside of a graph such a strategy would want to be the first thing
+    that runs, and TensorFlow cannot copy it, as an Estimator does.
+
+    Raises:
+        errors.ConfigError: TensorFlow has begun to work, and cannot have this strategy any more.
     """
+    if plan.mode is Mode.MULTI_WORKER_MIRRORED and plan.without_sessions:
+        return eager_workers.create_strategy(plan)
     if plan.mode is Mode.MULTI_WORKER_MIRRORED:
         tf1.disable_eager_execution()
         return tf.distribute.experimental.MultiWorkerMirroredStrategy()

@@ -13,7 +13,7 @@ import tensorflow as tf
 from estimator_lib import errors, model_fn
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.data import inputs
-from estimator_lib.distribution import strategies
+from estimator_lib.distribution import eager_workers, strategies
 from estimator_lib.function_loop import call_lengths, hook_calls, step_graphs
 from estimator_lib.hooks import non_finite, profiling, summaries
 from protos import train_pb2
@@ -69,17 +69,19 @@ class FunctionTrainer:
             function, (step, all_hooks) = self._trace(input_fn, hooks, saving_listeners)
             session = hook_calls.StepSession(function)
             _set_variables(step.scaffold, session, model_dir)
+            agreed = eager_workers.MeanOfWorkers(
+                self._run_config.train_distribute, self._run_config.num_worker_replicas
+            )
+            _check_start(agreed, session.step, model_dir)
             calls = hook_calls.HookCalls(all_hooks, session)
             calls.begin()
             steps = step_graphs.Steps(function, step.train_op, calls.each, calls.last)
             lengths = call_lengths.CallLengths.from_config(
                 self._train_config, session.step, max_steps, input_fn.ends
             )
-            try:
-                while not calls.should_stop and (max_steps is None or session.step < max_steps):
-                    _call(steps, calls, lengths, session.step)
-            except tf.errors.OutOfRangeError:
-                session.read_step()
+            with contextlib.suppress(tf.errors.OutOfRangeError):
+                _train(steps, calls, lengths, agreed, session, max_steps)
+            session.read_step()
             calls.end()
 
     def _trace(
@@ -91,13 +93,13 @@ class FunctionTrainer:
         strategy = self._run_config.train_distribute
         with strategies.scope(strategy):
             next_batch = input_fn.open(self._run_config)
-        writer = summaries.writer_of(self._run_config.model_dir)
 
         def build() -> Any:
             step_graphs.create_global_step()
             step = self._step(*next_batch())
             # In the order of an Estimator.
-            all_hooks = [*step.training_chief_hooks, *hooks, *step.training_hooks]
+            own = step.training_chief_hooks if self._run_config.is_chief else []
+            all_hooks = [*own, *hooks, *step.training_hooks]
             for hook in all_hooks:
                 if isinstance(hook, non_finite.FiniteCheckpointSaverHook):
                     hook.listen(listeners)
@@ -105,7 +107,8 @@ class FunctionTrainer:
             return step, all_hooks
 
         traced = step_graphs.trace(build, self._run_config.tf_random_seed, strategy)
-        writer.add_graph(traced[0].graph)
+        if self._run_config.is_chief:
+            summaries.writer_of(self._run_config.model_dir).add_graph(traced[0].graph)
         return traced
 
     def _step(self, features: Any, labels: Any) -> model_fn.TrainStep:
@@ -119,21 +122,49 @@ class FunctionTrainer:
         return dataclasses.replace(steps[0], train_op=tf.group(*(step.train_op for step in steps)))
 
 
-def _call(
+def _train(
     steps: step_graphs.Steps,
     calls: hook_calls.HookCalls,
     lengths: call_lengths.CallLengths,
-    step: int,
+    agreed: eager_workers.MeanOfWorkers,
+    session: hook_calls.StepSession,
+    max_steps: Optional[int],
 ) -> None:
-    """Runs the next call, and tells the hooks."""
-    count = lengths.next(step)
+    """Makes calls until a step, or until a hook of any worker asks for the end."""
+    stops = False
+    while not stops and (max_steps is None or session.step < max_steps):
+        count = lengths.next(session.step)
+        seconds = _call(steps, calls, count)
+        # All workers make the same calls: the others would wait for ever for one that did not.
+        wish, seconds = agreed([float(calls.should_stop), seconds])
+        stops = wish > 0
+        lengths.took(count, seconds)
+
+
+def _call(steps: step_graphs.Steps, calls: hook_calls.HookCalls, count: int) -> float:
+    """Runs the next call, and tells the hooks; returns how many seconds the call took."""
     options = calls.before(count)
     begun = time.monotonic()
     traces = options is not None and options.trace_level != tf1.RunOptions.NO_TRACE
     with profiling.traced() if traces else contextlib.nullcontext() as trace:
         each, last = steps(count)
-    lengths.took(count, time.monotonic() - begun)
+    seconds = time.monotonic() - begun
     calls.after(count, each, last, trace)
+    return seconds
+
+
+def _check_start(agreed: eager_workers.MeanOfWorkers, step: int, model_dir: Optional[str]) -> None:
+    """Waits until all workers have read where they begin: the chief may write there afterwards.
+
+    Raises:
+        errors.ClusterError: they do not begin at one step.
+    """
+    (mean,) = agreed([step])
+    if mean != step:
+        raise errors.ClusterError(
+            f'this worker begins at step {step}, and all begin at {mean:g} on average: they found '
+            f'different checkpoints in model_dir {model_dir}; expected one folder that all see.'
+        )
 
 
 def _set_variables(

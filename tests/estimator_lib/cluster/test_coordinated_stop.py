@@ -1,5 +1,6 @@
 """Trainers in lock step that stop together, whoever wants to."""
 
+import contextlib
 import signal
 
 import pytest
@@ -193,6 +194,29 @@ def stop_of_another(folder, clock):
             worker.after_run(context, tf1.train.SessionRunValues((step, ()), None, None))
         assert context.stop_requested and preemption.requested()
         worker.end(session)
+
+
+@pytest.mark.parametrize('agreed, is_told', [(3, True), (4, False)])
+def test_who_has_not_looked_since_the_answer_learns_it_at_the_end(tmp_path, clock, agreed, is_told):
+    with tf.Graph().as_default(), tf1.Session() as session, contextlib.ExitStack() as stack:
+        session.run(tf1.train.get_or_create_global_step().initializer)
+        if is_told:
+            stack.enter_context(pytest.raises(preemption.Preempted))
+        stack.enter_context(preemption.preemption_guard())
+        worker = coordinated_stop.AgreedStopHook(
+            coordinated_stop.StopAgreement(str(tmp_path), False)
+        )
+        worker.begin()
+        worker.after_create_session(session, None)
+        for step in range(3):  # of one call: they come at one moment
+            if step == 1:
+                answer = coordinated_stop.StopAgreement(str(tmp_path), True).answer
+                answer(agreed, coordinated_stop.PREEMPTION)
+            context = tf1.train.SessionRunContext(None, session)
+            worker.after_run(context, tf1.train.SessionRunValues((step, ()), None, None))
+        assert not context.stop_requested and not preemption.requested()
+        worker.end(session)
+        assert preemption.requested() == is_told
 
 
 def test_who_gets_no_answer_from_a_chief_that_is_gone_stops_at_once(tmp_path, clock):

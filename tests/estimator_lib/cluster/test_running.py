@@ -54,7 +54,7 @@ def run(folder, addresses, role, estimator=None, create_evaluator=None, **roles)
     config.train_config.num_steps = 10
     config.train_config.cluster.wait_timeout_seconds = 5
     parts = running.Parts(
-        create_estimator=lambda: estimator,
+        create_trainer=lambda: estimator,
         create_input_fn=lambda: 'the input',
         chief_hooks=[],
         create_evaluator=create_evaluator,
@@ -146,7 +146,7 @@ def trainer(tmp_path):
         cluster = Cluster({'chief': ('h:1',), 'ps': ('h:2',)}, 'chief', 0)
         job = Job(cluster, config, str(tmp_path), job_state.JobState(str(tmp_path), config))
         parts = running.Parts(
-            create_estimator=None,
+            create_trainer=None,
             create_input_fn=None,
             chief_hooks=[],
             create_evaluator=None,

@@ -152,13 +152,19 @@ def train_with_servers(folder, model_dir, override, steps, num_workers=1, num_se
 
 def losses(model_dir):
     """The total loss of each step, from the events."""
+    found = losses_by_step(model_dir)
+    return [found[step] for step in sorted(found)]
+
+
+def losses_by_step(model_dir):
+    """The total losses that the events have."""
     found = {}
     for path in glob.glob(f'{model_dir}/events*'):
         for event in tf1.train.summary_iterator(path):
             for value in event.summary.value:
                 if value.tag == 'Loss/total_loss':
                     found[event.step] = value.simple_value
-    return [found[step] for step in sorted(found)]
+    return found
 
 
 def variables(model_dir):

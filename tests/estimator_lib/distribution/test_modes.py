@@ -263,6 +263,30 @@ def test_fields_without_effect_are_named():
     assert idle(waiting, task_of(SERVERS)) == {'startup_delay_steps'}
 
 
+@pytest.mark.parametrize(
+    ('text', 'addresses', 'expected'),
+    [
+        (
+            '',
+            SERVERS,
+            r'mode is ASYNC_PARAMETER_SERVERS .* does not carry; expected loop: ESTIMATOR, or '
+            r'train_config.cluster.mode MULTI_WORKER_MIRRORED and no "ps" in TF_CONFIG\.',
+        ),
+        ('sync_replicas: true', SERVERS, 'SYNC_PARAMETER_SERVERS .* or .* MULTI_WORKER_MIRRORED'),
+        ('cluster { mode: CLONES }', None, r'CLONES .* expected .*mode MIRRORED\.'),
+    ],
+)
+def test_what_the_loop_of_functions_does_not_carry_is_refused(text, addresses, expected):
+    task = None if addresses is None else task_of(addresses)
+    with pytest.raises(errors.ConfigError, match=expected):
+        plan(f'batch_size: 6 loop: TF_FUNCTION {text}', task)
+
+
+def test_the_loop_of_functions_has_workers():
+    found = plan('batch_size: 4 loop: TF_FUNCTION', task_of(WORKERS, 'worker', 1))
+    assert found.mode is Mode.MULTI_WORKER_MIRRORED and found.without_sessions
+
+
 def test_a_process_alone_shares_nothing_whatever_the_mode():
     config = pipeline_pb2.TrainEvalPipelineConfig()
     text_format.Parse('train_config { cluster { mode: CLONES num_clones: 4 } }', config)

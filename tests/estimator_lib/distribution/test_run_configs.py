@@ -49,6 +49,18 @@ def test_who_trains_alone_or_not_at_all_has_a_run_config_of_one_machine(plan, mo
     assert os.environ['TF_CONFIG'] == 'is not looked at'
 
 
+def test_a_run_config_of_a_worker_without_sessions(monkeypatch):
+    one = tf.distribute.OneDeviceStrategy('/cpu:0')
+    monkeypatch.setattr(run_configs.strategies, 'create_strategy', lambda plan: one)
+    for index, is_chief in enumerate([True, False]):
+        cluster = Cluster({'worker': ('a:1', 'b:1')}, 'worker', index)
+        config = create(Plan(Mode.MULTI_WORKER_MIRRORED, cluster, without_sessions=True))
+        assert (config.task_type, config.task_id) == ('worker', index)
+        assert (config.is_chief, config.num_worker_replicas) == (is_chief, 2)
+        assert tf_config.cluster_of(config) == cluster
+        assert config.train_distribute is one
+
+
 def test_options_and_the_session_config_are_kept():
     session_config = tf1.ConfigProto(allow_soft_placement=True)
     config = run_configs.create(

@@ -1,8 +1,11 @@
 """The loop without sessions around a toy task, and the same run by both loops in turns."""
 
+import contextlib
 import glob
 import json
 import logging
+import threading
+import types
 
 import numpy as np
 import pytest
@@ -11,8 +14,10 @@ from google.protobuf import text_format
 
 from estimator_lib import errors, training
 from estimator_lib.checkpoints import checkpoint_files
-from protos import train_pb2
+from estimator_lib.function_loop import call_lengths, trainer
+from protos import cluster_pb2, train_pb2
 from tests.estimator_lib import line_task
+from tests.estimator_lib.distribution import curve_cases
 from tests.estimator_lib.distribution.curve_cases import losses
 from tests.estimator_lib.line_task import Line, error_after, slope_after
 
@@ -202,6 +207,69 @@ def test_histograms_pictures_and_a_profile_are_written(config, tmp_path):
     assert found['loss'] == [1, 3, 6]
     trace = json.loads((tmp_path / 'run' / 'profile' / 'trace_step_6.json').read_text())
     assert any('Iterator' in event['name'] for event in trace['traceEvents'])
+
+
+def test_the_only_worker_of_a_cluster_trains_by_functions_too(config, tmp_path, monkeypatch, log):
+    addresses = {'worker': curve_cases.free_addresses(1)}
+    task = {'cluster': addresses, 'task': {'type': 'worker', 'index': 0}}
+    monkeypatch.setenv('TF_CONFIG', json.dumps(task))
+    config.train_config.cluster.mode = cluster_pb2.ClusterConfig.MULTI_WORKER_MIRRORED
+    train(config, tmp_path / 'run')
+    assert saved(tmp_path / 'run')['slope'] == pytest.approx(slope_after(6), rel=1e-5)
+    assert not list((tmp_path / 'run').glob('*.meta'))  # which Estimators write
+    assert 'the job is finished: step 6 (num_steps)' in log.text
+
+
+class Calls:
+    """Hooks of one worker, who want to stop after so many calls."""
+
+    def __init__(self, most):
+        self.counts, self._most = [], most
+
+    def before(self, count):
+        self.counts.append(count)
+
+    def after(self, count, each, last, trace):
+        self.session.step += count
+
+    @property
+    def should_stop(self):
+        return len(self.counts) >= self._most
+
+
+def test_workers_make_the_same_calls_and_stop_together(monkeypatch):
+    """However long a step takes each of them, and whoever wants to stop."""
+    workers = [Calls(most) for most in (1000, 6)]
+    barrier, wishes = threading.Barrier(2), [None, None]
+
+    def run(index, seconds):
+        own = workers[index]
+        own.session = types.SimpleNamespace(step=0)
+        lengths = call_lengths.CallLengths(0, [7])
+
+        def agreed(values):
+            wishes[index] = [values[0], seconds * own.counts[-1]]
+            barrier.wait(60)
+            mean = np.mean(wishes, axis=0)
+            barrier.wait(60)
+            return mean
+
+        trainer._train(lambda count: ([], []), own, lengths, agreed, own.session, 1000)
+
+    threads = [threading.Thread(target=run, args=one) for one in enumerate((0.1, 0.7))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    # 0.4 s a step on average: two in a second; and calls end at multiples of 7.
+    assert workers[0].counts == workers[1].counts == [1, 2, 2, 2, 2, 2]
+
+
+@pytest.mark.parametrize('mean, is_refused', [(4.0, False), (2.0, True)])
+def test_workers_begin_at_one_step(mean, is_refused):
+    expected = pytest.raises(errors.ClusterError, match='begins at step 4, and all begin at 2 on')
+    with expected if is_refused else contextlib.nullcontext():
+        trainer._check_start(lambda values: [mean], 4, 'here')
 
 
 def test_without_eager_execution_it_is_refused(config, tmp_path):
