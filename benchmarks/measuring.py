@@ -11,7 +11,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -88,13 +99,16 @@ def on_threads(session_config: Any, threads: int) -> Any:
 
 
 @contextlib.contextmanager
-def training_session(task: Any, config: Any, threads: int = 0) -> Iterator[Tuple[Any, Any]]:
+def training_session(
+    task: Any, config: Any, threads: int = 0, input_fn: Optional[Callable[[], Any]] = None
+) -> Iterator[Tuple[Any, Any]]:
     """A task's training graph, initialised, in a plain session.
 
     Args:
         task: what is trained.
         config: `TrainEvalPipelineConfig`.
         threads: see `on_threads`.
+        input_fn: gives features and labels; None: those that the config's reader reads.
 
     Yields:
         The session and the `EstimatorSpec`; its graph is the default one.
@@ -107,23 +121,28 @@ def training_session(task: Any, config: Any, threads: int = 0) -> Iterator[Tuple
     with tf.Graph().as_default(), tempfile.TemporaryDirectory() as model_dir:
         tf1.set_random_seed(config.train_config.random_seed)
         tf1.train.create_global_step()
-        features, labels = training.train_input_fn(task, config)()
+        features, labels = (input_fn or training.train_input_fn(task, config))()
         run_config = training.create_run_config(config, model_dir)
         spec = model_fn.create_model_fn(task, config)(
             features, labels, tf.estimator.ModeKeys.TRAIN, {}, run_config
         )
         session_config = on_threads(run_config.session_config, threads)
         with tf1.Session(config=session_config) as session:
-            initialize(session)
+            initialize(session, spec.scaffold.init_feed_dict)
             yield session, spec
 
 
-def initialize(session: Any) -> None:
-    """Gives all variables and tables of a session's graph their first values."""
+def initialize(session: Any, feed: Optional[Mapping[Any, Any]] = None) -> None:
+    """Gives all variables and tables of a session's graph their first values.
+
+    Args:
+        session: of the graph.
+        feed: what the engine feeds to that end, where it does.
+    """
     import tensorflow as tf
 
     tf1 = tf.compat.v1
-    session.run(tf1.global_variables_initializer())
+    session.run(tf1.global_variables_initializer(), feed)
     session.run([tf1.local_variables_initializer(), tf1.tables_initializer()])
 
 

@@ -4,9 +4,11 @@
 
 "Bare" is the forward and the backward pass of the same network on a constant batch, with what the
 task's losses are computed from summed up as squares: no reading, no targets, no losses, no
-optimizer. "Evaluated" is a run that evaluates and exports what it has trained, in one process. Each
-number is the high-water mark of the resident memory of a process of its own, in MiB; "imports" is
-one that imports all and builds nothing. The median of the turns counts.
+optimizer. Between it and training stand "step", the training step on a constant batch in a plain
+session, and "reading", the same on what is read. "Evaluated" is a run that evaluates and exports
+what it has trained, in one process. Each number is the high-water mark of the resident memory of a
+process of its own, in MiB; "imports" is one that imports all and builds nothing. The median of the
+turns counts.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import json
 import os
 import statistics
 import tempfile
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Optional
 
 from benchmarks import measuring, recipes
 
@@ -48,12 +50,12 @@ def bare(config: Any) -> None:
     tf1 = tf.compat.v1
     with tf.Graph().as_default():
         tf1.train.create_global_step()
-        step = bare_step(build_task(config), *constant_batch(config))
+        fetches = bare_step(build_task(config), *constant_batch(config))
         use_bfloat16 = config.train_config.use_bfloat16
         with tf1.Session(config=training.create_session_config(use_bfloat16)) as session:
             measuring.initialize(session)
             for _ in range(STEPS):
-                session.run(step)
+                session.run(fetches)
 
 
 def bare_step(task: Any, features: Any, labels: Any) -> List[Any]:
@@ -93,6 +95,26 @@ def constant_batch(config: Any) -> Any:
     return tuple({name: made(name, *spec) for name, spec in each.items()} for each in specs)
 
 
+def step(config: Any) -> None:
+    """Losses, gradients and updates, of a batch that nobody reads."""
+    _steps(config, lambda: constant_batch(config))
+
+
+def reading(config: Any) -> None:
+    """The same with what is read."""
+    _steps(config, None)
+
+
+def _steps(config: Any, input_fn: Optional[Callable[[], Any]]) -> None:
+    from model_fns import build_task
+
+    imports(config)
+    task = build_task(config)
+    with measuring.training_session(task, config, input_fn=input_fn) as (session, spec):
+        for _ in range(STEPS):
+            session.run(spec.train_op)
+
+
 def train(config: Any) -> None:
     """Training alone."""
     _train(config, evaluate=False)
@@ -108,6 +130,7 @@ def _train(config: Any, evaluate: bool) -> None:
     from model_fns import build_task
 
     imports(config)
+    config.export_config.final.enabled = evaluate
     config.train_config.num_steps = STEPS
     config.eval_config.num_examples = 16
     with tempfile.TemporaryDirectory() as model_dir:
@@ -118,6 +141,8 @@ def _train(config: Any, evaluate: bool) -> None:
 SIDES: Dict[str, Callable[[Any], None]] = {
     'imports': imports,
     'bare': bare,
+    'step': step,
+    'reading': reading,
     'train': train,
     'evaluated': evaluated,
 }
