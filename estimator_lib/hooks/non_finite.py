@@ -29,7 +29,7 @@ _ADVICE = (
 )
 _MOST_IMAGES = 64
 # Variables are looked at in groups of about this many bytes, so that no copy of all is made.
-_GROUP_BYTES = 64 * 2**20
+_GROUP_BYTES = 16 * 2**20
 
 
 class NonFiniteLossError(errors.UserError):
