@@ -5,7 +5,8 @@
 #              TESTS=tests/model_fns/detection runs a part, PROCESSES=0 in this process
 # make published    trains, evaluates and exports every published detection config
 # make comparisons  our metrics, suppression and bfloat16 beside those of others
-# make performance  the figures of docs/performance.md, on this machine (an hour or more)
+# make benchmark    start, steps, input, evaluation and clusters on this machine
+# make performance  the figures of docs/performance.md, on this machine (hours)
 # make promises    trains the demo, holds it to its limits, draws the README's picture
 # make fuzz    gives spoilt inputs to whatever reads them, see benchmarks/fuzz.py
 # make predicting    images a second of --mode=predict, beside a loop over one at a time

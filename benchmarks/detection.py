@@ -41,20 +41,13 @@ def write_config(arguments: argparse.Namespace) -> str:
 
 
 def engine_rate(config_path: str, steps: int, use_bfloat16: bool) -> float:
-    """Steps/s of a training run, after as many steps to warm up."""
+    """Steps/s of a training run, see `measuring.engine_rate`."""
     from estimator_lib import config as config_lib
-    from estimator_lib import training
-    from model_fns import build_task
 
     config = config_lib.load_pipeline_config(config_path)
     config.train_config.use_bfloat16 = use_bfloat16
     config.train_config.progress.every_n_steps = steps
-    task = build_task(config)
-    with tempfile.TemporaryDirectory() as model_dir:
-        estimator = training.create_estimator(task, config, model_dir)
-        timer = measuring.create_timer(steps)
-        estimator.train(training.train_input_fn(task, config), max_steps=2 * steps, hooks=[timer])
-    return timer.steps_per_second
+    return measuring.engine_rate(config, steps)
 
 
 def bare_rate(config_path: str, steps: int, use_bfloat16: bool) -> float:

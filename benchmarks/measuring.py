@@ -63,6 +63,24 @@ def seconds_per_run(session: Any, fetches: Any, runs: int) -> Clocks:
     return Clocks(*((end - start) / runs for start, end in zip(started, clocks())))
 
 
+def engine_rate(config: Any, steps: int) -> float:
+    """Steps/s of a training run, after as many steps to warm up.
+
+    Args:
+        config: `TrainEvalPipelineConfig`.
+        steps: that are timed.
+    """
+    from estimator_lib import training
+    from model_fns import build_task
+
+    task = build_task(config)
+    with tempfile.TemporaryDirectory() as model_dir:
+        estimator = training.create_estimator(task, config, model_dir)
+        timer = create_timer(steps)
+        estimator.train(training.train_input_fn(task, config), max_steps=2 * steps, hooks=[timer])
+    return timer.steps_per_second
+
+
 def create_timer(steps: int) -> Any:
     """A hook that times the second half of `2 * steps` steps."""
     import tensorflow as tf

@@ -30,7 +30,6 @@ def measure_start(config_path: str, repeats: int) -> Dict[str, float]:
 def measure_steps(config_path: str, steps: int, turns: int) -> Dict[str, float]:
     """Steps/s of the Estimator, and of a bare `session.run` loop on the same graph and input."""
     from estimator_lib import config as config_lib
-    from estimator_lib import training
     from model_fns import build_task
 
     config = config_lib.load_pipeline_config(config_path)
@@ -38,13 +37,7 @@ def measure_steps(config_path: str, steps: int, turns: int) -> Dict[str, float]:
     engine: List[float] = []
     bare: List[float] = []
     for _ in range(turns):
-        with tempfile.TemporaryDirectory() as model_dir:
-            estimator = training.create_estimator(task, config, model_dir)
-            timer = measuring.create_timer(steps)
-            estimator.train(
-                training.train_input_fn(task, config), max_steps=2 * steps, hooks=[timer]
-            )
-            engine.append(timer.steps_per_second)
+        engine.append(measuring.engine_rate(config, steps))
         with measuring.training_session(task, config) as (session, spec):
             bare.append(measuring.runs_per_second(session, spec.train_op, steps))
     ratios = [of_engine / of_bare for of_engine, of_bare in zip(engine, bare)]
