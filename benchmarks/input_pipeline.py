@@ -1,12 +1,13 @@
 """Measures the training input: where the processor time of an image goes, and images a second.
 
-    python -m benchmarks.input_pipeline [--model=ssd_mobilenet_v1_coco] [--batch_size=32]
+    python -m benchmarks.input_pipeline [--model=ssd_mobilenet_v1_coco] [--batch_size=32] [--cache]
 
 The images are drawn, 320 x 240 JPEG, and varied as the published config has it. Each stage is a
 dataset of its own that ends there, so its cost is what it takes more than the stage before it;
 stages are measured in turns, and the least processor time of the turns counts, which other programs
 of the machine disturb least. Images a second are those of `session.run` on whole batches, with 1, 2
-and 4 examples decoded at a time.
+and 4 examples decoded at a time; with `--cache` those with decoded examples kept in memory and in a
+file against those without, in turns, once all have been kept.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import os
 import tempfile
 from typing import Any, Callable, Dict, Iterator, List
 
 from benchmarks import inference, measuring
 
 IMAGE_KEY = 'image/encoded'
+RECORDS = 256  # that are drawn
 CALLS = (1, 2, 4)
+CACHES = ('NONE', 'MEMORY', 'FILE')
 
 
 def plan(config: Any) -> Any:
@@ -192,6 +196,41 @@ def measure_rates(config: Any, batches: int, turns: int) -> Dict[str, float]:
     return results
 
 
+def keep(config: Any, cache: str, folder: str) -> None:
+    """Sets what training keeps of a pass, and where its file is."""
+    reader = config.train_input_reader
+    reader.cache = reader.Cache.Value(cache)
+    reader.cache_folder = folder if cache == 'FILE' else ''
+
+
+def measure_caches(config: Any, folder: str, batches: int, turns: int) -> Dict[str, float]:
+    """Images/s, and microseconds of processor time an image, by what is kept of a pass."""
+    import tensorflow as tf
+
+    from estimator_lib.data import inputs
+
+    tf1 = tf.compat.v1
+    with contextlib.ExitStack() as stack:
+        sides = {}
+        for cache in CACHES:
+            keep(config, cache, folder)
+            with tf.Graph().as_default() as graph:
+                fetched = tf.group(*tf.nest.flatten(inputs.RecordInput(plan(config))()))
+                initializers = [tf1.global_variables_initializer(), tf1.tables_initializer()]
+            session = stack.enter_context(tf1.Session(graph=graph))
+            for initializer in initializers:
+                session.run(initializer)
+            sides[cache] = _repeated(session, fetched, batches)
+            sides[cache]()  # a whole pass
+        least = least_seconds(sides, turns)
+    images = batches * config.train_config.batch_size
+    results: Dict[str, float] = {}
+    for cache, times in least.items():
+        results[f'cache_{cache.lower()}_images_per_second'] = images / times.wall
+        results[f'cache_{cache.lower()}_cpu_us'] = 1e6 * times.cpu / images
+    return results
+
+
 def _repeated(session: Any, fetched: Any, runs: int) -> Callable[[], None]:
     def run() -> None:
         for _ in range(runs):
@@ -212,12 +251,17 @@ def _start(planned: Any) -> Any:
     return np.zeros([planned.num_sources + 1, reader_state.COLUMNS], np.int64)
 
 
-def measure(model: str, batch_size: int, images: int, turns: int) -> Dict[str, float]:
-    """All measurements; see the module."""
+def measure(
+    model: str, batch_size: int, images: int, turns: int, caches: bool = False
+) -> Dict[str, float]:
+    """All measurements, or those of caches alone; see the module."""
     with tempfile.TemporaryDirectory() as folder:
-        paths = inference.write_records(folder, 256)
+        paths = inference.write_records(folder, RECORDS)
         config = inference.load_config(model, paths, len(inference.CLASSES))
         config.train_config.batch_size = batch_size
+        if caches:
+            batches = max(images, 2 * RECORDS) // batch_size
+            return measure_caches(config, os.path.join(folder, 'kept'), batches, turns)
         return {
             **measure_stages(config, images, turns),
             **measure_rates(config, images // batch_size, turns),
@@ -231,12 +275,19 @@ def main() -> None:
     parser.add_argument('--batch_size', type=int, default=32, help='images of a batch')
     parser.add_argument('--images', type=int, default=640, help='of a turn')
     parser.add_argument('--turns', type=int, default=5, help='of which the least counts')
+    parser.add_argument('--cache', action='store_true', help='compare what is kept of a pass')
     parser.add_argument('--output', default='benchmark_input.json', help='where the JSON goes')
     arguments = parser.parse_args()
     measuring.quiet()
     results: Dict[str, Any] = {'model': arguments.model, 'batch_size': arguments.batch_size}
     results.update(
-        measure(arguments.model, arguments.batch_size, arguments.images, arguments.turns)
+        measure(
+            arguments.model,
+            arguments.batch_size,
+            arguments.images,
+            arguments.turns,
+            arguments.cache,
+        )
     )
     measuring.report(results, arguments.output)
 
