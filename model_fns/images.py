@@ -185,6 +185,29 @@ def surround_lines(
     return tf.concat([filled(above, width), lines, filled(below, width)], 1)
 
 
+def reversed_where(happens: tf.Tensor, tensor: tf.Tensor, axis: int) -> tf.Tensor:
+    """A tensor with one axis backwards, or as it is.
+
+    Args:
+        happens: int32 scalar: 1 for backwards, 0 for as it is.
+        tensor: of any type; only the axes before this one may be empty.
+        axis: of the tensor.
+    """
+    # To reverse an axis of 1 takes no conditional, and the kernel is several times as fast for the
+    # middle one of three axes as for none or any other.
+    is_known = tensor.shape.is_fully_defined()
+    shape = tensor.shape.as_list() if is_known else tf.shape(tensor)
+    sides = shape if is_known else tf.unstack(shape)
+    size = sides[axis] ** happens
+    line = sides[axis]
+    for side, known in zip(sides[axis + 1 :], tensor.shape[axis + 1 :]):
+        line *= side if known is None else known
+    lines = tf.reshape(tensor, tf.stack([-1, size, line // size]))
+    moved = tf.reshape(tf.reverse(lines, [1]), shape)
+    moved.set_shape(tensor.shape)
+    return moved
+
+
 def image_header(encoded: bytes) -> ImageHeader:
     """Reads the size off an encoded image without decoding it.
 

@@ -305,6 +305,18 @@ def _window_by_hand(image, start, height, width):
     return result
 
 
+def test_reversed_where():
+    values = np.arange(24, dtype=np.uint8).reshape([2, 4, 3])
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        happens = tf.compat.v1.placeholder(tf.int32, [])
+        reversed_ = images.reversed_where(happens, tf.constant(values), 1)
+        assert reversed_.shape == [2, 4, 3]
+        none = images.reversed_where(happens, tf.zeros([0, 4, 3]), 2)
+        assert session.run(none, {happens: 1}).shape == (0, 4, 3)
+        np.testing.assert_array_equal(session.run(reversed_, {happens: 0}), values)
+        np.testing.assert_array_equal(session.run(reversed_, {happens: 1}), values[:, ::-1])
+
+
 def test_window_and_crop_or_pad():
     random = np.random.RandomState(1)
     with tf.Graph().as_default(), tf1.Session() as session:

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.task import Example
+from model_fns import images
 from model_fns.detection import fields
 from model_fns.detection.boxes.family import family_of
 from model_fns.detection.data.augmentation import randomness, steps
@@ -56,9 +57,9 @@ def random_flip(
         )
     flips = _happens(seed, probability)
     result = dict(example)
-    result[fields.IMAGE] = _reversed(example[fields.IMAGE], axis, flips)
+    result[fields.IMAGE] = images.reversed_where(flips, example[fields.IMAGE], axis)
     if fields.MASKS in example:
-        result[fields.MASKS] = _reversed(example[fields.MASKS], axis + 1, flips)
+        result[fields.MASKS] = images.reversed_where(flips, example[fields.MASKS], axis + 1)
     boxes = example[fields.BOXES]
     result[fields.BOXES] = _chosen(family_of(boxes).flip(boxes, axis), boxes, flips)
     result.update(_moved_points(example, _MIRRORED_POINTS[axis], flips))
@@ -97,10 +98,10 @@ def quarter_turn(example: Example, turns: tf.Tensor) -> Example:
     result = dict(example)
     # An image that is transposed and then reversed top to bottom is a turned one.
     image = _transposed(example[fields.IMAGE], [0, 1, 2], [1, 0, 2], turns)
-    result[fields.IMAGE] = _reversed(image, 0, turns)
+    result[fields.IMAGE] = images.reversed_where(turns, image, 0)
     if fields.MASKS in example:
         masks = _transposed(example[fields.MASKS], [0, 1, 2], [0, 2, 1], turns)
-        result[fields.MASKS] = _reversed(masks, 1, turns)
+        result[fields.MASKS] = images.reversed_where(turns, masks, 1)
     boxes = example[fields.BOXES]
     result[fields.BOXES] = _chosen(family_of(boxes).rotate90(boxes), boxes, turns)
     result.update(_moved_points(example, _TURNED_POINTS, turns))
@@ -145,11 +146,6 @@ def _happens(seed: tf.Tensor, probability: float) -> tf.Tensor:
     """int32: 1 with a probability, else 0."""
     (uniform,) = randomness.uniforms(seed, 1)
     return tf.cast(uniform < probability, tf.int32)
-
-
-def _reversed(tensor: tf.Tensor, axis: int, happens: tf.Tensor) -> tf.Tensor:
-    # The list of axes is [axis] or empty: no conditional is needed.
-    return tf.reverse(tensor, tf.range(axis, axis + happens))
 
 
 def _transposed(
