@@ -104,9 +104,9 @@ def test_a_sample_is_called_one(config, tmp_path, capsys):
 
 
 def test_memory_is_compared_with_the_machines(config, capsys, monkeypatch):
-    monkeypatch.setattr(check, '_machine_memory', lambda: 2**20)
+    monkeypatch.setattr(check.environment, 'memory_bytes', lambda: 2**20)
     assert '; this machine has 1 MiB' in run(config, capsys)[0]
-    monkeypatch.setattr(check, '_machine_memory', lambda: 3)
+    monkeypatch.setattr(check.environment, 'memory_bytes', lambda: 3)
     assert 'warning: a training step needs about 0 MiB, and this mach' in run(config, capsys)[0]
 
 
