@@ -8,7 +8,7 @@ a new file takes its name.
 
 from __future__ import annotations
 
-import fcntl
+import contextlib
 import logging
 import mmap
 import os
@@ -22,6 +22,10 @@ import numpy as np
 
 from estimator_lib import errors
 from estimator_lib.data.packed_examples import ALIGNMENT
+
+fcntl = None
+with contextlib.suppress(ImportError):  # which Windows does not have
+    import fcntl
 
 log = logging.getLogger('estimator_lib')
 
@@ -56,10 +60,14 @@ class CacheFile:
         max_bytes: that the file may have; None: half of what the disk has left.
 
     Raises:
-        errors.UserError: the file cannot be written.
+        errors.UserError: the file cannot be written, or not be locked on this system.
     """
 
     def __init__(self, path: str, content: str, max_bytes: Optional[int]):
+        if fcntl is None:
+            raise errors.UserError(
+                f'{path}: this system cannot lock files as cache: FILE needs it; set cache: MEMORY.'
+            )
         self._path = path
         self._header = (_BEGIN + content.encode()).ljust(ALIGNMENT, b'\0')
         self._lock = threading.Lock()

@@ -125,3 +125,9 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / 'file').write_text('')
     with pytest.raises(errors.UserError, match='file/x: the cache of .* set cache_folder'):
         CacheFile(str(tmp_path / 'file' / 'x'), 'these', None)
+
+
+def test_a_system_without_locks_is_told(path, monkeypatch):
+    monkeypatch.setattr(cache_files, 'fcntl', None)
+    with pytest.raises(errors.UserError, match='cannot lock files as cache: FILE needs it; set'):
+        CacheFile(path, 'these', None)
