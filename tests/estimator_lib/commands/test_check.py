@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import environment, errors
 from estimator_lib.commands import check
 from estimator_lib.distribution import mixed_precision
 from estimator_lib.task import IMAGE, SOURCE_ID, DataReport
@@ -106,9 +106,9 @@ def test_a_sample_is_called_one(config, tmp_path, capsys):
 
 
 def test_memory_is_compared_with_the_machines(config, capsys, monkeypatch):
-    monkeypatch.setattr(check, '_machine_memory', lambda: 2**20)
+    monkeypatch.setattr(environment, 'memory_bytes', lambda: 2**20)
     assert '; this machine has 1 MiB' in run(config, capsys)[0]
-    monkeypatch.setattr(check, '_machine_memory', lambda: 3)
+    monkeypatch.setattr(environment, 'memory_bytes', lambda: 3)
     assert 'warning: a training step needs about 0 MiB, and this mach' in run(config, capsys)[0]
 
 
