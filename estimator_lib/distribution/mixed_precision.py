@@ -68,6 +68,7 @@ _ALL_PRODUCTS = (
 # need no conversions of their own.
 _COST = 30.0
 _COST_BY_FLOAT32_NORMS = 65.0
+_LEAST_BY_FLOAT32_NORMS = 45.0
 _COST_OF_OTHERS = 10.0
 _OTHERS = ('AddV2', 'Mul')
 
@@ -214,7 +215,8 @@ def balance(graph: tf.Graph) -> Balance:
         return Balance(products, 0.0, False)
     others /= normalized
     cost = _COST + _COST_OF_OTHERS * others
-    by_float32_norms = max(_COST, _COST_BY_FLOAT32_NORMS - _COST_OF_OTHERS * others)
+    by_float32_norms = _COST_BY_FLOAT32_NORMS - _COST_OF_OTHERS * others
+    by_float32_norms = max(by_float32_norms, _LEAST_BY_FLOAT32_NORMS)
     norms_stay = uneven / normalized > _MOST_UNEVEN or by_float32_norms < cost
     return Balance(products / normalized, by_float32_norms if norms_stay else cost, norms_stay)
 
