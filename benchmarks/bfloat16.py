@@ -78,14 +78,12 @@ def _session(name: str, how: How, one_pass: str, dtype: str) -> Tuple[Any, Any]:
     import tensorflow as tf
 
     from estimator_lib import training
-    from estimator_lib.distribution import mixed_precision
 
     tf1 = tf.compat.v1
     with tf.Graph().as_default():
         tf1.set_random_seed(1)
         tf1.train.create_global_step()
         fetches = _build(name, how, one_pass == 'training', dtype == 'bfloat16')
-        mixed_precision.choose(tf1.get_default_graph())
         session = tf1.Session(config=training.create_session_config(dtype == 'bfloat16'))
         measuring.initialize(session)
     for _ in range(2):
@@ -96,6 +94,7 @@ def _session(name: str, how: How, one_pass: str, dtype: str) -> Tuple[Any, Any]:
 def _build(name: str, how: How, is_training: bool, use_bfloat16: bool) -> Any:
     import tensorflow as tf
 
+    from estimator_lib.distribution import mixed_precision
     from model_fns.backbones import registry
 
     tf1 = tf.compat.v1
@@ -114,6 +113,8 @@ def _build(name: str, how: How, is_training: bool, use_bfloat16: bool) -> Any:
         heads = (registry.LOGITS, registry.AUXILIARY_LOGITS)
         outputs = [end_points[head] for head in heads if head in end_points]
     outputs = [tf.cast(output, tf.float32) for output in outputs]
+    # By the forward pass, as when training is built.
+    mixed_precision.choose(tf1.get_default_graph())
     if not is_training:
         return [tf.reduce_sum(output) for output in outputs]
     return measuring.forward_and_backward(tf.add_n([tf.nn.l2_loss(one) for one in outputs]))

@@ -68,11 +68,11 @@ def bare_rate(config_path: str, steps: int, use_bfloat16: bool) -> float:
         images = tf1.get_variable('images', initializer=images * 2.0 - 1.0, trainable=False)
         model = ssd.build_ssd(config.model.ssd, 'model.ssd')
         predictions = model.predict(images.read_value(), None, None, is_training=True)
+        mixed_precision.choose(tf1.get_default_graph())
         loss = sum(
             tf.nn.l2_loss(predictions[name]) for name in (fields.BOX_ENCODINGS, fields.CLASS_LOGITS)
         )
         step = measuring.forward_and_backward(loss)
-        mixed_precision.choose(tf1.get_default_graph())
         with tf1.Session(config=training.create_session_config(use_bfloat16)) as session:
             measuring.initialize(session)
             return measuring.runs_per_second(session, step, steps)

@@ -165,7 +165,6 @@ def _plan_lines(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> Lis
     idle = distribution.idle_fields(plan, config.train_config)
     if config.train_config.use_bfloat16:
         _warn(mixed_precision.doubts())
-        line += f'\n{mixed_precision.description()}'
     return [line, *(f'{field} has no effect' for field in idle)]
 
 
@@ -224,6 +223,8 @@ def _model_lines(
             f'memory: about {memory / 2**20:,.0f} MiB{of_size or depending}; this machine has '
             f'{available / 2**20:,.0f} MiB',
         ]
+        if config.train_config.use_bfloat16:
+            lines.append(mixed_precision.description(tf1.get_default_graph()))
         _warn(_training_doubts(task, config, memory, available))
         restored = companions.with_model(tf1.get_default_graph())
         if model_dir:

@@ -14,9 +14,13 @@ Measured (`python -m benchmarks.bfloat16_ops`, docs/performance.md), that holds 
     DepthwiseConv2dNativeBackpropInput    0.6; stride 2: 6-24   stays float32
     DepthwiseConv2dNativeBackpropFilter   0.7-1; 5x5: 2-3.3     stays float32
     FusedBatchNormV3 and its gradient     0.6-0.8; channels no  stays float32 in a network where
-                                          multiple of 16: 1.8-9 many of its numbers are such
+                                          multiple of 16: 1.8-9 many of its numbers are such, and
+                                                                where swishes follow it
     gradients of Conv2D with explicit     10-50                 layers pad before it in training
       padding
+
+A network whose products are too few for all that is converted between them stays float32 whole:
+see `balance`.
 
 That is for training. Evaluation computes in float32: there batch norm is fused with the convolution
 before it, which TensorFlow does not do in bfloat16, and what an export answers is float32 as well.
@@ -30,7 +34,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from typing import FrozenSet, List, Optional, Sequence, Tuple
+from typing import FrozenSet, List, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -40,6 +44,33 @@ from protos import train_pb2
 # Kinds of ops that the rewrite leaves in float32: always, and where batch norm is uneven.
 DEPTHWISE = ('DepthwiseConv2dNativeBackpropFilter', 'DepthwiseConv2dNativeBackpropInput')
 NORMS = ('FusedBatchNormV3', 'FusedBatchNormGradV3')
+
+# All kinds of products that the rewrite knows for processors.
+_ALL_PRODUCTS = (
+    'BatchMatMul',
+    'BatchMatMulV2',
+    'Conv2D',
+    'Conv2DBackpropFilter',
+    'Conv2DBackpropInput',
+    'Conv3D',
+    'Conv3DBackpropFilterV2',
+    'Conv3DBackpropInputV2',
+    'DepthwiseConv2dNative',
+    'Einsum',
+    'MatMul',
+)
+
+# What training in bfloat16 costs, forward and backward, for each number that batch norm puts out:
+# in multiply-adds of convolutions, each of which gains some 30 picoseconds. Fitted to the ratios of
+# the small networks in docs/performance.md; in keeping with its table of ops, by which a conversion
+# and back costs about 20. Sums and gates (a swish has two or three for each number of batch norm)
+# have slow ReLU6 and sigmoids among them; with batch norm in float32 they stay float32 too, and
+# need no conversions of their own.
+_COST = 30.0
+_COST_BY_FLOAT32_NORMS = 65.0
+_LEAST_BY_FLOAT32_NORMS = 45.0
+_COST_OF_OTHERS = 10.0
+_OTHERS = ('AddV2', 'Mul')
 
 # Channels that the kernel of batch norm takes at once, and the part of a network's normalised
 # numbers that may be in maps with a rest.
@@ -128,21 +159,71 @@ def choose(graph: tf.Graph) -> None:
         graph: with the forward pass in it.
     """
     on_gpu = half_type() is tf.float16
+    found = balance(graph)
+    _remove(_PRODUCTS, _ALL_PRODUCTS, not on_gpu and not found.gains)
     _remove(_PRODUCTS, DEPTHWISE, not on_gpu)
-    _remove(_FOLLOWING, NORMS, not on_gpu and uneven_share(graph) > _MOST_UNEVEN)
+    _remove(_FOLLOWING, NORMS, not on_gpu and found.norms_stay)
 
 
-def uneven_share(graph: tf.Graph) -> float:
-    """The part of what batch norm normalises that is in maps whose channels leave a rest."""
-    uneven = total = 0
+class Balance(NamedTuple):
+    """What training in bfloat16 gains and costs on a processor, as far as a forward pass tells.
+
+    In multiply-adds of convolutions for each number that batch norm puts out (in all, where there
+    is none). Neither the batch size nor, for the most part, the size of images matters: all of it
+    grows with them.
+
+    Attributes:
+        products: what convolutions and matrix products multiply and add.
+        cost: of conversions, and of slow kernels.
+        norms_stay: whether batch norm stays float32: its kernel is slow for this network, or what
+            follows it is.
+    """
+
+    products: float
+    cost: float
+    norms_stay: bool
+
+    @property
+    def gains(self) -> bool:
+        """Whether bfloat16 is faster."""
+        return self.products > self.cost
+
+
+def balance(graph: tf.Graph) -> Balance:
+    """Weighs what bfloat16 gains and costs.
+
+    Args:
+        graph: with the forward pass in it.
+    """
+    products = others = normalized = uneven = 0.0
     for op in graph.get_operations():
-        if op.type == NORMS[0] and op.inputs[0].shape.rank == 4:
-            _, *size = op.inputs[0].shape.as_list()
-            # Sides that are not known are alike: then it is channels that are counted.
-            numbers = math.prod(side or 1 for side in size)
-            total += numbers
-            uneven += numbers * (size[-1] % _VECTOR != 0)
-    return uneven / total if total else 0.0
+        # What initializers compute is of no training step.
+        if not op.outputs or op.outputs[0].shape.rank is None or '/Initializer/' in op.name:
+            continue
+        numbers = _numbers(op.outputs[0])
+        if op.type in ('Conv2D', 'MatMul'):
+            # The weights have an axis for their outputs; the others are summed over.
+            axis = 0 if op.type == 'MatMul' and op.get_attr('transpose_b') else -1
+            weights = op.inputs[1]
+            products += numbers * _numbers(weights) / (weights.shape[axis] or 1)
+        elif op.type in _OTHERS and op.outputs[0].shape.rank == 4:
+            others += numbers
+        elif op.type == NORMS[0] and op.outputs[0].shape.rank == 4:
+            normalized += numbers
+            uneven += numbers * (op.outputs[0].shape[-1] % _VECTOR != 0)
+    if not normalized:
+        return Balance(products, 0.0, False)
+    others /= normalized
+    cost = _COST + _COST_OF_OTHERS * others
+    by_float32_norms = _COST_BY_FLOAT32_NORMS - _COST_OF_OTHERS * others
+    by_float32_norms = max(by_float32_norms, _LEAST_BY_FLOAT32_NORMS)
+    norms_stay = uneven / normalized > _MOST_UNEVEN or by_float32_norms < cost
+    return Balance(products / normalized, by_float32_norms if norms_stay else cost, norms_stay)
+
+
+def _numbers(tensor: tf.Tensor) -> int:
+    """Of a tensor. Sides that are not known are alike: then it is channels that are counted."""
+    return math.prod(side or 1 for side in tensor.shape.as_list())
 
 
 def _remove(variable: str, kinds: Sequence[str], removes: bool) -> None:
@@ -152,8 +233,12 @@ def _remove(variable: str, kinds: Sequence[str], removes: bool) -> None:
     os.environ[variable] = ','.join([*kept, *(kinds if removes else ())])
 
 
-def description() -> str:
-    """What `train_config.use_bfloat16` does on this machine, a line."""
+def description(graph: tf.Graph) -> str:
+    """What `train_config.use_bfloat16` does on this machine, a line.
+
+    Args:
+        graph: with the forward pass of training in it.
+    """
     half = half_type()
     if half is None:
         return 'precision: float32'
@@ -161,6 +246,13 @@ def description() -> str:
         return (
             'precision: training computes in float16 on the GPU where TensorFlow has it safe, with '
             'loss scaling; variables, losses and evaluation are float32'
+        )
+    found = balance(graph)
+    if not found.gains:
+        return (
+            'precision: training stays float32 because bfloat16 would be no faster: this network '
+            f'has {found.products:.0f} multiply-adds for each number that would be converted '
+            f'between them, and more than {found.cost:.0f} would have to make up for that'
         )
     return (
         'precision: training computes in bfloat16 where that is faster; variables, losses and '

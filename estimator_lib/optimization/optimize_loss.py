@@ -74,15 +74,7 @@ def optimize_loss(
         pairs, finite = zero_where_not_finite(pairs), None
     elif finite is not None:
         finite.watch(loss, pairs)
-    if replicas > 1 and (policy.clip_norm > 0 or summarize_gradients):
-        # A norm is that of the whole batch's gradient, as on one device; the optimizer sums over
-        # the replicas once more.
-        pairs = gradients_lib.sum_over_replicas(pairs)
-        pairs = process_gradients(pairs, policy, summarize=summarize_gradients)
-        shares = {variable_name(v): 1.0 / replicas for _, v in pairs}
-        pairs = gradients_lib.multiply(pairs, shares)
-    else:
-        pairs = process_gradients(pairs, policy, summarize=summarize_gradients)
+    pairs = _process_in_replica(pairs, policy, replicas, summarize_gradients)
     update = apply_gradients(
         pairs,
         global_step=global_step,
@@ -94,6 +86,19 @@ def optimize_loss(
     if loss_scale is not None:
         update = tf.group(update, loss_scale.update(finite.is_finite))
     return update if exchange is None else exchange.finish(update)
+
+
+def _process_in_replica(
+    pairs: Sequence[gradients_lib.Pair], policy: GradientPolicy, replicas: int, summarize: bool
+) -> List[gradients_lib.Pair]:
+    """`process_gradients`, of one of several replicas that share a batch."""
+    if replicas == 1 or not (policy.clip_norm > 0 or summarize):
+        return process_gradients(pairs, policy, summarize=summarize)
+    # A norm is that of the whole batch's gradient, as on one device; the optimizer sums over the
+    # replicas once more.
+    pairs = gradients_lib.sum_over_replicas(pairs)
+    pairs = process_gradients(pairs, policy, summarize=summarize)
+    return gradients_lib.multiply(pairs, {variable_name(v): 1.0 / replicas for _, v in pairs})
 
 
 def select_variables(

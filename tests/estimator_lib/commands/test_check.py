@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import environment, errors
 from estimator_lib.commands import check
 from estimator_lib.distribution import mixed_precision
 from estimator_lib.task import IMAGE, SOURCE_ID, DataReport
@@ -36,7 +36,9 @@ def test_it_says_what_bfloat16_does_here(config, capsys, monkeypatch, gains):
     config.train_config.use_bfloat16 = True
     said, raised = run(config, capsys)
     assert not raised
-    assert ('precision: training computes in bfloat16 where' in said) is gains
+    # A line has no products at all.
+    assert ('precision: training stays float32 because bfloat16 would be' in said) is gains
+    assert ('precision: float32' in said) is not gains
     assert ('warning: train_config.use_bfloat16 gains nothing on this proc' in said) is not gains
 
 

@@ -65,7 +65,8 @@ def test_the_processor_decides(monkeypatch, tmp_path, flags, expected):
     assert options.auto_mixed_precision_onednn_bfloat16 == options.DEFAULT
     gains_nothing = [line for line in mixed_precision.doubts() if 'gains nothing' in line]
     assert bool(gains_nothing) is not expected
-    assert ('bfloat16' in mixed_precision.description()) is expected
+    said = mixed_precision.description(_graph((8, 8, 16), products=64))
+    assert ('computes in bfloat16' in said) is expected
 
 
 def gpus(monkeypatch, *capabilities):
@@ -97,7 +98,8 @@ def test_where_there_are_gpus_they_decide(config, monkeypatch, capabilities, exp
     assert (options.auto_mixed_precision == options.ON) is (expected is not None)
     options = training.create_session_config(False).graph_options.rewrite_options
     assert options.auto_mixed_precision == options.DEFAULT
-    assert ('in float16 on the GPU' in mixed_precision.description()) is (expected is not None)
+    said = mixed_precision.description(_graph())
+    assert ('in float16 on the GPU' in said) is (expected is not None)
     if expected is None:
         (said,) = mixed_precision.doubts()
         least = '6.1' if len(capabilities) > 1 else '0.0'
@@ -308,32 +310,79 @@ def test_where_nothing_is_said_of_a_processor_it_has_nothing(tmp_path):
     assert mixed_precision.cpu_flags(str(tmp_path / 'missing')) == set()
 
 
-def _graph(*maps):
-    """A graph that normalises maps of those sizes."""
+def _graph(*maps, products=0, gates=0):
+    """A graph that normalises maps of those sizes.
+
+    `products`: multiply-adds for each number of a convolution from the maps; `gates`: so many
+    products of numbers follow each map.
+    """
     with tf.Graph().as_default() as graph:
         for size in maps:
             vector = tf.ones([size[-1]])
-            tf.raw_ops.FusedBatchNormV3(
-                x=tf1.placeholder(tf.float32, [None, *size]),
-                scale=vector,
-                offset=vector,
-                mean=tf.zeros([0]),
-                variance=tf.zeros([0]),
+            image = tf1.placeholder(tf.float32, [None, *size])
+            norm = tf.raw_ops.FusedBatchNormV3(
+                x=image, scale=vector, offset=vector, mean=tf.zeros([0]), variance=tf.zeros([0])
             )
+            for _ in range(gates):
+                tf.multiply(norm.y, image)
+            if products:
+                channels = size[-1]
+                # As many numbers as the map has, each of `products` multiply-adds.
+                weights = tf1.placeholder(tf.float32, [1, products // channels, channels, channels])
+                tf.nn.conv2d(image, weights, 1, 'SAME')
     return graph
 
 
+def test_products_are_weighed_against_what_is_converted():
+    even, uneven = (4, 4, 16), (4, 4, 8)
+    assert mixed_precision.balance(_graph(even, products=32)) == (32.0, 30.0, False)
+    assert mixed_precision.balance(_graph(even, products=16)) == (16.0, 30.0, False)
+    # Batch norm in float32: more is converted.
+    assert mixed_precision.balance(_graph(uneven, products=64)) == (64.0, 65.0, True)
+    assert mixed_precision.balance(_graph(uneven, products=72)) == (72.0, 65.0, True)
+    # A gate costs, and two of them so much that float32 is better for batch norm.
+    assert mixed_precision.balance(_graph(even, products=48, gates=1)) == (48.0, 40.0, False)
+    assert mixed_precision.balance(_graph(even, products=48, gates=2)) == (48.0, 45.0, True)
+    assert mixed_precision.balance(_graph(even, products=48, gates=9)) == (48.0, 45.0, True)
+    # Sides that are not known are alike; without batch norm nothing is converted but images.
+    assert mixed_precision.balance(_graph((None, None, 16), products=32)) == (32.0, 30.0, False)
+    nothing = mixed_precision.balance(_graph())
+    assert nothing == (0.0, 0.0, False) and not nothing.gains
+    with tf.Graph().as_default() as graph:
+        tf.matmul(tf.ones([2, 3]), tf.ones([5, 3]), transpose_b=True)
+    assert mixed_precision.balance(graph) == (30.0, 0.0, False)
+
+
+def test_what_initializers_compute_does_not_count():
+    with tf.Graph().as_default() as graph:
+        tf1.get_variable('weights', [3, 3, 16, 16], initializer=tf1.random_uniform_initializer())
+        vector = tf.ones([16])
+        tf.raw_ops.FusedBatchNormV3(
+            x=tf.ones([1, 2, 2, 16]),
+            scale=vector,
+            offset=vector,
+            mean=tf.zeros([0]),
+            variance=tf.zeros([0]),
+        )
+    assert any(op.type in ('Mul', 'AddV2') for op in graph.get_operations())
+    assert mixed_precision.balance(graph) == (0.0, 30.0, False)
+
+
 def test_uneven_maps_count_by_their_size():
-    assert mixed_precision.uneven_share(_graph((2, 3, 24), (2, 3, 32), (4, 2, 5))) == (
-        (144 + 40) / (144 + 192 + 40)
-    )
-    assert mixed_precision.uneven_share(_graph((None, None, 8), (None, None, 32))) == 8 / 40
-    assert mixed_precision.uneven_share(_graph()) == 0.0
+    def norms_stay(*maps):
+        return mixed_precision.balance(_graph(*maps)).norms_stay
+
+    # 30 of 318 numbers, and 35 of 323.
+    assert not norms_stay((2, 1, 15), (3, 6, 16))
+    assert norms_stay((2, 1, 15), (3, 6, 16), (1, 1, 5))
+    assert not norms_stay((None, None, 8), (None, None, 80))
+    assert norms_stay((None, None, 8), (None, None, 64))
 
 
 def test_batch_norm_stays_where_it_would_be_slower_and_a_users_list_stays(monkeypatch):
     monkeypatch.setenv(INFERRED, 'Softmax')
-    even, uneven = _graph((8, 8, 32), (2, 1, 8)), _graph((8, 8, 32), (8, 8, 8))
+    even = _graph((8, 8, 32), (2, 1, 8), products=64)
+    uneven = _graph((8, 8, 32), (8, 8, 8), products=96)
     for _ in range(2):
         mixed_precision.choose(uneven)
         assert os.environ[INFERRED] == 'Softmax,FusedBatchNormV3,FusedBatchNormGradV3'
@@ -342,15 +391,43 @@ def test_batch_norm_stays_where_it_would_be_slower_and_a_users_list_stays(monkey
     assert os.environ[ALLOWED] == ','.join(mixed_precision.DEPTHWISE)
 
 
+def test_a_network_of_small_products_stays_float32_whole(monkeypatch):
+    monkeypatch.setattr(mixed_precision, 'multiplies_bfloat16', lambda: True)
+    monkeypatch.setenv(ALLOWED, 'Conv3DMine')
+    small, large = (_graph((8, 8, 32), products=products) for products in (32, 64))
+    assert 'training computes in bfloat16 where' in mixed_precision.description(large)
+    monkeypatch.setattr(mixed_precision, '_COST', 40.0)
+    assert (
+        'training stays float32 because bfloat16 would be no faster: this network has 32 multiply-'
+        'adds for each number that would be converted between them, and more than 40 would'
+    ) in mixed_precision.description(small)
+    mixed_precision.choose(small)
+    removed = os.environ[ALLOWED].split(',')
+    assert {'Conv3DMine', 'Conv2D', 'Conv2DBackpropInput', 'MatMul'} < set(removed)
+    mixed_precision.choose(large)
+    assert os.environ[ALLOWED].split(',') == ['Conv3DMine', *mixed_precision.DEPTHWISE]
+    gpus(monkeypatch, (8, 0))
+    mixed_precision.choose(small)
+    assert os.environ[ALLOWED] == 'Conv3DMine'
+    assert 'float32 because' not in mixed_precision.description(small)
+
+
 @pytest.mark.skipif(
     not mixed_precision.multiplies_bfloat16(), reason='this processor has no bfloat16'
 )
-@pytest.mark.parametrize('channels, norm_type', [(16, 'bfloat16'), (24, 'float32')])
-def test_the_rewritten_graph_computes_in_these_types(channels, norm_type):
+@pytest.mark.parametrize(
+    'channels, kernel, product_type, norm_type',
+    [
+        (16, 3, 'bfloat16', 'bfloat16'),
+        (24, 3, 'bfloat16', 'float32'),
+        (16, 1, 'float32', 'float32'),
+    ],
+)
+def test_the_rewritten_graph_computes_in_these_types(channels, kernel, product_type, norm_type):
     """As the session runs it: depthwise gradients in float32, products in bfloat16."""
     with tf.Graph().as_default() as graph:
         image = tf1.get_variable('image', initializer=tf.ones([2, 8, 8, channels]))
-        weights = tf1.get_variable('weights', [1, 1, channels, channels])
+        weights = tf1.get_variable('weights', [kernel, kernel, channels, channels])
         depthwise = tf1.get_variable('depthwise', [3, 3, channels, 1])
         vector = tf1.get_variable('vector', [channels])
         outputs = image.read_value()
@@ -378,9 +455,8 @@ def test_the_rewritten_graph_computes_in_these_types(channels, norm_type):
         kind = node.op.replace('_MklNative', '')
         if node.attr['T'].type:
             types.setdefault(kind, set()).add(tf.as_dtype(node.attr['T'].type).name)
-    bfloat16 = {'bfloat16'}
-    assert types['Conv2D'] == types['Conv2DBackpropFilter'] == bfloat16
-    assert types['DepthwiseConv2dNative'] == bfloat16
+    assert types['Conv2D'] == types['Conv2DBackpropFilter'] == {product_type}
+    assert types['DepthwiseConv2dNative'] == {product_type}
     assert types['DepthwiseConv2dNativeBackpropInput'] == {'float32'}
     assert types['DepthwiseConv2dNativeBackpropFilter'] == {'float32'}
     assert types['FusedBatchNormV3'] == types['FusedBatchNormGradV3'] == {norm_type}

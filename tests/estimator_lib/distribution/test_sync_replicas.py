@@ -15,7 +15,7 @@ from estimator_lib.cluster.local_processes import build_addresses
 from estimator_lib.distribution import placement
 from estimator_lib.distribution.sync_replicas import TokenExchange
 from estimator_lib.distribution.tf_config import Cluster
-from estimator_lib.optimization import finite_updates, optimize_loss
+from estimator_lib.optimization import finite_updates, loss_scale, optimize_loss
 from estimator_lib.optimization.moving_averages import MovingAverages
 from estimator_lib.optimization.optimize_loss import GradientPolicy
 
@@ -361,3 +361,24 @@ def test_a_step_that_is_not_finite_changes_nothing_and_all_go_on(server):
     # Means of the first and the third step: (2, 1) and (2, 2).
     assert replicas[0].values() == [-4.0, -3.0]
     assert [replica.steps for replica in replicas] == [[1, 2, 3]] * 2
+
+
+def test_a_loss_scale_that_is_too_large_for_one_is_halved_for_all(server):
+    """1.5e34 * 2^15 is no float32, and half of it is one."""
+    examples = ([(1.0, 0.0)] * 2, [(1.5e34, 2.0)] * 2)
+    replicas = [
+        Replica(
+            server,
+            own,
+            steps,
+            finite=finite_updates.FiniteUpdates(),
+            loss_scale=loss_scale.LossScale(),
+        )
+        for own, steps in enumerate(examples)
+    ]
+    run_all(replicas)
+    assert [replica.steps for replica in replicas] == [[1, 2]] * 2
+    for replica in replicas:  # The variables are the servers'.
+        assert replica.values('loss_scale/scale') == 2.0**14
+        assert replica.values('loss_scale/finite_steps') == 1
+        np.testing.assert_allclose(replica.values(), [-0.75e34, -1.0], rtol=1e-6)
