@@ -258,6 +258,7 @@ def run_campaign(
     num_steps: int = 1500,
     save_every: int = 40,
     num_workers: int = 1,
+    loop: str = chaos_job.LOOPS[0],
     say: Optional[Callable[[str], None]] = None,
 ) -> Report:
     """Runs jobs, the modes in turn, until enough faults have been injected.
@@ -271,6 +272,7 @@ def run_campaign(
         num_steps: of a job.
         save_every: steps between two checkpoints.
         num_workers: beside the chief.
+        loop: a `TrainingLoop`, one that carries the modes.
         say: gets a line for each thing that happens; left out: printed.
     """
     say = say or (lambda line: print(line, flush=True))
@@ -291,6 +293,7 @@ def run_campaign(
             num_steps=num_steps,
             save_every=save_every,
             num_workers=num_workers,
+            loop=loop,
         )
         struck = Struck(job, source, say)
         finished = struck.run(min(faults_per_job, num_faults - report.num_faults))
@@ -313,6 +316,7 @@ def main() -> None:
     parser.add_argument('--faults_per_job', type=int, default=5)
     parser.add_argument('--num_steps', type=int, default=1500)
     parser.add_argument('--num_workers', type=int, default=1)
+    parser.add_argument('--loop', choices=chaos_job.LOOPS, default=chaos_job.LOOPS[0])
     parser.add_argument('--folder', help='of the jobs; left out: a temporary one')
     parser.add_argument('--output', help='a JSON file for the figures')
     values = parser.parse_args()
@@ -331,6 +335,7 @@ def main() -> None:
         faults_per_job=values.faults_per_job,
         num_steps=values.num_steps,
         num_workers=values.num_workers,
+        loop=values.loop,
     )
     print('\n'.join(report.lines()))
     if values.output:

@@ -23,6 +23,7 @@ _SAVING = re.compile(r'(_temp|\.tempstate\d+)$')
 
 SYNCHRONOUS_MODE = 'SYNC_PARAMETER_SERVERS'
 ALL_REDUCE_MODE = 'MULTI_WORKER_MIRRORED'
+LOOPS = ('ESTIMATOR', 'TF_FUNCTION')
 MODES = ('ASYNC_PARAMETER_SERVERS', SYNCHRONOUS_MODE, ALL_REDUCE_MODE)
 
 # The network is small, so that starts and steps are quick; its fully connected head is not, so that
@@ -48,6 +49,7 @@ train_config {{
   checkpoints {{ save_every_n_steps: {save_every} keep_max: 0 }}
   progress {{ every_n_steps: 5 summary_every_n_steps: 0 }}
   sync_replicas: {is_synchronous}
+  loop: {loop}
   cluster {{ wait_timeout_seconds: 180 }}
 }}
 train_input_reader {{ tf_record_input_reader {{ input_path: '{records}' }} }}
@@ -80,6 +82,7 @@ class Job:
         num_steps: of its training.
         save_every: steps between two checkpoints.
         num_workers: beside the chief.
+        loop: a `TrainingLoop`, one that carries the mode.
 
     Attributes:
         lost: for each time that the chief began again, the steps that were done anew.
@@ -96,6 +99,7 @@ class Job:
         num_steps: int,
         save_every: int,
         num_workers: int,
+        loop: str = LOOPS[0],
     ):
         os.makedirs(folder)
         self.model_dir = os.path.join(folder, 'model')
@@ -105,6 +109,7 @@ class Job:
                 num_steps=num_steps,
                 save_every=save_every,
                 is_synchronous=str(mode == SYNCHRONOUS_MODE).lower(),
+                loop=loop,
                 records=records,
             )
             file.write(text)

@@ -1,12 +1,13 @@
 """Measures both training loops: process start to first step, steps/s, memory.
 
     python -m benchmarks.loops [--steps=60] [--turns=3] [--tasks=classification,detection] \
-        [--output=benchmark_loops.json]
+        [--replicas=1] [--output=benchmark_loops.json]
 
 The front door trains on the embedded demo, each time in a process of its own, by one loop and then
 by the other; medians over the turns are given. Steps/s are those of the second half of the steps.
 The models are the demo's for classification and detection, and the configs `demo_mask_rcnn` (two
-stages, masks) and `demo_masks` (segmentation).
+stages, masks) and `demo_masks` (segmentation). With `--replicas=2` as many on the processor share
+each batch.
 """
 
 from __future__ import annotations
@@ -73,12 +74,22 @@ def measure(config_path: str, steps: int, settings: Sequence[str]) -> Dict[str, 
     }
 
 
-def compare(config_path: str, steps: int, turns: int) -> Dict[str, float]:
-    """Medians of both loops, in turns."""
+def replica_settings(count: int) -> List[str]:
+    """The fields by which so many replicas on the processor share each batch."""
+    if count == 1:
+        return []
+    fields = ('mode=MIRRORED', f'num_clones={count}', 'clone_on_cpu=true')
+    return [f'train_config.cluster.{field}' for field in fields]
+
+
+def compare(
+    config_path: str, steps: int, turns: int, settings: Sequence[str] = ()
+) -> Dict[str, float]:
+    """Medians of both loops, in turns; for `settings` see `measure`."""
     found: Dict[str, List[float]] = {}
     for _ in range(turns):
         for loop in LOOPS:
-            measured = measure(config_path, steps, [f'train_config.loop={loop}'])
+            measured = measure(config_path, steps, [f'train_config.loop={loop}', *settings])
             print(loop, measured, flush=True)
             for name, value in measured.items():
                 found.setdefault(f'{loop.lower()}_{name}', []).append(value)
@@ -90,16 +101,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--steps', type=int, default=60)
     parser.add_argument('--turns', type=int, default=3)
+    parser.add_argument('--replicas', type=int, default=1)
     parser.add_argument('--tasks', default=','.join(_CONFIGS))
     parser.add_argument('--output', default='benchmark_loops.json')
     options = parser.parse_args()
     if options.steps < 4:
         parser.error(f'--steps is {options.steps}; expected at least 4')
+    if options.replicas < 1:
+        parser.error(f'--replicas is {options.replicas}; expected at least 1')
+    settings = replica_settings(options.replicas)
     measuring.quiet()
     results: Dict[str, Any] = {}
     for task in options.tasks.split(','):
         path = write_config(task)
-        for name, value in compare(path, options.steps, options.turns).items():
+        for name, value in compare(path, options.steps, options.turns, settings).items():
             results[f'{task}_{name}'] = value
     measuring.report(results, options.output)
 
