@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_lib import environment, errors
+from estimator_lib import errors
 from estimator_lib.commands import check
 from estimator_lib.distribution import mixed_precision
 from estimator_lib.task import IMAGE, SOURCE_ID, DataReport
