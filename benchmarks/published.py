@@ -1,16 +1,17 @@
 """Takes a training step, an evaluation and an export of every published detection config.
 
-    python -m benchmarks.published [NAME ...] [--memory=14] [--output=benchmark_published.json]
+    python -m benchmarks.published [NAME ...] [--memory=14] [--step_side=512] \
+        [--output=benchmark_published.json]
 
 Each config of ../shared/configs is read in a process of its own with bounded memory, and each part
 of what follows runs in another, as a user's commands would: what a step leaves allocated is not an
 export's to bear. The config's paths are replaced by the embedded demo's records, with masks,
 keypoints and features of other images where its readers load them. One step is taken as training
 takes it, with its augmentations, targets, losses, gradients and optimizer, at the published input
-size; what it leaves is evaluated on one image, exported, and asked for what is in an image; those
-that are trained to be quantised become int8 files too. Models of kinds that are not available must
-be refused in a sentence that names the kind. Prints a line a config, and ends with status 1 when
-one has failed.
+size (or at `--step_side`, where that takes more memory than there is); what it leaves is evaluated
+on one image, exported, and asked for what is in an image; those that are trained to be quantised
+become int8 files too. Models of kinds that are not available must be refused in a sentence that
+names the kind. Prints a line a config, and ends with status 1 when one has failed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import argparse
 import dataclasses
 import json
 import math
+import os
 import pathlib
 import resource
 import sys
@@ -84,8 +86,13 @@ def unavailable_kind(config: Any) -> str:
     return '' if kind in ('ssd', 'faster_rcnn', 'center_net') else f'model.{kind}'
 
 
-def run_here(path: str) -> Outcome:
-    """Reads a config in this process, and runs its parts in others."""
+def run_here(path: str, step_side: int = 0) -> Outcome:
+    """Reads a config in this process, and runs its parts in others.
+
+    Args:
+        path: of the config.
+        step_side: of the images of the training step; 0: as published.
+    """
     from google.protobuf import text_format
 
     from estimator_lib import errors
@@ -96,7 +103,7 @@ def run_here(path: str) -> Outcome:
     kind = unavailable_kind(text_format.Parse(text, pipeline_pb2.TrainEvalPipelineConfig()))
     try:
         with tempfile.TemporaryDirectory() as folder:
-            outcome = _run(name, path, folder)
+            outcome = _run(name, path, folder, step_side)
     except errors.UserError as error:
         return Outcome(name, REFUSED if kind and kind in str(error) else FAILED, message=str(error))
     if kind:
@@ -104,7 +111,7 @@ def run_here(path: str) -> Outcome:
     return outcome
 
 
-def _run(name: str, path: str, folder: str) -> Outcome:
+def _run(name: str, path: str, folder: str, step_side: int) -> Outcome:
     from estimator_lib import config as config_lib
     from model_fns import build_task
 
@@ -118,6 +125,12 @@ def _run(name: str, path: str, folder: str) -> Outcome:
     config.eval_config.num_examples = config.eval_config.batch_size = 1
     build_task(config)  # refuses what is not available
     config_lib.save_pipeline_config(config, folder)
+    if step_side:
+        fixed, kept = resizer.fixed_shape_resizer, resizer.keep_aspect_ratio_resizer
+        one = fixed if resizer.HasField('fixed_shape_resizer') else kept
+        for field in ('height', 'width') if one is fixed else ('min_dimension', 'max_dimension'):
+            setattr(one, field, step_side)
+        config_lib.save_pipeline_config(config, f'{folder}/step')
     done: List[Part] = []
     while len(done) < len(_PARTS) and not (done and done[-1].message):
         done.append(_part_apart(list(_PARTS)[len(done)], folder))
@@ -144,12 +157,17 @@ class Part:
 
 
 def run_part(name: str, folder: str) -> Part:
-    """Runs a part in this process, on the config and the checkpoint of a folder."""
+    """Runs a part in this process, on the checkpoint of a folder.
+
+    The config is that of the folder, or of one in it that is called like the part.
+    """
     from estimator_lib import config as config_lib
     from estimator_lib import errors
     from model_fns import build_task
 
-    config = config_lib.load_pipeline_config(f'{folder}/pipeline.config')
+    own = f'{folder}/{name}/pipeline.config'
+    path = own if os.path.exists(own) else f'{folder}/pipeline.config'
+    config = config_lib.load_pipeline_config(path)
     started = time.monotonic()
     try:
         found = _PARTS[name](build_task(config), config, folder)
@@ -255,15 +273,16 @@ def _wrong_with(found: Any, what: str) -> str:
     return ''
 
 
-def run_apart(path: str, memory_gib: float) -> Outcome:
+def run_apart(path: str, memory_gib: float, step_side: int = 0) -> Outcome:
     """Runs a config in a process of its own.
 
     Args:
         path: of the config.
         memory_gib: that the process may allocate.
+        step_side: see `run_here`.
     """
     started = time.monotonic()
-    arguments = [f'--one={path}', f'--memory={memory_gib}']
+    arguments = [f'--one={path}', f'--memory={memory_gib}', f'--step_side={step_side}']
     try:
         outcome = Outcome(**measuring.run_apart('published', arguments))
     except measuring.ProcessError as error:
@@ -290,6 +309,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument('names', nargs='*', help='of configs; left out: all')
     parser.add_argument('--memory', type=float, default=14, help='GiB that a process may allocate')
+    parser.add_argument('--step_side', type=int, default=0, help='of images of the training step')
     parser.add_argument('--output', default='benchmark_published.json', help='where the JSON goes')
     parser.add_argument('--one', help='run this file alone; with --part, what this folder has')
     parser.add_argument('--part', choices=list(_PARTS), help='run a part in this process')
@@ -300,11 +320,11 @@ def main() -> None:
         return
     if arguments.one:
         _limit_memory(arguments.memory)
-        print(json.dumps(dataclasses.asdict(run_here(arguments.one))))
+        print(json.dumps(dataclasses.asdict(run_here(arguments.one, arguments.step_side))))
         return
     outcomes = []
     for path in published_paths(arguments.names):
-        outcomes.append(run_apart(path, arguments.memory))
+        outcomes.append(run_apart(path, arguments.memory, arguments.step_side))
         print(outcomes[-1], flush=True)
     statuses = [outcome.status for outcome in outcomes]
     print(', '.join(f'{statuses.count(one)} {one}' for one in (DONE, REFUSED, FAILED)))

@@ -1,5 +1,7 @@
 """The comparisons that benchmarks make, at sizes at which only their agreement is seen."""
 
+import pathlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -124,6 +126,25 @@ def test_a_refusal_that_nobody_expects_is_a_failure(tmp_path):
     outcome = published.run_here(str(path))
     assert outcome.status == published.FAILED
     assert outcome.name == 'empty' and outcome.message
+
+
+def test_the_step_alone_has_the_side_that_it_is_given(monkeypatch):
+    name = 'ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8'
+    path = pathlib.Path(pipelines.PUBLISHED, 'tf2', f'{name}.config')
+    if not path.exists():
+        pytest.skip('the published configs are not there')
+    sides = {}
+
+    def run(task, config, folder):
+        resizer = config.model.ssd.image_resizer.fixed_shape_resizer
+        sides[parts.pop(0)] = (resizer.height, resizer.width)
+        return published.Part()
+
+    parts = list(published._PARTS)
+    monkeypatch.setattr(published, '_part_apart', published.run_part)
+    monkeypatch.setattr(published, '_PARTS', dict.fromkeys(parts, run))
+    assert published.run_here(str(path), step_side=256).status == published.DONE
+    assert sides == {'step': (256, 256), 'evaluation': (320, 320), 'export': (320, 320)}
 
 
 def test_what_fails_in_a_process_of_its_own_is_a_failure(monkeypatch):
