@@ -62,7 +62,10 @@ def bare_step(task: Any, features: Any, labels: Any) -> List[Any]:
     """Fetches that need the forward and the backward pass, and nothing else."""
     import tensorflow as tf
 
+    from estimator_lib.distribution import mixed_precision
+
     predictions = task.predict(features, tf.estimator.ModeKeys.TRAIN, labels)
+    mixed_precision.choose(tf.compat.v1.get_default_graph())
     floats = [
         one for one in tf.nest.flatten(predictions) if getattr(one, 'dtype', None) == tf.float32
     ]

@@ -164,5 +164,5 @@ RECIPES: Dict[str, Recipe] = {
     'mobilenet_v2': Recipe(16, _classifier('mobilenet_v2')),
     'resnet_v1_50': Recipe(8, _classifier('resnet_v1_50')),
     'deeplab_mobilenet_v2': Recipe(2, _segmenter('mobilenet_v2')),
-    'deeplab_mobilenet_v3_large': Recipe(2, _segmenter('mobilenet_v3_large')),
+    'deeplab_mobilenet_v3_large': Recipe(2, _segmenter('mobilenet_v3_large_seg')),
 }

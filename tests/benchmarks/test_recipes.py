@@ -1,10 +1,11 @@
 """The models that benchmarks measure side by side."""
 
 import argparse
+import os
 
 import pytest
 
-from benchmarks import memory, phases, recipes
+from benchmarks import inference, memory, phases, pipelines, recipes
 
 
 def test_unknown_models_are_refused_by_name(capsys):
@@ -31,3 +32,18 @@ def test_a_classifier_reads_what_is_drawn_for_it(tmp_path):
     assert config.train_config.batch_size == 4
     files = records.find_files(config.train_input_reader.tf_record_input_reader.input_path, 'x')
     assert records.count_records(files) == 64
+
+
+@pytest.mark.parametrize('name', sorted(recipes.RECIPES))
+def test_each_is_a_model_that_there_is(name, tmp_path, monkeypatch):
+    from estimator_lib import config as config_lib
+    from model_fns import build_task
+
+    if not os.path.exists(pipelines.PUBLISHED):
+        pytest.skip('the published configs are not there')
+    # Records are another matter.
+    paths = {'records': 'scenes.tfrecord', 'label_map': ''}
+    monkeypatch.setattr(inference, 'write_records', lambda folder, count: paths)
+    monkeypatch.setattr(recipes, '_write_classified', lambda path: None)
+    path = recipes.write_config(name, str(tmp_path))
+    assert build_task(config_lib.load_pipeline_config(path))
