@@ -102,7 +102,6 @@ class Steps:
         self._each, self._last = list(each), list(last)
         # Only what leads to these runs: no op that hooks have added for other moments.
         self._step = function.prune([], [*self._each, train_op])
-        self._last_step = self._step
         if self._last:
             self._last_step = function.prune([], [*self._each, *self._last, train_op])
         count = tf.TensorSpec([], tf.int32)
@@ -130,12 +129,16 @@ class Steps:
         def one_step(index: tf.Tensor, arrays: List[tf.TensorArray]) -> Any:
             return index + 1, self._written(arrays, index, self._step())
 
+        # A last step like the others is one of them: its graph is compiled once.
+        alike = count - 1 if self._last else count
         index, arrays = tf.while_loop(
-            lambda index, arrays: index < count - 1,
+            lambda index, arrays: index < alike,
             one_step,
             (tf.constant(0), arrays),
             parallel_iterations=1,
         )
+        if not self._last:
+            return [array.stack() for array in arrays], []
         values = self._last_step()
         arrays = self._written(arrays, index, values)
         behind = len(self._each)
