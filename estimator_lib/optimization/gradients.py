@@ -141,7 +141,33 @@ def compute(
             len(pairs),
             errors.shortened(missing, 3),
         )
+    _delay_regularization([gradient for gradient, _ in pairs])
     return [(gradient, variable) for gradient, variable in pairs if gradient is not None]
+
+
+def _delay_regularization(gradients: Iterable[Any]) -> None:
+    """Lets the gradients of L2 losses wait for those that they are added to.
+
+    They need nothing but the weights, so that TensorFlow computes them all when a step begins, and
+    holds as much memory as the weights take until the backward pass comes to them.
+    """
+    regularized = {
+        op.inputs[0].ref()
+        for op in tf.compat.v1.get_default_graph().get_operations()
+        if op.type == 'L2Loss'
+    }
+    for gradient in gradients:
+        if not isinstance(gradient, tf.Tensor) or gradient.op.type not in ('AddN', 'AddV2'):
+            continue
+        parts = [part.op for part in gradient.op.inputs]
+        early = [
+            op
+            for op in parts
+            if op.type == 'Mul' and any(source.ref() in regularized for source in op.inputs)
+        ]
+        late = [op for op in parts if op not in early]
+        for op in early:
+            op._add_control_inputs(late)
 
 
 def multipliers(

@@ -38,6 +38,22 @@ def test_compute_gives_the_gradients_of_what_is_trained():
         assert len(tf.compat.v1.get_default_graph().get_operations()) > before
 
 
+def test_regularization_waits_for_what_the_batch_gives():
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
+        a, alone = variable('a', [[1.0, 2.0]]), variable('alone', [3.0])
+        batch = tf.constant([[4.0], [5.0]])
+        loss = tf.reduce_sum(batch @ a, name='data')
+        loss += 0.5 * tf.nn.l2_loss(a, name='of_a') + 0.25 * tf.nn.l2_loss(alone)
+        optimizer = tf.compat.v1.train.GradientDescentOptimizer(1.0)
+        pairs = gradients.compute(loss, [a, alone], optimizer)
+        (penalty,) = (op for op in graph.get_operations() if op.name.endswith('of_a_grad/mul'))
+        assert [op.type for op in penalty.control_inputs] == ['MatMul']
+        session.run(tf.compat.v1.global_variables_initializer())
+        values = session.run([gradient for gradient, _ in pairs])
+        np.testing.assert_allclose(values[0], [[9.0 + 0.5, 9.0 + 1.0]])
+        np.testing.assert_allclose(values[1], [0.75])
+
+
 def test_compute_of_nothing_builds_nothing():
     with tf.Graph().as_default() as graph:
         assert gradients.compute(tf.constant(1.0), [], None) == []
