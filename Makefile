@@ -54,12 +54,15 @@ comparisons: $(INSTALLED_TEST)
 	$(BIN)/python -m benchmarks.loss_curves
 
 performance: $(INSTALLED)
+	$(BIN)/python -m benchmarks.steps
 	$(BIN)/python -m benchmarks.bfloat16
 	$(BIN)/python -m benchmarks.bfloat16_ops
 	$(BIN)/python -m benchmarks.loss_curves
 	$(BIN)/python -m benchmarks.kernels
 	$(BIN)/python -m benchmarks.step_ops
 	$(BIN)/python -m benchmarks.input_pipeline
+	$(BIN)/python -m benchmarks.input_waiting
+	$(BIN)/python -m benchmarks.loops
 	$(BIN)/python -m benchmarks.run --phases --output=benchmark_phases.json
 	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.serving
