@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import tempfile
 from typing import Any, Callable, Dict, List, Optional
@@ -161,19 +160,15 @@ def measure_side(side: str, config_path: str, use_bfloat16: bool) -> float:
 def measure(names: List[str], turns: int, use_bfloat16: bool) -> Dict[str, float]:
     """Medians of all sides, and their ratios to the bare network."""
     results: Dict[str, float] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for name in names:
-            own = os.path.join(folder, name)
-            os.mkdir(own)
-            path = recipes.write_config(name, own)
-            found: Dict[str, List[float]] = {side: [] for side in SIDES}
-            for _ in range(turns):
-                for side, peaks in found.items():
-                    peaks.append(measure_side(side, path, use_bfloat16))
-            medians = {side: statistics.median(peaks) for side, peaks in found.items()}
-            results.update({f'{name}/{side}_mib': value for side, value in medians.items()})
-            results[f'{name}/train_over_bare'] = medians['train'] / medians['bare']
-            results[f'{name}/evaluated_over_train'] = medians['evaluated'] / medians['train']
+
+    def measure_one(side: str, config_path: str) -> float:
+        return measure_side(side, config_path, use_bfloat16)
+
+    for name, _, found in recipes.in_turns(names, SIDES, turns, measure_one):
+        medians = {side: statistics.median(peaks) for side, peaks in found.items()}
+        results.update({f'{name}/{side}_mib': value for side, value in medians.items()})
+        results[f'{name}/train_over_bare'] = medians['train'] / medians['bare']
+        results[f'{name}/evaluated_over_train'] = medians['evaluated'] / medians['train']
     return results
 
 

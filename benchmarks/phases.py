@@ -147,17 +147,9 @@ def measure_side(side: str, config_path: str) -> Dict[str, List[float]]:
 def measure(names: List[str], turns: int) -> Dict[str, float]:
     """The least seconds of each phase of each model, in turns."""
     results: Dict[str, float] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for name in names:
-            own = os.path.join(folder, name)
-            os.mkdir(own)
-            path = recipes.write_config(name, own)
-            found: Dict[str, List[Dict[str, List[float]]]] = {side: [] for side in _SIDES}
-            for _ in range(turns):
-                for side in _SIDES:
-                    found[side].append(measure_side(side, path))
-            results.update(_summary(name, found))
-            results.update(measure_modes(name, path, own, turns))
+    for name, path, found in recipes.in_turns(names, _SIDES, turns, measure_side):
+        results.update(_summary(name, found))
+        results.update(measure_modes(name, path, os.path.dirname(path), turns))
     return results
 
 

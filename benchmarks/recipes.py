@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, List, NamedTuple
+import tempfile
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Tuple
 
 import numpy as np
 
@@ -59,6 +60,33 @@ def write_config(name: str, folder: str, batch_size: int = 0) -> str:
     config = recipe.write(folder)
     config.train_config.batch_size = batch_size or recipe.batch_size
     return config_lib.save_pipeline_config(config, folder)
+
+
+def in_turns(
+    names: List[str], sides: Iterable[str], turns: int, measure: Callable[[str, str], Any]
+) -> Iterator[Tuple[str, str, Dict[str, List[Any]]]]:
+    """Measures sides of models one after the other, as often as there are turns.
+
+    Args:
+        names: of recipes.
+        sides: what is set beside each other.
+        turns: how often each side is measured.
+        measure: from a side and the path of a config to what was measured.
+
+    Yields:
+        The name of a recipe, the path of its config, which is there until the next one is asked
+        for, and what was measured, turn by turn, of each side.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        for name in names:
+            own = os.path.join(folder, name)
+            os.mkdir(own)
+            path = write_config(name, own)
+            found: Dict[str, List[Any]] = {side: [] for side in sides}
+            for _ in range(turns):
+                for side, results in found.items():
+                    results.append(measure(side, path))
+            yield name, path, found
 
 
 def add_arguments(parser: Any, default: List[str]) -> None:

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import tempfile
 from typing import Any, Dict, List
 
 from benchmarks import measuring, recipes
@@ -49,20 +47,15 @@ def least(runs: List[measuring.Clocks]) -> measuring.Clocks:
 def measure(names: List[str], turns: int) -> Dict[str, float]:
     """Seconds of all sides, and bfloat16's by the clock over float32's."""
     results: Dict[str, float] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for name in names:
-            own = os.path.join(folder, name)
-            os.mkdir(own)
-            path = recipes.write_config(name, own)
-            found: Dict[str, List[measuring.Clocks]] = {dtype: [] for dtype in DTYPES}
-            for _ in range(turns):
-                for dtype, runs in found.items():
-                    side = measuring.run_apart('steps', [f'--side={dtype}', f'--config={path}'])
-                    runs.append(measuring.Clocks(*side))
-            for dtype, runs in found.items():
-                results[f'{name}/{dtype}'], results[f'{name}/{dtype}_cpu'] = least(runs)
-            results[f'{name}/ratio'] = results[f'{name}/bfloat16'] / results[f'{name}/float32']
+    for name, _, found in recipes.in_turns(names, DTYPES, turns, _measure_apart):
+        for dtype, runs in found.items():
+            results[f'{name}/{dtype}'], results[f'{name}/{dtype}_cpu'] = least(runs)
+        results[f'{name}/ratio'] = results[f'{name}/bfloat16'] / results[f'{name}/float32']
     return results
+
+
+def _measure_apart(dtype: str, config_path: str) -> List[float]:
+    return measuring.run_apart('steps', [f'--side={dtype}', f'--config={config_path}'])
 
 
 def main() -> None:
