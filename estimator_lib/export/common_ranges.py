@@ -86,9 +86,7 @@ def _with_range(node: tf1.NodeDef, wanted: Range, graph_def: tf1.GraphDef) -> tf
     rounding = tf1.NodeDef()
     rounding.CopyFrom(node)
     for index, (end, value) in enumerate(wanted._asdict().items(), start=1):
-        constant = freezing.constant_node(
-            f'{node.name}/common_{end}', np.array(value), np.dtype(np.float32)
-        )
+        constant = freezing.constant_node(f'{node.name}/common_{end}', np.array(value, np.float32))
         graph_def.node.append(constant)
         rounding.input[index] = constant.name
     return rounding

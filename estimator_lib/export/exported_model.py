@@ -92,7 +92,7 @@ class CheckpointPredictor(Predictor):
     def __init__(self, task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, checkpoint: str):
         self.path = checkpoint_files.resolve_checkpoint(checkpoint)
         model = exporting.inference_graph(task, config, self.path, export_pb2.IMAGE_TENSOR)
-        self._open(lambda session: model.signature())
+        self._open(lambda session: _import(model))
 
     @property
     def metrics(self) -> Dict[str, float]:
@@ -123,6 +123,12 @@ def _load(session: tf1.Session, path: str, signature_name: str) -> Any:
             f'the SavedModel {path} has no signature {signature_name!r}; it has: {names}.'
         )
     return loaded.signature_def[signature_name]
+
+
+def _import(model: exporting.InferenceGraph) -> Any:
+    """Adds a graph to the current one; returns its `SignatureDef`."""
+    tf1.import_graph_def(model.frozen.to_graph_def(), name='')
+    return model.signature()
 
 
 def _image_input(signature: Any, path: str) -> Tuple[str, str]:

@@ -20,7 +20,7 @@ from google.protobuf import text_format
 
 from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files, evaluated, restoring
-from estimator_lib.export import freezing, serving, warmup
+from estimator_lib.export import freezing, saved_model_file, serving, warmup
 from estimator_lib.task import Features, Task, Tensors
 from protos import pipeline_pb2
 
@@ -42,25 +42,18 @@ class InferenceGraph(NamedTuple):
     """A model's graph with constants in the places of its variables.
 
     Attributes:
-        graph_def: the graph.
+        frozen: the graph.
         inputs: tensors of the graph that it was made from, by key; names are the same.
         outputs: likewise.
     """
 
-    graph_def: tf1.GraphDef
+    frozen: freezing.Frozen
     inputs: Mapping[str, tf.Tensor]
     outputs: Tensors
 
     def signature(self) -> Any:
-        """The `SignatureDef` of inputs and outputs; the graph is the default one."""
-        tf1.import_graph_def(self.graph_def, name='')
-        graph = tf1.get_default_graph()
-        return tf1.saved_model.predict_signature_def(
-            *(
-                {key: graph.get_tensor_by_name(one.name) for key, one in tensors.items()}
-                for tensors in (self.inputs, self.outputs)
-            )
-        )
+        """The `SignatureDef` of inputs and outputs; some graph is the default one."""
+        return tf1.saved_model.predict_signature_def(dict(self.inputs), dict(self.outputs))
 
 
 def export_saved_model(
@@ -117,7 +110,7 @@ def export_saved_model(
     model = inference_graph(task, config, prefix, serving_input, graph_hook_fn)
 
     def write(unfinished: str) -> None:
-        _write_saved_model(model, names, unfinished)
+        write_saved_model(model, names, unfinished)
         tf.io.gfile.makedirs(os.path.join(unfinished, ASSETS))
         for name, text in files.items():
             with tf.io.gfile.GFile(os.path.join(unfinished, name), 'w') as file:
@@ -154,8 +147,8 @@ def inference_graph(
         receiver = serving.serving_input_receiver_fn(task, serving_input)()
         outputs = build_outputs(task, receiver.features, graph_hook_fn)
         averages = config.eval_config.use_moving_averages
-        graph_def = _trained_graph(prefix, outputs, averages, task)
-        return InferenceGraph(graph_def, receiver.receiver_tensors, outputs)
+        frozen = _trained_graph(prefix, outputs, averages, task)
+        return InferenceGraph(frozen, receiver.receiver_tensors, outputs)
 
 
 def origin(config: pipeline_pb2.TrainEvalPipelineConfig, prefix: str) -> Dict[str, Any]:
@@ -248,11 +241,15 @@ def trained_session(
 
 def _trained_graph(
     prefix: str, outputs: Tensors, use_moving_averages: bool, task: Optional[Task] = None
-) -> tf1.GraphDef:
+) -> freezing.Frozen:
     """The current graph with a checkpoint's values as constants."""
-    with trained_session(prefix, use_moving_averages, task) as session:
-        graph_def = freezing.freeze(session, list(outputs.values()))
-    return freezing.fold_batch_norms(graph_def, list(outputs.values()))
+
+    def freeze() -> freezing.Frozen:
+        with trained_session(prefix, use_moving_averages, task) as session:
+            return freezing.freeze(session, list(outputs.values()))
+
+    # The session's variables are gone with the function that made it, before new ones are made.
+    return freezing.fold_batch_norms(freeze(), list(outputs.values()))
 
 
 def write_whole(export_dir: str, write: Callable[[str], None]) -> str:
@@ -282,17 +279,23 @@ def write_whole(export_dir: str, write: Callable[[str], None]) -> str:
     return path
 
 
-def _write_saved_model(model: InferenceGraph, names: Sequence[str], path: str) -> None:
-    with tf.Graph().as_default(), tf1.Session() as session:
+def write_saved_model(model: InferenceGraph, names: Sequence[str], path: str) -> None:
+    """Writes a graph of constants as a SavedModel.
+
+    Args:
+        model: the graph.
+        names: of the signatures, all of them the same.
+        path: of the new folder.
+
+    Raises:
+        errors.UserError: the model is too large for one file.
+    """
+    with tf.Graph().as_default():
         signature = model.signature()
-        builder = tf1.saved_model.Builder(path)
-        builder.add_meta_graph_and_variables(
-            session,
-            [tf1.saved_model.tag_constants.SERVING],
-            dict.fromkeys(names, signature),
-            clear_devices=True,
-        )
-        builder.save()
+    # There are no variables, but a SavedModel has the folder.
+    tf.io.gfile.makedirs(os.path.join(path, tf1.saved_model.constants.VARIABLES_DIRECTORY))
+    file = os.path.join(path, SAVED_MODEL_FILE)
+    saved_model_file.write(file, model.frozen, dict.fromkeys(names, signature))
 
 
 def _new_path(export_dir: str) -> str:

@@ -8,7 +8,18 @@ model loads in about the same time, from one file.
 from __future__ import annotations
 
 import collections
-from typing import Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Set
+from typing import (
+    Dict,
+    FrozenSet,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+)
 
 import numpy as np
 import tensorflow as tf
@@ -19,7 +30,32 @@ _CONVOLUTIONS = ('Conv2D', 'DepthwiseConv2dNative')
 _CONTROL_FLOW = ('Enter', 'Exit', 'Switch', 'Merge', 'NextIteration', 'LoopCond')
 
 
-def freeze(session: tf1.Session, outputs: Sequence[tf.Tensor]) -> tf1.GraphDef:
+class Frozen(NamedTuple):
+    """A graph of constants, with the large values beside it: so they are held once.
+
+    Attributes:
+        graph_def: the graph; constants that have a value beside it have none in it.
+        values: by the names of their nodes.
+    """
+
+    graph_def: tf1.GraphDef
+    values: Dict[str, np.ndarray]
+
+    def nodes(self) -> Iterator[tf1.NodeDef]:
+        """All nodes, one after the other, each with its value."""
+        for node in self.graph_def.node:
+            if node.name in self.values:
+                node = constant_node(node.name, self.values[node.name])
+            yield node
+
+    def to_graph_def(self) -> tf1.GraphDef:
+        """The whole graph."""
+        result = tf1.GraphDef(versions=self.graph_def.versions, library=self.graph_def.library)
+        result.node.extend(self.nodes())
+        return result
+
+
+def freeze(session: tf1.Session, outputs: Sequence[tf.Tensor]) -> Frozen:
     """The part of a session's graph that computes some tensors, with variables as constants.
 
     Args:
@@ -27,15 +63,45 @@ def freeze(session: tf1.Session, outputs: Sequence[tf.Tensor]) -> tf1.GraphDef:
         outputs: what is to be computed.
 
     Returns:
-        A graph of its own; nodes keep their names.
+        A graph of its own; nodes keep their names, but have no devices.
     """
     names = [output.op.name for output in outputs]
-    return tf1.graph_util.convert_variables_to_constants(
-        session, session.graph.as_graph_def(), names
+    graph_def = session.graph.as_graph_def()
+    graph_def = _pruned(graph_def, graph_def.node, names)
+    handles = {node.name for node in graph_def.node if node.op == 'VarHandleOp'}
+    if _are_only_read(graph_def, handles):
+        reads = {name: _read_of(session.graph, name) for name in handles}
+        values = session.run(reads)
+    else:
+        # Variables that loops or functions are given, or that are gathered from.
+        graph_def = tf1.graph_util.convert_variables_to_constants(session, graph_def, names)
+        values = {}
+    for node in graph_def.node:
+        node.device = ''
+        if node.name in values:
+            node.CopyFrom(_valueless_node(node.name, values[node.name].dtype))
+        elif node.op == 'ReadVariableOp':
+            dtype = node.attr['dtype'].type
+            node.CopyFrom(tf1.NodeDef(name=node.name, op='Identity', input=node.input))
+            node.attr['T'].type = dtype
+    return Frozen(graph_def, values)
+
+
+def _are_only_read(graph_def: tf1.GraphDef, handles: Set[str]) -> bool:
+    return all(
+        node.op == 'ReadVariableOp'
+        for node in graph_def.node
+        if any(not name.startswith('^') and node_name(name) in handles for name in node.input)
     )
 
 
-def fold_batch_norms(graph_def: tf1.GraphDef, outputs: Sequence[tf.Tensor]) -> tf1.GraphDef:
+def _read_of(graph: tf.Graph, handle: str) -> tf.Tensor:
+    """What reads a variable."""
+    consumers = graph.get_operation_by_name(handle).outputs[0].consumers()
+    return next(op.outputs[0] for op in consumers if op.type == 'ReadVariableOp')
+
+
+def fold_batch_norms(frozen: Frozen, outputs: Sequence[tf.Tensor]) -> Frozen:
     """Multiplies batch norm in inference into the weights of the convolution before it.
 
     With s = gamma / sqrt(variance + epsilon), a filter w and batch norm become the filter w * s and
@@ -43,21 +109,24 @@ def fold_batch_norms(graph_def: tf1.GraphDef, outputs: Sequence[tf.Tensor]) -> t
     have no other use, and channels must come last; other batch norms stay as they are.
 
     Args:
-        graph_def: from `freeze`.
+        frozen: from `freeze`.
         outputs: what the graph computes.
 
     Returns:
         The graph with `BiasAdd` in the places of the batch norms.
     """
     names = [output.op.name for output in outputs]
-    graph = _Graph(graph_def, names)
+    graph = _Graph(frozen.graph_def, names, frozen.values)
     replaced: Dict[str, List[tf1.NodeDef]] = {}
-    for node in graph_def.node:
+    values = dict(frozen.values)
+    for node in frozen.graph_def.node:
         convolution = graph.foldable_convolution(node)
         if convolution is not None:
-            replaced.update(_folded(graph, node, convolution))
-    nodes = [new for node in graph_def.node for new in replaced.get(node.name, [node])]
-    return _pruned(graph_def, nodes, names)
+            replaced.update(_folded(graph, node, convolution, values))
+    nodes = [new for node in frozen.graph_def.node for new in replaced.get(node.name, [node])]
+    graph_def = _pruned(frozen.graph_def, nodes, names)
+    kept = {node.name for node in graph_def.node}
+    return Frozen(graph_def, {name: value for name, value in values.items() if name in kept})
 
 
 def constant_nodes(graph_def: tf1.GraphDef) -> FrozenSet[str]:
@@ -101,9 +170,7 @@ def fold_constants(graph_def: tf1.GraphDef, outputs: Sequence[tf.Tensor]) -> tf1
         tf1.import_graph_def(graph_def, name='')
         values = dict(zip(folded, session.run([f'{name}:0' for name in folded])))
     nodes = [
-        constant_node(node.name, values[node.name], values[node.name].dtype)
-        if node.name in values
-        else node
+        constant_node(node.name, values[node.name]) if node.name in values else node
         for node in graph_def.node
     ]
     return _pruned(graph_def, nodes, names)
@@ -123,11 +190,18 @@ def bypass(graph_def: tf1.GraphDef, names: Iterable[str]) -> tf1.GraphDef:
     return result
 
 
-def constant_node(name: str, value: np.ndarray, dtype: np.dtype) -> tf1.NodeDef:
-    """A node that gives a value, as another type."""
+def constant_node(name: str, value: np.ndarray) -> tf1.NodeDef:
+    """A node that gives a value."""
     node = tf1.NodeDef(name=name, op='Const')
-    node.attr['value'].tensor.CopyFrom(tf.make_tensor_proto(value.astype(dtype)))
+    node.attr['value'].tensor.CopyFrom(tf.make_tensor_proto(value))
     node.attr['dtype'].type = node.attr['value'].tensor.dtype
+    return node
+
+
+def _valueless_node(name: str, dtype: np.dtype) -> tf1.NodeDef:
+    """A constant's node, without the constant; see `Frozen`."""
+    node = tf1.NodeDef(name=name, op='Const')
+    node.attr['dtype'].type = tf.as_dtype(dtype).as_datatype_enum
     return node
 
 
@@ -144,7 +218,13 @@ def _further_output_of(name: str, inputs: Sequence[str]) -> bool:
 class _Graph:
     """A graph's nodes by name, and how often each is used."""
 
-    def __init__(self, graph_def: tf1.GraphDef, outputs: Sequence[str]):
+    def __init__(
+        self,
+        graph_def: tf1.GraphDef,
+        outputs: Sequence[str],
+        values: Optional[Mapping[str, np.ndarray]] = None,
+    ):
+        self._values = values or {}
         self._nodes = {node.name: node for node in graph_def.node}
         self._uses = collections.Counter(outputs)
         self._further_outputs = set()
@@ -157,6 +237,8 @@ class _Graph:
     def constant(self, name: str) -> Optional[np.ndarray]:
         """The value of an input, when it is a constant (or an identity of one)."""
         node = self._source(name)
+        if node.name in self._values:
+            return self._values[node.name]
         return tf.make_ndarray(node.attr['value'].tensor) if node.op == 'Const' else None
 
     def foldable_convolution(self, node: tf1.NodeDef) -> Optional[tf1.NodeDef]:
@@ -189,9 +271,19 @@ class _Graph:
 
 
 def _folded(
-    graph: _Graph, norm: tf1.NodeDef, convolution: tf1.NodeDef
+    graph: _Graph,
+    norm: tf1.NodeDef,
+    convolution: tf1.NodeDef,
+    values: Dict[str, np.ndarray],
 ) -> Mapping[str, List[tf1.NodeDef]]:
-    """What takes the places of a convolution and a batch norm, by their names."""
+    """What takes the places of a convolution and a batch norm, by their names.
+
+    Args:
+        graph: of both.
+        norm: the batch norm.
+        convolution: before it.
+        values: the new constants' are added.
+    """
     gamma, beta, mean, variance = (
         graph.constant(name).astype(np.float64) for name in norm.input[1:5]
     )
@@ -201,9 +293,10 @@ def _folded(
     if convolution.op == 'DepthwiseConv2dNative':
         # Its filter is [height, width, channels, multiplier]; outputs go by channel, multiplier.
         scale = scale.reshape(weights.shape[2:])
-    folded = weights * scale
-    filter_node = constant_node(f'{convolution.name}/folded_weights', folded, weights.dtype)
-    bias_node = constant_node(f'{norm.name}/folded_bias', bias, weights.dtype)
+    names = f'{convolution.name}/folded_weights', f'{norm.name}/folded_bias'
+    for name, value in zip(names, (weights * scale, bias)):
+        values[name] = value.astype(weights.dtype)
+    filter_node, bias_node = (_valueless_node(name, weights.dtype) for name in names)
     new_convolution = tf1.NodeDef()
     new_convolution.CopyFrom(convolution)
     new_convolution.input[1] = filter_node.name

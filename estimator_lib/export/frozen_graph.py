@@ -120,8 +120,8 @@ def _frozen(
         with exporting.trained_session(prefix, averages, task) as session:
             expected = [session.run(outputs, {received: image[np.newaxis]}) for image in images]
             tensors = list(outputs.values())
-            graph_def = freezing.freeze(session, tensors)
-        return freezing.fold_batch_norms(graph_def, tensors), expected
+            frozen = freezing.freeze(session, tensors)
+        return freezing.fold_batch_norms(frozen, tensors).to_graph_def(), expected
 
 
 def _rename(graph_def: tf1.GraphDef, old: str, new: str) -> None:

@@ -105,9 +105,10 @@ def build(
         with exporting.trained_session(prefix, config.eval_config.use_moving_averages) as session:
             frozen = freezing.freeze(session, list(raw.values()))
         outputs = list(raw.values())
-        evaluated = freezing.fold_batch_norms(frozen, outputs)
-        plain = freezing.fold_constants(_with_plain_weights(frozen, prefix), outputs)
-        plain = common_ranges.widen(freezing.fold_batch_norms(plain, outputs))
+        evaluated = freezing.fold_batch_norms(frozen, outputs).to_graph_def()
+        plain = _with_plain_weights(frozen.to_graph_def(), prefix)
+        plain = freezing.Frozen(freezing.fold_constants(plain, outputs), {})
+        plain = common_ranges.widen(freezing.fold_batch_norms(plain, outputs).to_graph_def())
     return StaticGraph(
         deployable,
         plain,

@@ -11,6 +11,7 @@ from estimator_lib.export import freezing
 tf1 = tf.compat.v1
 
 IMAGES = np.random.RandomState(1).uniform(-1, 1, [2, 9, 8, 3]).astype(np.float32)
+NORM = ('gamma', 'beta', 'moving_mean', 'moving_variance')
 
 
 def variable(name, shape):
@@ -82,15 +83,14 @@ def statistics_are_output(images):
 
 def frozen_and_folded(build):
     """What a network computes, its frozen graph and its folded one; and the names of outputs."""
-    with tf.Graph().as_default() as graph, tf1.Session() as session:
+    with tf.Graph().as_default(), tf1.Session() as session:
         images = tf1.placeholder(tf.float32, [None, 9, 8, 3], 'images')
         outputs = build(images)
         session.run(tf1.global_variables_initializer())
         expected = session.run(outputs, {images: IMAGES})
         frozen = freezing.freeze(session, outputs)
-        folded = freezing.fold_batch_norms(frozen, outputs)
-        del graph
-        return expected, frozen, folded, [output.name for output in outputs]
+        folded = freezing.fold_batch_norms(frozen, outputs).to_graph_def()
+        return expected, frozen.to_graph_def(), folded, [output.name for output in outputs]
 
 
 def run(graph_def, names):
@@ -203,3 +203,53 @@ def test_a_bypassed_node_is_its_first_input():
     ends = freezing.constants(frozen, list(kept[0].input[1:3]))
     assert sorted(float(one) for one in ends.values()) == [0.0, 1.0]
     assert freezing.constants(frozen, ['images']) == {}
+
+
+def gathered(images):
+    table = variable('table', [5, 3])
+    return [images + tf.gather(table, tf.cast(images[0, 0, 0, 0] * 0 + 2, tf.int32))]
+
+
+def looped(images):
+    weights = variable('weights', [3])
+    return [tf.while_loop(lambda n, x: n < 3, lambda n, x: (n + 1, x * weights), [0, images])[1]]
+
+
+def of_two_reads(images):
+    """A variable that is read twice, once after another op and on a device."""
+    scale = variable('scale', [3])
+    with tf.control_dependencies([tf.no_op()]), tf.device('/cpu:0'):
+        return [images * scale.read_value() + scale]
+
+
+@pytest.mark.parametrize(('build', 'beside'), [(gathered, 0), (looped, 0), (of_two_reads, 1)])
+def test_variables_that_loops_and_gathers_use_become_constants_too(build, beside):
+    with tf.Graph().as_default(), tf1.Session() as session:
+        images = tf1.placeholder(tf.float32, [None, 9, 8, 3], 'images')
+        outputs = build(images)
+        session.run(tf1.global_variables_initializer())
+        expected = session.run(outputs, {images: IMAGES})
+        frozen = freezing.freeze(session, outputs)
+    assert len(frozen.values) == beside
+    graph_def = frozen.to_graph_def()
+    assert not any('Variable' in op or 'VarHandle' in op for op in count(graph_def))
+    assert {node.device for node in graph_def.node} == {''}
+    (found,) = run(graph_def, [output.name for output in outputs])
+    np.testing.assert_allclose(found, expected[0], rtol=1e-6)
+
+
+def test_values_are_held_once_and_folding_leaves_them_as_they_are():
+    with tf.Graph().as_default(), tf1.Session() as session:
+        outputs = plain(tf1.placeholder(tf.float32, [None, 9, 8, 3], 'images'))
+        session.run(tf1.global_variables_initializer())
+        frozen = freezing.freeze(session, outputs)
+        before = {name: value.copy() for name, value in frozen.values.items()}
+        folded = freezing.fold_batch_norms(frozen, outputs)
+    assert set(before) == {'conv', *(f'norm/{name}' for name in NORM)}
+    assert set(folded.values) == {'Conv2D/folded_weights', 'norm/FusedBatchNormV3/folded_bias'}
+    for one in (frozen, folded):
+        constants = [node for node in one.graph_def.node if node.name in one.values]
+        assert len(constants) == len(one.values)
+        assert not any('value' in node.attr for node in constants)
+    for name, value in before.items():
+        np.testing.assert_array_equal(frozen.values[name], value)
