@@ -8,7 +8,7 @@ optimizer. Between it and training stand "step", the training step on a constant
 session, and "reading", the same on what is read. "Evaluated" is a run that evaluates and exports
 what it has trained, in one process. Each number is the high-water mark of the resident memory of a
 process of its own, in MiB; "imports" is one that imports all and builds nothing. The median of the
-turns counts.
+turns counts. First values are given to the bare network as to the others: without what is folded.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ def bare(config: Any) -> None:
     import tensorflow as tf
 
     from estimator_lib import training
+    from estimator_lib.checkpoints import initial_values
     from model_fns import build_task
 
     imports(config)
@@ -52,7 +53,7 @@ def bare(config: Any) -> None:
         fetches = bare_step(build_task(config), *constant_batch(config))
         use_bfloat16 = config.train_config.use_bfloat16
         with tf1.Session(config=training.create_session_config(use_bfloat16)) as session:
-            measuring.initialize(session)
+            measuring.initialize(session, initial_values.unfolded_feed_dict())
             for _ in range(STEPS):
                 session.run(fetches)
 

@@ -346,7 +346,7 @@ def _train_scaffold(
     if alone and not run_config.num_ps_replicas:
         # The fine-tuning's own, where there is one: it forgets what it has fed.
         fed = start.setdefault('init_feed_dict', {})
-        fed.update({**initial_values.uniform_feed_dict(), **fed})
+        fed.update({**initial_values.unfolded_feed_dict(), **fed})
         start.update(restoring.always_ready())
     return tf1.train.Scaffold(saver=saver, **start)
 

@@ -91,27 +91,51 @@ def init_feed_dict(prefix: str, restore_map: Mapping[str, tf.Variable]) -> Dict[
     return {start.deref(): value for start, value in feed.items()}
 
 
-def uniform_feed_dict() -> Dict[tf.Tensor, np.ndarray]:
-    """What to feed the current graph's init op for variables that begin with one number everywhere.
+def unfolded_feed_dict() -> Dict[tf.Tensor, np.ndarray]:
+    """What to feed the current graph's init op so that no first value stays in memory beside it.
 
-    Slots of an optimizer do. Left alone, TensorFlow computes such tensors once when it optimises
-    the init op's graph, and a session keeps that graph with its constants: after an optimizer with
-    two slots, twice the memory of the weights until the run ends.
+    Left alone, TensorFlow computes what depends on constants alone once, when it optimises the init
+    op's graph, and a session keeps that graph with its constants. That holds for tensors of one
+    number, as which an optimizer's slots begin, and for numbers that are drawn by a constant seed:
+    together as much as the weights and all slots until the run ends, and the variables, whose
+    memory they share, would be copied by their first update.
 
     Returns:
-        Views of one number each, by initial value tensor; empty where variables are eager.
+        Views of one number each, by initial value tensor, and seeds; empty where variables are
+        eager.
     """
     feed: Dict[tf.Tensor, np.ndarray] = {}
     for variable in tf1.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES):
         if partitioned.is_eager(variable):
             return {}
         start = _start(variable.initializer)
-        if start.op.type != 'Fill' or not start.shape.is_fully_defined():
-            continue
-        number = tf.get_static_value(start.op.inputs[1])
-        if number is not None:
-            feed[start] = np.broadcast_to(number, start.shape.as_list())
+        if start.op.type == 'Fill' and start.shape.is_fully_defined():
+            number = tf.get_static_value(start.op.inputs[1])
+            if number is not None:
+                feed[start] = np.broadcast_to(number, start.shape.as_list())
+        else:
+            feed.update(_seeds(start))
     return feed
+
+
+def _seeds(start: tf.Tensor) -> Dict[tf.Tensor, np.ndarray]:
+    """The constants that random numbers are drawn by which a tensor is computed of."""
+    found: Dict[tf.Tensor, np.ndarray] = {}
+    seen, waiting = set(), [start.op]
+    while waiting:
+        op = waiting.pop()
+        if op.name in seen:
+            continue
+        seen.add(op.name)
+        waiting.extend(one.op for one in op.inputs)
+        if not op.type.startswith('Stateless'):
+            continue
+        for argument, tensor in zip(op.op_def.input_arg, op.inputs):
+            is_constant = argument.name == 'seed' and tensor.op.type == 'Const'
+            if is_constant and tensor.graph.is_feedable(tensor):
+                # `tf.get_static_value` would forbid to feed it.
+                found[tensor] = tf.make_ndarray(tensor.op.get_attr('value'))
+    return found
 
 
 def _settings(

@@ -10,12 +10,25 @@ import dataclasses
 import logging
 import math
 import re
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+    Union,
+)
 
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.optimization import trained_variables
+from estimator_lib.optimization import partitioned, trained_variables
 from estimator_lib.optimization.partitioned import variable_name, whole_name
 from protos import train_pb2
 
@@ -126,6 +139,7 @@ def compute(
     resources = all(variable.dtype == variable.dtype.base_dtype for variable in variables)
     gate = optimizer.GATE_NONE if resources else optimizer.GATE_OP
     options = {'gate_gradients': gate, **options}
+    of_loss = set(tf.compat.v1.get_default_graph().get_operations())
     pairs = optimizer.compute_gradients(loss, list(variables), **options)
     missing = [variable_name(variable) for gradient, variable in pairs if gradient is None]
     if len(missing) == len(pairs):
@@ -142,7 +156,13 @@ def compute(
             errors.shortened(missing, 3),
         )
     _delay_regularization([gradient for gradient, _ in pairs])
-    return [(gradient, variable) for gradient, variable in pairs if gradient is not None]
+    pairs = [(gradient, variable) for gradient, variable in pairs if gradient is not None]
+    if not resources:
+        return pairs
+    backward = _backward_pass([gradient for gradient, _ in pairs], of_loss)
+    return [
+        (_after_readers(gradient, variable, backward), variable) for gradient, variable in pairs
+    ]
 
 
 def _delay_regularization(gradients: Iterable[Any]) -> None:
@@ -168,6 +188,56 @@ def _delay_regularization(gradients: Iterable[Any]) -> None:
         late = [op for op in parts if op not in early]
         for op in early:
             op._add_control_inputs(late)
+
+
+def _backward_pass(gradients: Iterable[Gradient], of_loss: Set[tf.Operation]) -> Set[tf.Operation]:
+    """The ops that gradients are computed by, without those of the loss, and without dead ones."""
+    found: Set[tf.Operation] = set()
+    waiting = [one.op for one in tf.nest.flatten(gradients, expand_composites=True)]
+    while waiting:
+        op = waiting.pop()
+        if op not in found and op not in of_loss:
+            found.add(op)
+            waiting.extend(one.op for one in op.inputs)
+    return found
+
+
+def _after_readers(
+    gradient: Gradient, variable: tf.Variable, backward: Set[tf.Operation]
+) -> Gradient:
+    """A gradient that is there when the backward pass does not need its variable any more.
+
+    An update of a variable that an op still holds copies it first: time, twice the memory, and a
+    place in memory that no longer fits. What reads weights late are the gradients of what they were
+    multiplied by, which may come after those of the weights.
+
+    Args:
+        gradient: of a variable.
+        variable: a resource variable.
+        backward: the ops of the backward pass.
+    """
+    if not isinstance(gradient, tf.Tensor):
+        return gradient
+    handle = variable.handle
+    if partitioned.is_eager(variable):
+        handle = gradient.graph.capture(handle)
+    done = {gradient.op, *(one.op for one in gradient.op.inputs)}
+    readers = [op for op in _readers(handle) if op in backward and op not in done]
+    if not readers:
+        return gradient
+    with tf.control_dependencies(readers), tf.device(gradient.device):
+        return tf.identity(gradient)
+
+
+def _readers(handle: tf.Tensor) -> Iterator[tf.Operation]:
+    """The ops that share the memory of a variable's value."""
+    waiting = [op.outputs[0] for op in handle.consumers() if op.type == 'ReadVariableOp']
+    while waiting:
+        for op in waiting.pop().consumers():
+            if op.type == 'Identity':
+                waiting.append(op.outputs[0])
+            else:
+                yield op
 
 
 def multipliers(

@@ -118,35 +118,56 @@ def test_no_variable_is_no_run(graph, tmp_path):
         initial_values.load_values(session, prefix, {})
 
 
+def largest_constant(feed):
+    """Of the init op's graph as a session keeps it: how many numbers it has."""
+    metadata = tf1.RunMetadata()
+    with tf1.Session() as session:
+        options = tf1.RunOptions(output_partition_graphs=True)
+        session.run(tf1.global_variables_initializer(), feed, options, metadata)
+        values = session.run(tf1.global_variables())
+    nodes = [node for part in metadata.partition_graphs for node in part.node]
+    constants = [node.attr['value'].tensor for node in nodes if node.op == 'Const']
+    shapes = [[side.size for side in one.tensor_shape.dim] for one in constants]
+    names = [variable.op.name for variable in tf1.global_variables()]
+    return max(int(np.prod(shape)) for shape in shapes), dict(zip(names, values))
+
+
 def test_tensors_of_one_number_are_fed_and_not_held(graph):
     weights = tf1.get_variable('weights', [50, 60], initializer=tf1.glorot_uniform_initializer())
     optimizer = tf1.train.RMSPropOptimizer(0.5, decay=0.9, momentum=0.8)
     optimizer.apply_gradients([(tf.ones([50, 60]), weights)])
-    small, one_by_one = variable('small', [3]), variable('a', [4], [1.0, 2.0, 3.0, 4.0])
-    fed = initial_values.uniform_feed_dict()
+    variable('small', [3])
+    variable('a', [4], [1.0, 2.0, 3.0, 4.0])
+    fed = initial_values.unfolded_feed_dict()
     assert {tensor.op.name for tensor in fed} == {
         'weights/RMSProp/Initializer/ones',
         'weights/RMSProp_1/Initializer/zeros',
     }
     assert all(value.shape == (50, 60) and not any(value.strides) for value in fed.values())
-    init_op = tf1.global_variables_initializer()
+    assert largest_constant({})[0] == 3000
+    largest, values = largest_constant(fed)
+    assert largest == 4
+    np.testing.assert_array_equal(values['weights/RMSProp'], np.ones([50, 60]))
+    np.testing.assert_array_equal(values['weights/RMSProp_1'], np.zeros([50, 60]))
+    assert values['weights'].std() > 0
+    np.testing.assert_array_equal(values['small'], [0, 0, 0])
+    np.testing.assert_array_equal(values['a'], [1, 2, 3, 4])
 
-    def largest_constant(feed):
-        metadata = tf1.RunMetadata()
-        with tf1.Session() as session:
-            options = tf1.RunOptions(output_partition_graphs=True)
-            session.run(init_op, feed, options, metadata)
-            slots = [optimizer.get_slot(weights, name) for name in ('rms', 'momentum')]
-            rms, momentum, drawn = session.run([*slots, weights])
-            np.testing.assert_array_equal(rms, np.ones([50, 60]))
-            np.testing.assert_array_equal(momentum, np.zeros([50, 60]))
-            assert drawn.std() > 0
-            np.testing.assert_array_equal(session.run(small), [0, 0, 0])
-            np.testing.assert_array_equal(session.run(one_by_one), [1, 2, 3, 4])
-        nodes = [node for part in metadata.partition_graphs for node in part.node]
-        constants = [node.attr['value'].tensor for node in nodes if node.op == 'Const']
-        shapes = [[side.size for side in one.tensor_shape.dim] for one in constants]
-        return max(int(np.prod(shape)) for shape in shapes)
 
-    assert largest_constant({}) == 3000
-    assert largest_constant(fed) == 4
+def test_numbers_drawn_by_a_constant_seed_are_the_same_and_not_held(graph):
+    def drawn(seed):
+        normal = tf.raw_ops.StatelessTruncatedNormal(shape=[50, 60], seed=seed)
+        return normal * 0.5 + 1.0
+
+    tf1.get_variable('first', initializer=drawn([1, 2]))
+    tf1.get_variable('second', initializer=lambda: drawn([3, 4]))
+    tf1.get_variable('seedless', [5], initializer=tf1.glorot_uniform_initializer())
+    fed = initial_values.unfolded_feed_dict()
+    assert sorted(list(value) for value in fed.values()) == [[1, 2], [3, 4]]
+    held, expected = largest_constant({})
+    assert held == 3000
+    largest, values = largest_constant(fed)
+    assert largest == 2  # a shape, or a seed
+    for name in ('first', 'second'):
+        np.testing.assert_array_equal(values[name], expected[name])
+    assert (values['first'] != values['second']).any()

@@ -94,6 +94,30 @@ def test_older_variables_get_barriers():
     assert gates == [Optimizer.GATE_NONE, Optimizer.GATE_OP]
 
 
+def test_a_gradient_is_there_when_the_backward_pass_needs_its_variable_no_more():
+    """What multiplies by weights again, on the way down, holds them; an update would copy them."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        first, second, last = (
+            tf.compat.v1.get_variable(name, initializer=[[2.0, 1.0], [0.5, 3.0]])
+            for name in ('first', 'second', 'last')
+        )
+        hidden = tf.constant([[1.0, 2.0]]) @ first
+        loss = tf.reduce_sum(hidden @ second @ tf.identity(last)) + tf.reduce_sum(last**2.0)
+        optimizer = tf.compat.v1.train.GradientDescentOptimizer(1.0)
+        pairs = gradients.compute(loss, [first, second, last], optimizer)
+        waits = [[op.type for op in gradient.op.control_inputs] for gradient, _ in pairs]
+        assert pairs[0][0].op.type == 'MatMul' and waits[0] == []
+        assert pairs[1][0].op.type == pairs[2][0].op.type == 'Identity'
+        assert waits[1] == ['MatMul']
+        (by_inputs,) = pairs[1][0].op.control_inputs
+        (by_weights,) = [one.op for one in pairs[1][0].op.inputs]
+        assert by_inputs.inputs[0].op is by_weights.inputs[1].op and by_inputs is not by_weights
+        assert 'MatMul' in waits[2]
+        session.run(tf.compat.v1.global_variables_initializer())
+        # hidden = (3, 7); the gradient of (hidden @ second) is the sum of each row of `last`.
+        np.testing.assert_allclose(session.run(pairs[1][0]), [[9.0, 10.5], [21.0, 24.5]])
+
+
 LAYERS = [
     'net/conv/weights',
     'net/conv/biases',
