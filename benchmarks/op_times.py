@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from typing import Any, Dict, Mapping, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 
 class Op(NamedTuple):
@@ -13,7 +13,13 @@ class Op(NamedTuple):
     kind: str
 
 
-def trace(session: Any, fetches: Any, runs: int = 3, warm_up: int = 2) -> Dict[Op, float]:
+def trace(
+    session: Any,
+    fetches: Any,
+    runs: int = 3,
+    warm_up: int = 2,
+    feed: Optional[Mapping[Any, Any]] = None,
+) -> Dict[Op, float]:
     """Milliseconds of each op, the least of some runs.
 
     Args:
@@ -21,17 +27,18 @@ def trace(session: Any, fetches: Any, runs: int = 3, warm_up: int = 2) -> Dict[O
         fetches: what a step computes.
         runs: how many are traced.
         warm_up: how many go before, untraced.
+        feed: what each run is given.
     """
     import tensorflow as tf
 
     tf1 = tf.compat.v1
     for _ in range(warm_up):
-        session.run(fetches)
+        session.run(fetches, feed)
     least: Dict[Op, float] = {}
     for _ in range(runs):
         metadata = tf1.RunMetadata()
         options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
-        session.run(fetches, options=options, run_metadata=metadata)
+        session.run(fetches, feed, options=options, run_metadata=metadata)
         for op, milliseconds in _of_run(metadata).items():
             least[op] = min(least.get(op, milliseconds), milliseconds)
     return least

@@ -1,6 +1,6 @@
 """Measures an exported detector as a server runs it: latency, throughput, clients, memory.
 
-    python -m benchmarks.serving [--model=ssd_mobilenet_v1_coco]
+    python -m benchmarks.serving [--model=ssd_mobilenet_v1_coco] [--trace]
 
 The model has random weights and 3 classes; images are drawn, 320 x 240. Each export is loaded in a
 process of its own by plain TensorFlow, with nothing of this project: by `tf.compat.v1.saved_model`
@@ -11,7 +11,8 @@ rounds, and beside it the least mean of the processor's; throughput is of batche
 and 4 clients, a thread each, that send one image after the other, with the median that a client
 waits. Suppression's share is what a run takes more than one whose raw outputs alone are fetched, by
 the clock and of the processor. Memory is what the process holds beyond what it held when TensorFlow
-was imported, in MiB. Last come the latencies of exports as multiples of others'.
+was imported, in MiB. Last come the latencies of exports as multiples of others'. `--trace` prints
+instead what kinds of ops a request of one image takes its time for, on one thread.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import tempfile
 import threading
 import time
 from functools import partial
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Tuple
 
 import numpy as np
 
@@ -137,6 +138,40 @@ def load_as_function(path: str) -> Dict[str, Callable[[Any], Any]]:
 
     run.keeps = function
     return {'all': run}
+
+
+def ops_here(path: str, batch: np.ndarray) -> Dict[str, Tuple[float, int]]:
+    """Milliseconds of the kinds of ops of a request, and how many there are, costliest first.
+
+    Args:
+        path: of an export.
+        batch: the request; this process has run nothing before, for one thread is to run it.
+    """
+    import tensorflow as tf
+
+    from benchmarks import op_times
+
+    tf1 = tf.compat.v1
+    with tf.Graph().as_default():
+        config = measuring.on_threads(tf1.ConfigProto(), 1)
+        with tf1.Session(config=config) as session:
+            signature = tf1.saved_model.load(session, [TAG], path).signature_def[SIGNATURE]
+            outputs = [one.name for one in signature.outputs.values()]
+            feed = {signature.inputs['inputs'].name: batch}
+            return op_times.by_kind(op_times.trace(session, outputs, runs=20, feed=feed))
+
+
+def print_ops(model: str) -> None:
+    """Prints what a request of one image takes its time for."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = write_exports(model, folder)['folded']
+        requests_path = os.path.join(folder, 'requests.npy')
+        np.save(requests_path, np.array(requests('folded'))[:1])
+        arguments = [f'--export={path}', f'--requests={requests_path}', '--trace']
+        ops = measuring.run_apart('serving', arguments)
+    for kind, (took, count) in ops.items():
+        print(f'{kind:45s} {took:8.2f} ms {count:5d}')
+    print(f'{"all":45s} {sum(took for took, _ in ops.values()):8.2f} ms')
 
 
 LOADERS = {'session': load_in_session, 'function': load_as_function}
@@ -284,6 +319,7 @@ def main() -> None:
     parser.add_argument('--model', default='ssd_mobilenet_v1_coco', help='a config of shared/')
     parser.add_argument('--runs', type=int, default=200, help='of one image')
     parser.add_argument('--output', default='benchmark_serving.json', help='where the JSON goes')
+    parser.add_argument('--trace', action='store_true', help='print what ops take')
     parser.add_argument('--export', help='one export, in this process')
     parser.add_argument('--loader', choices=LOADERS, help='of that export')
     parser.add_argument('--requests', help='a file of what is sent to it')
@@ -291,10 +327,16 @@ def main() -> None:
     if arguments.export:
         batch = np.load(arguments.requests)
         batch = batch.astype(object) if batch.dtype.kind == 'S' else batch
-        found = measure_here(arguments.export, arguments.loader, batch, arguments.runs)
+        if arguments.trace:
+            found = ops_here(arguments.export, batch)
+        else:
+            found = measure_here(arguments.export, arguments.loader, batch, arguments.runs)
         print(json.dumps(found))
         return
     measuring.quiet()
+    if arguments.trace:
+        print_ops(arguments.model)
+        return
     measuring.report(measure(arguments.model, arguments.runs), arguments.output)
 
 

@@ -6,6 +6,7 @@ import threading
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from benchmarks import measuring, serving
 
@@ -63,6 +64,21 @@ def test_all_that_is_asked_of_an_export_is_measured(monkeypatch, tmp_path):
         'batch_images_per_second', 'batch_image_cpu_ms', 'clients_1_images_per_second',
         'clients_2_median_ms', 'clients_4_images_per_second', 'clients_4_median_ms', 'memory_mib',
     }  # fmt: skip
+
+
+def test_the_ops_of_a_request_are_counted_and_timed(tmp_path):
+    tf1 = tf.compat.v1
+    with tf.Graph().as_default(), tf1.Session() as session:
+        images = tf1.placeholder(tf.float32, [None, 64, 64])
+        outputs = {'y': tf.matmul(tf.matmul(images, images), images)}
+        builder = tf1.saved_model.Builder(str(tmp_path / 'export'))
+        signature = tf1.saved_model.predict_signature_def({'inputs': images}, outputs)
+        builder.add_meta_graph_and_variables(session, [serving.TAG], {serving.SIGNATURE: signature})
+        builder.save()
+    found = serving.ops_here(str(tmp_path / 'export'), np.ones([1, 64, 64], np.float32))
+    ((_, (took, count)),) = [(kind, one) for kind, one in found.items() if 'MatMul' in kind]
+    assert count == 2 and took > 0
+    assert [one for one, _ in found.values()] == sorted((one for one, _ in found.values()))[::-1]
 
 
 def test_exports_are_compared_with_the_folded_one():
