@@ -3,7 +3,9 @@
 import gc
 import os
 import pathlib
+import subprocess
 import sys
+from unittest import mock
 
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
 
@@ -76,4 +78,20 @@ def graphs_run_as_they_are_built():
 
     tf.config.optimizer.set_experimental_options({'disable_meta_optimizer': True})
     with sessions.without_rewrites():
+        yield
+
+
+@pytest.fixture(scope='session', autouse=True)
+def processes_compute_on_one_thread():
+    """What tests start shares the cores with other processes: threads would wait for each other.
+
+    This process has a thread for each core, with which recorded cases have been compared.
+    """
+    start = subprocess.Popen.__init__
+
+    def start_on_one_thread(self, *args, env=None, **options):
+        env = {'TF_NUM_INTRAOP_THREADS': '1', **(os.environ if env is None else env)}
+        start(self, *args, env=env, **options)
+
+    with mock.patch.object(subprocess.Popen, '__init__', start_on_one_thread):
         yield

@@ -27,6 +27,7 @@ def flags(data, model_dir, mode='train'):
         '--set=train_config.progress.every_n_steps=1',
         f'--set=train_config.checkpoints.save_every_n_steps={EVERY}',
         '--set=train_config.random_seed=7',
+        '--set=export_config.final.enabled=false',
     ]
 
 
