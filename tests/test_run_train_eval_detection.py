@@ -12,7 +12,7 @@ import tensorflow as tf
 from model_fns.datasets import codecs, records
 from model_fns.images import image_header
 from tests import tiny_detection
-from tests.test_run_train_eval import estimator_predictions, front_door, latest
+from tests.test_run_train_eval import NO_EXPORT, estimator_predictions, front_door, latest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -196,6 +196,7 @@ def test_fine_tuning_onto_other_classes(data, trained, tmp_path, checkpoint_type
         f'--pipeline_config_path={data / "pipeline.config"}',
         '--num_train_steps=1',
         '--set=model.ssd.num_classes=5',
+        NO_EXPORT,
         '--set=train_input_reader.label_map_path=',
         f'--set=train_config.fine_tune_checkpoint={trained / "model.ckpt-100"}',
         f'--set=train_config.fine_tune_checkpoint_type={checkpoint_type}',

@@ -13,7 +13,7 @@ from model_fns.segmentation.networks import backbones
 from tests import sessions, tiny_data, tiny_detection, tiny_segmentation
 from tests.model_fns.datasets.id_files import png
 from tests.model_fns.segmentation import tiny_networks
-from tests.test_run_train_eval import estimator_predictions, front_door, latest
+from tests.test_run_train_eval import NO_EXPORT, estimator_predictions, front_door, latest
 
 OUTPUTS = {
     'SemanticPredictions',
@@ -249,6 +249,7 @@ def test_a_backbone_comes_from_another_task(request, data, tmp_path, kind, prefi
         f'--set=train_config.fine_tune_checkpoint={checkpoint}',
         f'--set=train_config.fine_tune_checkpoint_type={kind}',
         NO_LEARNING,
+        NO_EXPORT,
     ]
     capfd.readouterr()
     assert run(data, tmp_path, *flags) == 0

@@ -10,7 +10,7 @@ import tensorflow as tf
 from estimator_lib.export import serving
 from model_fns.detection.detections import masks
 from tests import sessions, tiny_two_stage
-from tests.test_run_train_eval import estimator_predictions, front_door, latest
+from tests.test_run_train_eval import NO_EXPORT, estimator_predictions, front_door, latest
 from tests.test_run_train_eval_detection import OUTPUTS, images
 
 tf1 = tf.compat.v1
@@ -107,6 +107,7 @@ def test_fine_tuning(trained, tmp_path, checkpoint_type, capfd):
         f'--model_dir={tmp_path}',
         f'--pipeline_config_path={model_dir / "pipeline.config"}',
         '--mode=train',
+        NO_EXPORT,
         '--num_train_steps=1',
         f'--set=train_config.fine_tune_checkpoint={model_dir}/model.ckpt-30',
         f'--set=train_config.fine_tune_checkpoint_type={checkpoint_type}',
@@ -139,6 +140,7 @@ def test_both_extractors_start_from_the_backbone_of_a_single_shot_detector(train
         f'--model_dir={tmp_path / "run"}',
         f'--pipeline_config_path={model_dir / "pipeline.config"}',
         '--mode=train',
+        NO_EXPORT,
         '--num_train_steps=1',
         f'--set=train_config.fine_tune_checkpoint={tmp_path / "ssd"}',
         '--set=train_config.fine_tune_checkpoint_type=detection',

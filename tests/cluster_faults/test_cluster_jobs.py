@@ -31,6 +31,14 @@ def data(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope='module')
+def few_layers(data, tmp_path_factory):
+    """The same data with a network of few layers, for what is not about the network."""
+    folder = tmp_path_factory.mktemp('few_layers')
+    (folder / 'pipeline.config').write_text(tiny_data.LENET_CONFIG.format(folder=data))
+    return folder
+
+
 class Run:
     """A cluster of the front door, and what its tasks write."""
 
@@ -91,14 +99,14 @@ def test_a_job_of_all_roles_survives_ends_by_itself_and_is_evaluated(data, tmp_p
     assert list((tmp_path / 'eval_0').glob('events*'))
 
 
-def test_all_workers_end_with_143_when_one_is_told_to_and_the_chief_has_saved(data, tmp_path):
+def test_all_workers_end_with_143_when_one_is_told_to_and_the_chief_has_saved(few_layers, tmp_path):
     """Each waits for the gradients of the other: one that left alone would make the other hang."""
     settings = [
         'train_config.num_steps=100000',
         'train_config.checkpoints.save_every_n_steps=99999',
         'train_config.sync_replicas=true',
     ]
-    with Run(data, tmp_path, settings, num_workers=1, num_ps=1) as run:
+    with Run(few_layers, tmp_path, settings, num_workers=1, num_ps=1) as run:
         run.wait_for_line('worker:0', 'trains, from step')
         run.wait_for_line('worker:0', ' step ', '  loss ')
         told = time.monotonic()
@@ -126,11 +134,11 @@ def children(pid):
     != 0,
     reason='the kernel allows no network namespaces',
 )
-def test_the_ports_of_a_launched_cluster_are_open_to_its_tasks_alone(data, tmp_path):
+def test_the_ports_of_a_launched_cluster_are_open_to_its_tasks_alone(few_layers, tmp_path):
     command = [
         *(sys.executable, '-m', 'estimator_lib.launch_local', '--num_workers=0', '--num_ps=1'),
         *('--', f'--model_dir={tmp_path}', '--mode=train', '--num_train_steps=4'),
-        f'--pipeline_config_path={data / "pipeline.config"}',
+        f'--pipeline_config_path={few_layers / "pipeline.config"}',
         '--set=train_config.progress.every_n_steps=1',
     ]
     lines, refused = [], []
@@ -175,10 +183,10 @@ def trained_here(data, model_dir, *flags):
     return in_this_process(f'--model_dir={model_dir}', config, *flags)
 
 
-def test_a_task_that_waits_says_for_whom_and_gives_up(data, tmp_path):
+def test_a_task_that_waits_says_for_whom_and_gives_up(few_layers, tmp_path):
     addresses = local_processes.build_addresses(num_workers=1, num_ps=1)
     done = front_door(
-        data,
+        few_layers,
         tmp_path,
         '--set=train_config.cluster.wait_timeout_seconds=7',
         env=environment(addresses, 'worker', 0),
@@ -190,11 +198,11 @@ def test_a_task_that_waits_says_for_whom_and_gives_up(data, tmp_path):
     assert 'Traceback' not in done.stderr
 
 
-def test_a_port_that_is_taken_is_named(data, tmp_path):
+def test_a_port_that_is_taken_is_named(few_layers, tmp_path):
     addresses = local_processes.build_addresses(num_workers=1, num_ps=1)
     address = addresses['ps'][0]
     with socket.create_server((local_processes.HOST, int(address.split(':')[1]))):
-        done = front_door(data, tmp_path, env=environment(addresses, 'ps', 0))
+        done = front_door(few_layers, tmp_path, env=environment(addresses, 'ps', 0))
     assert done.returncode == 2, done.stderr
     assert f'another process listens at {address}' in done.stderr
 
@@ -203,16 +211,20 @@ def limit_files(num_bytes):
     resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, num_bytes))
 
 
-def test_what_cannot_be_written_ends_the_run_and_the_last_checkpoint_stays(data, tmp_path):
+def test_what_cannot_be_written_ends_the_run_and_the_last_checkpoint_stays(few_layers, tmp_path):
     quick = ('--mode=train', '--set=train_config.progress.summary_every_n_steps=0')
-    assert trained_here(data, tmp_path, *quick, '--num_train_steps=5') == 0
+    assert trained_here(few_layers, tmp_path, *quick, '--num_train_steps=5') == 0
     done = front_door(
-        data, tmp_path, *quick, '--num_train_steps=10', preexec_fn=lambda: limit_files(100_000)
+        few_layers,
+        tmp_path,
+        *quick,
+        '--num_train_steps=10',
+        preexec_fn=lambda: limit_files(100_000),
     )
     assert done.returncode == 2, done.stderr
     assert f'cannot be written to model_dir {tmp_path}: File too large' in done.stderr
     assert f'the last good one is {tmp_path / "model.ckpt-5"}' in done.stderr
     assert 'Traceback' not in done.stderr
     assert tf.train.latest_checkpoint(str(tmp_path)) == str(tmp_path / 'model.ckpt-5')
-    assert trained_here(data, tmp_path, *quick, '--num_train_steps=10') == 0
+    assert trained_here(few_layers, tmp_path, *quick, '--num_train_steps=10') == 0
     assert not list(tmp_path.glob('*temp*'))
