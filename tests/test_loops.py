@@ -133,6 +133,7 @@ def start(folder, model_dir, *settings, num_steps=12, stderr=subprocess.PIPE, **
             f'--pipeline_config_path={folder}/pipeline.config',
             '--mode=train',
             f'--num_train_steps={num_steps}',
+            '--set=export_config.final.enabled=false',
             *(f'--set=train_config.{one}' for one in settings),
         ],
         stderr=stderr,

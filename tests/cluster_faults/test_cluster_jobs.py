@@ -188,13 +188,13 @@ def test_a_task_that_waits_says_for_whom_and_gives_up(few_layers, tmp_path):
     done = front_door(
         few_layers,
         tmp_path,
-        '--set=train_config.cluster.wait_timeout_seconds=7',
+        '--set=train_config.cluster.wait_timeout_seconds=6',
         env=environment(addresses, 'worker', 0),
     )
     assert done.returncode == 2, done.stderr
     server = f'ps:0 ({addresses["ps"][0]})'
-    assert f'worker:0 waits for {server} to listen: 5 s (gives up after 7 s)' in done.stderr
-    assert f'error: worker:0 has waited 7 s for {server} to listen' in done.stderr
+    assert f'worker:0 waits for {server} to listen: 5 s (gives up after 6 s)' in done.stderr
+    assert f'error: worker:0 has waited 6 s for {server} to listen' in done.stderr
     assert 'Traceback' not in done.stderr
 
 
