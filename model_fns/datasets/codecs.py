@@ -26,7 +26,8 @@ class ImageCodec:
             pixels = tf1.placeholder(tf.uint8, [None, None, 3])
             decoded = images.decode_image(encoded)
             jpeg = tf.io.encode_jpeg(pixels, quality=92)
-        config = tf1.ConfigProto(intra_op_parallelism_threads=1, device_count={'GPU': 0})
+        # No number of threads: all sessions of a process share the pool that its first one makes.
+        config = tf1.ConfigProto(device_count={'GPU': 0})
         self._session = tf1.Session(graph=graph, config=config)
         self._decode = self._session.make_callable(decoded, [encoded])
         self._encode_jpeg = self._session.make_callable(jpeg, [pixels])

@@ -41,3 +41,19 @@ def test_threads_may_share_a_codec(codec):
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         for picture, decoded in zip(pictures, pool.map(codec.decode, files)):
             np.testing.assert_array_equal(decoded, picture)
+
+
+def test_sessions_that_come_after_have_all_threads(monkeypatch):
+    """The first session of a process makes the pool of threads that all others use."""
+    options = []
+    session = codecs.tf1.Session
+
+    def recorded(graph, config):
+        options.append(config)
+        return session(graph=graph, config=config)
+
+    monkeypatch.setattr(codecs.tf1, 'Session', recorded)
+    with codecs.ImageCodec():
+        pass
+    (config,) = options
+    assert config.intra_op_parallelism_threads == config.inter_op_parallelism_threads == 0
