@@ -55,3 +55,6 @@ def test_a_network_is_measured_in_both_types_and_passes():
         )
     assert np.isfinite(result['training']['wall_ratio'])
     assert bfloat16.line('cifarnet', result).startswith('cifarnet')
+    assert result['trains_in'] == 'bfloat16'
+    stays = {**result, 'trains_in': 'float32'}
+    assert bfloat16.line('cifarnet', stays).endswith('stays float32')
