@@ -60,10 +60,8 @@ def alone(data, tmp_path_factory):
 def check_same(alone, model_dir, first=0):
     """Holds a run's losses and last variables against those of the run `alone`.
 
-    Another process or replica may sum in another order, and with the last bit a unit at the corner
-    of its ReLU gains or loses its gradient: at most 0.06 % of the elements were seen to move, by at
-    most 0.0011. Other examples or samples in two of the steps move 1.3 % of them, by up to 0.12,
-    and the losses by 6 %.
+    Other examples or samples in two of the steps move 1.3 % of the elements, by up to 0.12, and the
+    losses by 6 %.
 
     Args:
         alone: the fixture.
@@ -73,12 +71,8 @@ def check_same(alone, model_dir, first=0):
     losses, variables = alone
     expected = losses[first:]
     found = curve_cases.losses(model_dir)[-len(expected) :]
-    np.testing.assert_allclose(found, expected, rtol=5e-3)
-    found = curve_cases.variables(model_dir)
-    assert found.keys() == variables.keys()
-    differences = np.concatenate([np.abs(found[name] - variables[name]).ravel() for name in found])
-    assert np.mean(differences > 1e-5) < 5e-3
-    assert differences.max() < 0.02
+    curve_cases.check_same_but_for_corners(found, expected)
+    curve_cases.check_same_variables_but_for_corners(curve_cases.variables(model_dir), variables)
 
 
 def start(data, model_dir, steps, cluster=None):
