@@ -97,29 +97,23 @@ def unfolded_feed_dict() -> Dict[tf.Tensor, np.ndarray]:
     Left alone, TensorFlow computes what depends on constants alone once, when it optimises the init
     op's graph, and a session keeps that graph with its constants. That holds for tensors of one
     number, as which an optimizer's slots begin, and for numbers that are drawn by a constant seed:
-    together as much as the weights and all slots until the run ends, and the variables, whose
-    memory they share, would be copied by their first update.
+    together as much as the weights and all slots until the run ends; and variables, which share
+    that memory, would be copied by their first update.
 
     Returns:
-        Views of one number each, by initial value tensor, and seeds; empty where variables are
-        eager.
+        The numbers and seeds that first values are made of, by the constants that they are; empty
+        where variables are eager.
     """
     feed: Dict[tf.Tensor, np.ndarray] = {}
     for variable in tf1.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES):
         if partitioned.is_eager(variable):
             return {}
-        start = _start(variable.initializer)
-        if start.op.type == 'Fill' and start.shape.is_fully_defined():
-            number = tf.get_static_value(start.op.inputs[1])
-            if number is not None:
-                feed[start] = np.broadcast_to(number, start.shape.as_list())
-        else:
-            feed.update(_seeds(start))
+        feed.update(_sources(_start(variable.initializer)))
     return feed
 
 
-def _seeds(start: tf.Tensor) -> Dict[tf.Tensor, np.ndarray]:
-    """The constants that random numbers are drawn by which a tensor is computed of."""
+def _sources(start: tf.Tensor) -> Dict[tf.Tensor, np.ndarray]:
+    """The numbers that a tensor is filled with, and the seeds that it is drawn by."""
     found: Dict[tf.Tensor, np.ndarray] = {}
     seen, waiting = set(), [start.op]
     while waiting:
@@ -128,11 +122,10 @@ def _seeds(start: tf.Tensor) -> Dict[tf.Tensor, np.ndarray]:
             continue
         seen.add(op.name)
         waiting.extend(one.op for one in op.inputs)
-        if not op.type.startswith('Stateless'):
-            continue
+        wanted = 'value' if op.type == 'Fill' else 'seed' if op.type.startswith('Stateless') else ''
         for argument, tensor in zip(op.op_def.input_arg, op.inputs):
-            is_constant = argument.name == 'seed' and tensor.op.type == 'Const'
-            if is_constant and tensor.graph.is_feedable(tensor):
+            is_wanted = argument.name == wanted and tensor.op.type == 'Const'
+            if is_wanted and tensor.graph.is_feedable(tensor):
                 # `tf.get_static_value` would forbid to feed it.
                 found[tensor] = tf.make_ndarray(tensor.op.get_attr('value'))
     return found
