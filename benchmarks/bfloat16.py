@@ -164,7 +164,8 @@ def print_trace(name: str, how: How, one_pass: str, count: int = 25) -> None:
 def missing(names: Sequence[str], how: How, results: Mapping[str, Any]) -> Iterator[str]:
     """The networks that have not been measured this way."""
     for name in names:
-        if results.get(name, {}).get('how') != how._asdict():
+        found = results.get(name, {})
+        if found.get('how') != how._asdict() or 'trains_in' not in found:
             yield name
 
 

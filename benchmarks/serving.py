@@ -89,8 +89,8 @@ def write_plain(task: Any, checkpoint: str, path: str, frozen: bool) -> None:
         outputs = exporting.build_outputs(task, receiver.features)
         with exporting.trained_session(checkpoint, False, task) as session:
             if frozen:
-                frozen = freezing.freeze(session, list(outputs.values()))
-                model = exporting.InferenceGraph(frozen, receiver.receiver_tensors, outputs)
+                graph = freezing.freeze(session, list(outputs.values()))
+                model = exporting.InferenceGraph(graph, receiver.receiver_tensors, outputs)
                 exporting.write_saved_model(model, [SIGNATURE], path)
                 return
             signature = tf1.saved_model.predict_signature_def(receiver.receiver_tensors, outputs)

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib.checkpoints.checkpoint_files import explained_read, open_checkpoint
-from estimator_lib.optimization import partitioned
+from estimator_lib.optimization import gradients, partitioned
 from estimator_lib.optimization.partitioned import MOVING_AVERAGE, variable_name
 
 tf1 = tf.compat.v1
@@ -115,13 +115,7 @@ def unfolded_feed_dict() -> Dict[tf.Tensor, np.ndarray]:
 def _sources(start: tf.Tensor) -> Dict[tf.Tensor, np.ndarray]:
     """The numbers that a tensor is filled with, and the seeds that it is drawn by."""
     found: Dict[tf.Tensor, np.ndarray] = {}
-    seen, waiting = set(), [start.op]
-    while waiting:
-        op = waiting.pop()
-        if op.name in seen:
-            continue
-        seen.add(op.name)
-        waiting.extend(one.op for one in op.inputs)
+    for op in gradients.ancestors([start]):
         wanted = 'value' if op.type == 'Fill' else 'seed' if op.type.startswith('Stateless') else ''
         for argument, tensor in zip(op.op_def.input_arg, op.inputs):
             is_wanted = argument.name == wanted and tensor.op.type == 'Const'

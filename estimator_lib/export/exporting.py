@@ -52,8 +52,9 @@ class InferenceGraph(NamedTuple):
     outputs: Tensors
 
     def signature(self) -> Any:
-        """The `SignatureDef` of inputs and outputs; some graph is the default one."""
-        return tf1.saved_model.predict_signature_def(dict(self.inputs), dict(self.outputs))
+        """The `SignatureDef` of inputs and outputs."""
+        with tf.Graph().as_default():  # It cannot be made outside of graphs.
+            return tf1.saved_model.predict_signature_def(dict(self.inputs), dict(self.outputs))
 
 
 def export_saved_model(
@@ -290,12 +291,10 @@ def write_saved_model(model: InferenceGraph, names: Sequence[str], path: str) ->
     Raises:
         errors.UserError: the model is too large for one file.
     """
-    with tf.Graph().as_default():
-        signature = model.signature()
     # There are no variables, but a SavedModel has the folder.
     tf.io.gfile.makedirs(os.path.join(path, tf1.saved_model.constants.VARIABLES_DIRECTORY))
     file = os.path.join(path, SAVED_MODEL_FILE)
-    saved_model_file.write(file, model.frozen, dict.fromkeys(names, signature))
+    saved_model_file.write(file, model.frozen, dict.fromkeys(names, model.signature()))
 
 
 def _new_path(export_dir: str) -> str:

@@ -11,6 +11,7 @@ import logging
 import math
 import re
 from typing import (
+    AbstractSet,
     Any,
     Callable,
     Dict,
@@ -159,7 +160,8 @@ def compute(
     pairs = [(gradient, variable) for gradient, variable in pairs if gradient is not None]
     if not resources:
         return pairs
-    backward = _backward_pass([gradient for gradient, _ in pairs], of_loss)
+    values = tf.nest.flatten([gradient for gradient, _ in pairs], expand_composites=True)
+    backward = ancestors(values, of_loss)  # without dead ops
     return [
         (_after_readers(gradient, variable, backward), variable) for gradient, variable in pairs
     ]
@@ -190,13 +192,20 @@ def _delay_regularization(gradients: Iterable[Any]) -> None:
             op._add_control_inputs(late)
 
 
-def _backward_pass(gradients: Iterable[Gradient], of_loss: Set[tf.Operation]) -> Set[tf.Operation]:
-    """The ops that gradients are computed by, without those of the loss, and without dead ones."""
+def ancestors(
+    tensors: Iterable[tf.Tensor], without: AbstractSet[tf.Operation] = frozenset()
+) -> Set[tf.Operation]:
+    """The ops that tensors are computed by.
+
+    Args:
+        tensors: of a graph.
+        without: ops that are left out, with what only they need.
+    """
     found: Set[tf.Operation] = set()
-    waiting = [one.op for one in tf.nest.flatten(gradients, expand_composites=True)]
+    waiting = [tensor.op for tensor in tensors]
     while waiting:
         op = waiting.pop()
-        if op not in found and op not in of_loss:
+        if op not in found and op not in without:
             found.add(op)
             waiting.extend(one.op for one in op.inputs)
     return found

@@ -41,8 +41,12 @@ def test_ops_are_measured_on_as_many_threads_as_asked(monkeypatch):
 def test_what_is_measured_is_not_measured_again():
     how = bfloat16.How(64, 2, 1, 1)
     other = how._replace(size=96)
-    results = {'a': {'how': how._asdict()}, 'b': {'how': other._asdict()}}
-    assert list(bfloat16.missing(['a', 'b', 'c'], how, results)) == ['b', 'c']
+    results = {
+        'a': {'how': how._asdict(), 'trains_in': 'float32'},
+        'b': {'how': other._asdict(), 'trains_in': 'float32'},
+        'older': {'how': how._asdict()},
+    }
+    assert list(bfloat16.missing(['a', 'b', 'c', 'older'], how, results)) == ['b', 'c', 'older']
 
 
 def test_a_network_is_measured_in_both_types_and_passes():

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 
 import numpy as np
 import pytest
@@ -81,14 +82,20 @@ def statistics_are_output(images):
     return [norm.y, norm.batch_mean + 0.0]
 
 
-def frozen_and_folded(build):
-    """What a network computes, its frozen graph and its folded one; and the names of outputs."""
+@contextlib.contextmanager
+def frozen_network(build):
+    """What a network computes, what it is frozen to, and its outputs; its graph is the default."""
     with tf.Graph().as_default(), tf1.Session() as session:
         images = tf1.placeholder(tf.float32, [None, 9, 8, 3], 'images')
         outputs = build(images)
         session.run(tf1.global_variables_initializer())
         expected = session.run(outputs, {images: IMAGES})
-        frozen = freezing.freeze(session, outputs)
+        yield expected, freezing.freeze(session, outputs), outputs
+
+
+def frozen_and_folded(build):
+    """What a network computes, its frozen graph and its folded one; and the names of outputs."""
+    with frozen_network(build) as (expected, frozen, outputs):
         folded = freezing.fold_batch_norms(frozen, outputs).to_graph_def()
         return expected, frozen.to_graph_def(), folded, [output.name for output in outputs]
 
@@ -224,13 +231,8 @@ def of_two_reads(images):
 
 @pytest.mark.parametrize(('build', 'beside'), [(gathered, 0), (looped, 0), (of_two_reads, 1)])
 def test_variables_that_loops_and_gathers_use_become_constants_too(build, beside):
-    with tf.Graph().as_default(), tf1.Session() as session:
-        images = tf1.placeholder(tf.float32, [None, 9, 8, 3], 'images')
-        outputs = build(images)
-        session.run(tf1.global_variables_initializer())
-        expected = session.run(outputs, {images: IMAGES})
-        frozen = freezing.freeze(session, outputs)
-    assert len(frozen.values) == beside
+    with frozen_network(build) as (expected, frozen, outputs):
+        assert len(frozen.values) == beside
     graph_def = frozen.to_graph_def()
     assert not any('Variable' in op or 'VarHandle' in op for op in count(graph_def))
     assert {node.device for node in graph_def.node} == {''}
@@ -239,10 +241,7 @@ def test_variables_that_loops_and_gathers_use_become_constants_too(build, beside
 
 
 def test_values_are_held_once_and_folding_leaves_them_as_they_are():
-    with tf.Graph().as_default(), tf1.Session() as session:
-        outputs = plain(tf1.placeholder(tf.float32, [None, 9, 8, 3], 'images'))
-        session.run(tf1.global_variables_initializer())
-        frozen = freezing.freeze(session, outputs)
+    with frozen_network(plain) as (_, frozen, outputs):
         before = {name: value.copy() for name, value in frozen.values.items()}
         folded = freezing.fold_batch_norms(frozen, outputs)
     assert set(before) == {'conv', *(f'norm/{name}' for name in NORM)}
