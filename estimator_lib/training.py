@@ -188,9 +188,10 @@ def evaluate(
     checkpoint = checkpoint_files.resolve_checkpoint(checkpoint_path or model_dir)
     evaluator = evaluating.Evaluator(
         task,
-        config.eval_config,
+        config,
         create_estimator(task, config, model_dir, graph_hook_fn, trains=False),
         evaluators.evaluation_sets(task, config, eval_training_data),
+        graph_hook_fn=graph_hook_fn,
     )
     with preemption.preemption_guard():
         evaluator.evaluate(checkpoint)
@@ -266,9 +267,10 @@ def evaluate_checkpoints(
     """
     evaluator = evaluating.Evaluator(
         task,
-        config.eval_config,
+        config,
         create_estimator(task, config, model_dir, graph_hook_fn, trains=False),
         evaluators.evaluation_sets(task, config, eval_training_data),
+        graph_hook_fn=graph_hook_fn,
     )
     with preemption.preemption_guard():
         if run_once:
@@ -332,6 +334,19 @@ def train_input_fn(
         batch_parts=plan.input_parts,
         share_batches=plan.is_synchronous,
     )
+
+
+def eval_input_fn(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> inputs.RecordInput:
+    """Returns one pass over the examples of the first `eval_input_reader`.
+
+    Args:
+        task: whose they are.
+        config: where they come from.
+
+    Raises:
+        errors.ConfigError: the config has none.
+    """
+    return evaluators.evaluation_sets(task, config)[0].input_fn
 
 
 class _ConfigSaver(tf.estimator.SessionRunHook):

@@ -6,7 +6,7 @@ from typing import List
 
 import tensorflow as tf
 
-from estimator_lib import errors, model_fn
+from estimator_lib import errors, losses
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.data import inputs
 from estimator_lib.evaluation import early_stopping, evaluating
@@ -43,7 +43,7 @@ def create_evaluator(
             run_step=checkpoint_files.latest_step(estimator.model_dir),
         )
     exporters = export_policies.create_exporters(task, config, estimator.model_dir, graph_hook_fn)
-    return evaluating.Evaluator(task, config.eval_config, estimator, sets, exporters, stopping)
+    return evaluating.Evaluator(task, config, estimator, sets, exporters, stopping, graph_hook_fn)
 
 
 def evaluation_sets(
@@ -100,7 +100,7 @@ def _input_fn(
 
 def metric_names(task: Task) -> List[str]:
     """Every name that an evaluation of the task may report."""
-    return [*task.metric_names(), *model_fn.loss_metric_names(task)]
+    return [*task.metric_names(), *losses.loss_metric_names(task)]
 
 
 def check_metric_names(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
