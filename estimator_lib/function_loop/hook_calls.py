@@ -96,24 +96,24 @@ class StepSession:
 
     def refusal(self, what: str) -> errors.ConfigError:
         """The error about what the current user of the session does."""
-        return errors.ConfigError(
-            f'{self._user} {what}, which needs a session, but train_config.loop is TF_FUNCTION; '
-            'expected loop: ESTIMATOR.'
-        )
+        return _refusal(f'{self._user} {what}, which')
 
     def _run(self, fetch: Any) -> Any:
         if fetch is self.global_step:
             return self.step
         self.check(fetch)
-        if isinstance(fetch, tf.Variable):
+        operation = _operation(fetch)
+        if isinstance(fetch, tf.Variable) and operation is None:
             return _value(fetch)
         if id(fetch) not in self._parts:  # To make one takes longer than a small step.
             # Fetched operations give nothing: `prune` wants a list of them.
-            pruned = self._function.prune([], [fetch] if isinstance(fetch, tf.Operation) else fetch)
+            pruned = self._function.prune([], fetch if operation is None else [operation])
             self._parts[id(fetch)] = fetch, pruned
         _, part = self._parts[id(fetch)]
         value = part()
-        return None if isinstance(fetch, tf.Operation) else value.numpy()
+        if operation is None:
+            return value.numpy()
+        return _value(fetch) if isinstance(fetch, tf.Variable) else None
 
 
 class NamedListener(tf1.train.CheckpointSaverListener):
@@ -244,8 +244,9 @@ class HookCalls:
                 raise self._session.refusal('feeds values to the step')
             for fetch in () if arguments is None else tf.nest.flatten(arguments.fetches):
                 self._session.check(fetch)
-                if isinstance(fetch, tf.Operation):
-                    raise self._session.refusal(f'runs {fetch.name} with the step')
+                operation = _operation(fetch)
+                if operation is not None:
+                    raise self._session.refusal(f'runs {operation.name} with the step')
         return hook, arguments
 
     def _run_values(
@@ -268,6 +269,31 @@ class HookCalls:
         return tf1.train.SessionRunValues(results, options, metadata)
 
 
+# Their `begin` and `after_run` take apart what sessions alone have: ops of variables, metadata.
+_OF_SESSIONS = (
+    tf.estimator.CheckpointSaverHook,
+    tf.estimator.ProfilerHook,
+    tf.estimator.StepCounterHook,
+)
+
+
+def refuse_of_sessions(hooks: Sequence[tf.estimator.SessionRunHook]) -> None:
+    """Refuses the hooks of TensorFlow that work in sessions only.
+
+    Raises:
+        errors.ConfigError: there is one.
+    """
+    for hook in hooks:
+        if isinstance(hook, _OF_SESSIONS):
+            raise _refusal(type(hook).__name__)
+
+
+def _refusal(what: str) -> errors.ConfigError:
+    return errors.ConfigError(
+        f'{what} needs a session, but train_config.loop is TF_FUNCTION; expected loop: ESTIMATOR.'
+    )
+
+
 def needs_single_steps(hooks: Sequence[tf.estimator.SessionRunHook]) -> bool:
     """Returns whether a hook does not say of which steps of a call it is to be told."""
     return not all(hasattr(hook, 'sees_each_step') for hook in hooks)
@@ -275,6 +301,14 @@ def needs_single_steps(hooks: Sequence[tf.estimator.SessionRunHook]) -> bool:
 
 def _sees_each_step(hook: tf.estimator.SessionRunHook) -> bool:
     return getattr(hook, 'sees_each_step', False)
+
+
+def _operation(fetch: Any) -> Optional[tf.Operation]:
+    """Returns what a fetch runs: an operation, or the assignment that a variable came out of."""
+    if isinstance(fetch, tf.Variable):
+        # `variable.assign(..)` of a graph is the variable behind that operation.
+        fetch = fetch.__dict__.get('_parent_op')
+    return fetch if isinstance(fetch, tf.Operation) else None
 
 
 def _value(variable: tf.Variable) -> Any:

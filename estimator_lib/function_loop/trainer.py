@@ -62,6 +62,7 @@ class FunctionTrainer:
                 'has it switched off (tf.compat.v1.disable_eager_execution), or is inside of a '
                 'graph; expected to be called outside of both, or loop: ESTIMATOR.'
             )
+        hook_calls.refuse_of_sessions(hooks)
         model_dir = self._run_config.model_dir
         if max_steps is not None and checkpoint_files.latest_step(model_dir) >= max_steps:
             log.info('step %d has been reached: nothing to train', max_steps)

@@ -210,6 +210,14 @@ class FetchingAnOperation(tf.estimator.SessionRunHook):
         return tf1.train.SessionRunArgs(self._op)
 
 
+class FetchingAnAssignment(tf.estimator.SessionRunHook):
+    def begin(self):
+        self._assigned = tf1.global_variables('slope')[0].assign(5.0, name='setting')
+
+    def before_run(self, run_context):
+        return tf1.train.SessionRunArgs(self._assigned)
+
+
 class FetchingLater(tf.estimator.SessionRunHook):
     def begin(self):
         self._tensor = tf.constant(1.0, name='late')
@@ -237,6 +245,7 @@ class CallingItAtACheckpoint(tf.estimator.CheckpointSaverListener):
         (FeedingByItself, 'calls session.run with feed_dict'),
         (FetchingByName, "fetches 'global_step:0', which is no tensor of the graph of the step"),
         (FetchingAnOperation, 'runs nothing with the step'),
+        (FetchingAnAssignment, 'runs setting with the step'),
         (FetchingLater, 'fetches late:0 of a later step and not of the first'),
         (CallingTheSession, 'uses session.make_callable'),
         (CallingItAtACheckpoint, 'uses session.partial_run_setup'),
@@ -254,17 +263,42 @@ def test_who_needs_a_session_is_refused_by_name(function_config, tmp_path, kind,
 
 
 class Setting(tf.estimator.SessionRunHook):
-    """Sets the slope after each step."""
+    """Sets the slope after each step, and counts in a variable of its own."""
 
     def begin(self):
         self._set = tf1.global_variables('slope')[0].assign(5.0).op
+        counter = tf1.get_variable('counter', [], tf.int64, tf1.zeros_initializer())
+        self._count, self.counted = counter.assign_add(1), []
 
     def after_run(self, run_context, run_values):
-        assert run_context.session.run(self._set) is None
+        operation, value = run_context.session.run([self._set, self._count])
+        assert operation is None
+        self.counted.append(value)
+
+
+@pytest.mark.parametrize(
+    'make',
+    [
+        lambda folder: tf.estimator.CheckpointSaverHook(folder, save_steps=1),
+        lambda folder: tf.estimator.ProfilerHook(save_steps=1, output_dir=folder),
+        lambda folder: tf.estimator.StepCounterHook(output_dir=folder),
+    ],
+)
+def test_hooks_that_work_in_sessions_only_are_refused_by_name(function_config, tmp_path, make):
+    with tf.Graph().as_default():  # One makes a writer of events, which wants a graph.
+        hook = make(str(tmp_path))
+    with pytest.raises(errors.ConfigError) as caught:
+        train(function_config, tmp_path, hooks=[hook], evaluate=False)
+    assert str(caught.value) == (
+        f'{type(hook).__name__} needs a session, but train_config.loop is TF_FUNCTION; expected '
+        'loop: ESTIMATOR.'
+    )
 
 
 def test_a_hook_may_run_operations(config, tmp_path):
     config.train_config.num_steps = 3
-    train(config, tmp_path, hooks=[Setting()], evaluate=False)
+    hook = Setting()
+    train(config, tmp_path, hooks=[hook], evaluate=False)
+    assert hook.counted == [1, 2, 3]
     # Step 3 is saved at the end, behind the hooks.
     assert tf.train.load_variable(str(tmp_path / 'run'), 'slope') == 5.0
