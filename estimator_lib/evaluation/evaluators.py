@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import List
+from typing import List, Sequence
 
 import tensorflow as tf
 
@@ -10,7 +10,7 @@ from estimator_lib import errors, losses
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.data import inputs
 from estimator_lib.evaluation import early_stopping, evaluating
-from estimator_lib.export import export_policies
+from estimator_lib.export import estimator_exporters, export_policies
 from estimator_lib.export.exporting import GraphHook
 from estimator_lib.task import Task
 from protos import input_reader_pb2, pipeline_pb2
@@ -24,6 +24,7 @@ def create_evaluator(
     estimator: tf.estimator.Estimator,
     eval_training_data: int = 0,
     graph_hook_fn: GraphHook = None,
+    further_exporters: Sequence[tf.estimator.Exporter] = (),
 ) -> evaluating.Evaluator:
     """The evaluator of a training run, with its exports and early stopping.
 
@@ -33,6 +34,7 @@ def create_evaluator(
         estimator: of the task.
         eval_training_data: n: evaluate on every n-th training example as well; 0: do not.
         graph_hook_fn: see `model_fn.create_model_fn`; exported graphs are built with it as well.
+        further_exporters: called after those of the config.
     """
     sets = evaluation_sets(task, config, eval_training_data)
     stopping = None
@@ -43,6 +45,10 @@ def create_evaluator(
             run_step=checkpoint_files.latest_step(estimator.model_dir),
         )
     exporters = export_policies.create_exporters(task, config, estimator.model_dir, graph_hook_fn)
+    exporters += [
+        estimator_exporters.EstimatorExporter(exporter, estimator, config.train_config.num_steps)
+        for exporter in further_exporters
+    ]
     return evaluating.Evaluator(task, config, estimator, sets, exporters, stopping, graph_hook_fn)
 
 

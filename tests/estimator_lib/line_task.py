@@ -15,6 +15,10 @@ class Line(Task):
 
     name = 'line'
 
+    @classmethod
+    def from_config(cls, config):
+        return cls()
+
     def decode(self, serialized):
         keys = {'x': tf.io.FixedLenFeature([], tf.float32)}
         x = tf.io.parse_single_example(serialized, keys)['x']
