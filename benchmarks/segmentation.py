@@ -102,7 +102,8 @@ def bare_rate(config_path: str, steps: int) -> float:
     import tensorflow as tf
 
     from estimator_lib import config as config_lib
-    from estimator_lib import losses, training
+    from estimator_lib import training
+    from estimator_lib.graphs import losses
     from model_fns import build_task
 
     tf1 = tf.compat.v1

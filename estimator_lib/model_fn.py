@@ -11,8 +11,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional
 
 import tensorflow as tf
 
-from estimator_lib import distribution, errors, evaluation_graph, task_checks
-from estimator_lib import losses as losses_lib
+from estimator_lib import distribution, errors
 from estimator_lib.checkpoints import (
     checkpoint_maps,
     companions,
@@ -28,6 +27,8 @@ from estimator_lib.distribution import (
     strategies,
     sync_replicas,
 )
+from estimator_lib.graphs import evaluation, task_checks
+from estimator_lib.graphs import losses as losses_lib
 from estimator_lib.hooks import non_finite, preemption, profiling, progress, summaries
 from estimator_lib.optimization import (
     gradients,
@@ -109,8 +110,8 @@ def create_model_fn(
         if mode == ModeKeys.TRAIN:
             return create_step_fn(task, pipeline, graph_hook_fn)(features, labels, config).as_spec()
         if mode == ModeKeys.EVAL:
-            create_graph = evaluation_graph.create_evaluation_fn(task, pipeline, graph_hook_fn)
-            return evaluation_graph.create_spec(task, pipeline, create_graph(features, labels))
+            create_graph = evaluation.create_evaluation_fn(task, pipeline, graph_hook_fn)
+            return evaluation.create_spec(task, pipeline, create_graph(features, labels))
         features = batches.named_features(inputs.pop_reader_state(features)[0])
         return _predict_spec(task, pipeline, features, graph_hook_fn)
 

@@ -157,32 +157,48 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def predict(self, features: Features, mode: str, labels: Optional[Labels] = None) -> Tensors:
-        """The network: raw outputs of a batch of features.
+        """Builds the network: raw outputs of a batch of features.
 
-        Creates all variables of the model, adds batch-norm updates to `UPDATE_OPS` and
-        regularization losses to `REGULARIZATION_LOSSES`.
+        The global variables that this and `losses` create are those of the model, whatever
+        collections they are in: they are saved, averaged, restored and exported. Evaluation and
+        inference create no other ones than training: each has to be in the checkpoint. Variables
+        have names of their own (`tf.compat.v1.get_variable`), since several replicas on the devices
+        of a machine share them. Updates of batch norm go to `UPDATE_OPS`, regularization losses to
+        `REGULARIZATION_LOSSES`, as `get_variable(regularizer=...)` does it.
 
         Args:
             features: of a batch.
             mode: a `tf.estimator.ModeKeys`.
-            labels: of the batch in training and evaluation, for networks that sample by them.
+            labels: of the batch in training and evaluation, for networks that sample by them; None
+                in inference.
+
+        Returns:
+            Tensors by name, at least one: what `losses` and `postprocess` need.
         """
 
     @abc.abstractmethod
     def losses(self, predictions: Tensors, features: Features, labels: Labels) -> Tensors:
-        """What is minimised: scalars by name, weighted, without regularisation."""
+        """Builds what is minimized: float scalars by the names of `loss_names`.
+
+        They are weighted, means over the batch, and without regularization losses. They do not
+        change variables by themselves.
+        """
 
     @abc.abstractmethod
     def postprocess(self, predictions: Tensors, features: Features) -> Tensors:
-        """What a user sees: outputs of a batch, each with a leading batch dimension."""
+        """Builds what a user sees: outputs of a batch, each with a leading batch dimension.
+
+        Creates no variables.
+        """
 
     @abc.abstractmethod
     def metrics(self, outputs: Tensors, features: Features, labels: Labels) -> Dict[str, Metric]:
-        """How good it is: (value, update op) by name.
+        """Builds what tells how good the outputs are: (value, update op) by name.
 
         Values may be arrays (a confusion matrix) that `finish_metrics` makes scalars of. One graph
-        makes many evaluations: what is not in local variables begins anew by an op in the
-        collection `TABLE_INITIALIZERS`.
+        makes many evaluations, each of which starts with the initial values of all local variables:
+        all state is in these, or is cleared by what reads them. Where several devices evaluate,
+        this is called once, with the batches of all.
         """
 
     def finish_metrics(self, values: Mapping[str, Any]) -> Dict[str, float]:

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import config as config_lib
-from estimator_lib import distribution, environment, errors, losses, training
+from estimator_lib import distribution, environment, errors, training
 from estimator_lib.checkpoints import (
     checkpoint_files,
     checkpoint_maps,
@@ -23,6 +23,7 @@ from estimator_lib.data import inputs
 from estimator_lib.data.corrupt_records import RecordProblem
 from estimator_lib.distribution import mixed_precision
 from estimator_lib.evaluation import evaluators
+from estimator_lib.graphs import losses
 from estimator_lib.optimization import gradients, moving_averages, optimize_loss
 from estimator_lib.task import IMAGE, Task
 from protos import pipeline_pb2

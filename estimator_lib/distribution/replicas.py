@@ -80,7 +80,8 @@ def mean_losses(
 ) -> Tensors:
     """The losses of a batch that several devices share.
 
-    What the second and later replicas add to `UPDATE_OPS` is taken out of it again.
+    What the second and later replicas add to `UPDATE_OPS` and `REGULARIZATION_LOSSES` is taken out
+    again.
 
     Args:
         devices: one for each replica; a single one computes on the batch as it is.
@@ -96,17 +97,21 @@ def mean_losses(
         with tf1.device(place(devices[0])) if devices[0] else contextlib.nullcontext():
             return loss_fn(features, labels)
     parts = split((features, labels), len(devices))
-    updates = tf1.get_collection_ref(tf1.GraphKeys.UPDATE_OPS)
-    counts: List[int] = []
+    collections = [
+        tf1.get_collection_ref(key)
+        for key in (tf1.GraphKeys.UPDATE_OPS, tf1.GraphKeys.REGULARIZATION_LOSSES)
+    ]
+    counts: List[List[int]] = []
 
     def replica(index: int, scope: str) -> Tensors:
         del scope
         losses = loss_fn(*parts[index])
-        counts.append(len(updates))
+        counts.append([len(collection) for collection in collections])
         return losses
 
     losses = build(len(devices), replica, lambda index: place(devices[index]))
-    del updates[counts[0] :]
+    for collection, count in zip(collections, counts[0]):
+        del collection[count:]
     with tf.device(HOST), tf1.name_scope('clones'):
         return {name: mean([one[name] for one in losses]) for name in losses[0]}
 

@@ -10,11 +10,11 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 
 import tensorflow as tf
 
-from estimator_lib import evaluation_graph, losses, task_checks
 from estimator_lib.checkpoints import checkpoint_files, evaluated
 from estimator_lib.data import corrupt_records, inputs
 from estimator_lib.evaluation import early_stopping, evaluation_session
 from estimator_lib.export import export_policies
+from estimator_lib.graphs import evaluation, losses, task_checks
 from estimator_lib.hooks import summaries
 from estimator_lib.task import Task
 from protos import eval_pb2, pipeline_pb2
@@ -65,7 +65,7 @@ class Evaluator:
     ):
         self._task = task
         self._eval_config = config.eval_config
-        self._evaluation_fn = evaluation_graph.create_evaluation_fn(task, config, graph_hook_fn)
+        self._evaluation_fn = evaluation.create_evaluation_fn(task, config, graph_hook_fn)
         self._estimator = estimator
         self._sets = list(sets)
         self._exporters = list(exporters)

@@ -8,8 +8,8 @@ from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence
 
 import tensorflow as tf
 
-from estimator_lib import evaluation_graph
 from estimator_lib.data import inputs
+from estimator_lib.graphs import evaluation
 from estimator_lib.task import Metric
 
 tf1 = tf.compat.v1
@@ -116,7 +116,7 @@ class EvaluationSession(Passes):
 
     def __init__(
         self,
-        evaluation_fn: evaluation_graph.EvaluationFn,
+        evaluation_fn: evaluation.EvaluationFn,
         config: tf.estimator.RunConfig,
         input_fn: inputs.RecordInput,
         hooks: Sequence[tf1.train.SessionRunHook] = (),

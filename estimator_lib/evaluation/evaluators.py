@@ -6,12 +6,13 @@ from typing import List, Sequence
 
 import tensorflow as tf
 
-from estimator_lib import errors, losses
+from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.data import inputs
 from estimator_lib.evaluation import early_stopping, evaluating
 from estimator_lib.export import estimator_exporters, export_policies
 from estimator_lib.export.exporting import GraphHook
+from estimator_lib.graphs import losses
 from estimator_lib.task import Task
 from protos import input_reader_pb2, pipeline_pb2
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.hooks import global_steps
 from estimator_lib.hooks.progress import TOTAL_LOSS
 from estimator_lib.optimization.partitioned import part_of, variable_name, whole_name
@@ -30,6 +30,7 @@ _ADVICE = (
     'lower the learning rate, or set train_config.gradient_clipping_by_norm.'
 )
 _MOST_IMAGES = 64
+_BASENAME = 'model.ckpt'
 # Variables are looked at in groups of about this many bytes, so that no copy of all is made.
 _GROUP_BYTES = 16 * 2**20
 
@@ -153,6 +154,7 @@ class FiniteCheckpointSaverHook(tf1.train.CheckpointSaverHook):
             save_secs=save_secs,
             save_steps=save_steps,
             scaffold=scaffold,
+            checkpoint_basename=_BASENAME,
             listeners=list(listeners),
             save_graph_def=save_graph_def,
         )
@@ -176,7 +178,7 @@ class FiniteCheckpointSaverHook(tf1.train.CheckpointSaverHook):
         del coord
         step = session.run(self._global_step_tensor)
         self._save(session, step)
-        self._start = checkpoint_files.latest_checkpoint(self._model_dir)
+        self._start = os.path.join(self._model_dir, f'{_BASENAME}-{step}')
         self._timer.update_last_triggered_step(step)
 
     def before_run(self, run_context: Any) -> tf.estimator.SessionRunArgs:
@@ -285,7 +287,7 @@ def non_finite_variables(session: tf1.Session) -> Iterator[Tuple[tf.Variable, np
 
 def _saved_value(prefix: str, variable: tf.Variable) -> np.ndarray:
     """Returns what a checkpoint has of a variable; 0 where it has nothing."""
-    reader, name = checkpoint_files.open_checkpoint(prefix), whole_name(variable)
+    reader, name = tf.train.load_checkpoint(prefix), whole_name(variable)
     return part_of(reader.get_tensor(name), variable) if reader.has_tensor(name) else np.zeros(())
 
 

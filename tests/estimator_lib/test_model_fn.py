@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_lib import errors, losses, model_fn
+from estimator_lib import errors, model_fn
 from estimator_lib.hooks import non_finite
 from estimator_lib.task import IMAGE, SOURCE_ID
 from protos import cluster_pb2
@@ -87,46 +87,6 @@ def test_training_metrics_are_updated_by_each_step(config):
             total, count = sorted(session.run(variables), reverse=True)
     # |0 - 3| + |0 - 6|, or with the slope after the step, 0.75: 2.25 + 4.5
     assert count == 2 and total in (9.0, pytest.approx(6.75))
-
-
-def test_regularization_is_left_out_when_asked(config):
-    def names(add):
-        config.train_config.add_regularization_loss = add
-        with tf.Graph().as_default():
-            tf1.train.create_global_step()
-            features, labels = batch()
-            predictions = Line().predict(features, 'train')
-            return list(losses.compute_losses(Line(), config, predictions, features, labels))
-
-    assert names(True) == ['squared', 'regularization_loss', 'total_loss']
-    assert names(False) == ['squared', 'total_loss']
-
-
-def test_losses_that_an_evaluation_reports():
-    assert losses.loss_metric_names(Line()) == [
-        'loss',
-        'Loss/squared',
-        'Loss/regularization_loss',
-        'Loss/total_loss',
-    ]
-
-
-def test_an_evaluation_has_losses_beside_the_metrics_of_the_task(config):
-    with tf.Graph().as_default():
-        tf1.train.create_global_step()
-        spec = model_fn.create_model_fn(Line(), config)(*batch(), 'eval')
-        updates = [update for _, update in spec.eval_metric_ops.values()]
-        values = {name: value for name, (value, _) in spec.eval_metric_ops.items()}
-        with tf1.Session() as session:
-            session.run([tf1.global_variables_initializer(), tf1.local_variables_initializer()])
-            session.run(updates)
-            found = session.run(values)
-    assert found == {
-        'error': pytest.approx(4.5),
-        'Loss/squared': pytest.approx((9 + 36) / 2),
-        'Loss/regularization_loss': 0.0,
-        'Loss/total_loss': pytest.approx((9 + 36) / 2),
-    }
 
 
 def test_a_prediction_has_the_outputs_of_the_signature(config):

@@ -1,13 +1,18 @@
 """What every task gets without saying so, and what the engine hands to it."""
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_lib import model_fn
+from estimator_lib import errors, model_fn, training
+from estimator_lib.export import exported_model, exporting
 from estimator_lib.task import AS_CONFIGURED, IMAGE, SOURCE_ID, Description, Shown
-from protos import pipeline_pb2
+from protos import cluster_pb2, pipeline_pb2
+from tests.estimator_lib import line_task
+from tests.estimator_lib.line_task import Line
 from tests.estimator_lib.tiny_task import TinyTask
 
+tf1 = tf.compat.v1
 ModeKeys = tf.estimator.ModeKeys
 
 
@@ -32,7 +37,7 @@ def test_the_forward_pass_is_given_the_labels_that_there_are(mode, tmp_path):
         model_fn.create_model_fn(task, config)(features, labels, mode, config=run_config)
     given_mode, given_labels = task.given
     assert given_mode == mode
-    assert given_labels is labels
+    assert given_labels == labels
 
 
 def test_what_a_task_need_not_say(tmp_path):
@@ -56,3 +61,70 @@ def test_what_is_asked_for_comes_first():
     assert Shown(0.5).or_else(Shown(0.3, 4)) == Shown(0.5, 4)
     assert Shown(0.0).or_else(Shown(0.3)) == Shown(0.0)
     assert AS_CONFIGURED.or_else(Shown(0.3)) == Shown(0.3)
+
+
+class Plain(Line):
+    """y = a x with TensorFlow's own variables, in no collection of the model's; |a| is regularized.
+
+    The slope begins at 1, so that an initial value cannot be taken for a trained one.
+    """
+
+    def predict(self, features, mode, labels=None):
+        slope = tf1.get_variable('slope', initializer=1.0, regularizer=lambda one: 0.1 * one)
+        return {'y': slope * tf.reshape(features[IMAGE], [-1])}
+
+
+def trained_plainly(folder, clones=1):
+    """A config whose run has 4 steps on the points 1, 2, 3 and 4, and the folder of the run."""
+    config = line_task.create_config(folder)
+    config.train_config.num_steps = 4
+    config.train_config.optimizer.use_moving_average = True
+    config.train_config.optimizer.moving_average_decay = 0.5
+    config.eval_config.use_moving_averages = True
+    if clones > 1:
+        config.train_config.cluster.mode = cluster_pb2.ClusterConfig.MIRRORED
+        config.train_config.cluster.num_clones = clones
+    training.train_and_evaluate(Plain(), config, str(folder / 'run'), evaluate=False)
+    return config, folder / 'run'
+
+
+def slopes(steps):
+    """The slope after each step, and its average after the last one, by hand."""
+    slope = average = 1.0
+    for step in range(steps):
+        batch = ((1.0, 2.0), (3.0, 4.0))[step % 2]
+        gradient = sum(2 * (slope - 3.0) * x * x for x in batch) / 2 + 0.1
+        slope -= 0.05 * gradient
+        average += 0.5 * (slope - average)
+    return slope, average
+
+
+@pytest.mark.parametrize('clones', [1, 2])
+def test_variables_and_losses_of_a_task_are_found(clones, tmp_path):
+    config, run = trained_plainly(tmp_path, clones)
+    slope, average = slopes(4)
+    found = tf.train.load_checkpoint(str(run))
+    assert found.get_tensor('slope') == pytest.approx(slope, rel=1e-4)
+    assert found.get_tensor('slope/ExponentialMovingAverage') == pytest.approx(average, rel=1e-4)
+    if clones > 1:
+        return
+    metrics = training.evaluate(Plain(), config, str(run))['0']
+    assert metrics['error'] == pytest.approx(2.5 * abs(average - 3.0), rel=1e-4)
+    path = exporting.export_saved_model(Plain(), config, str(run), str(tmp_path / 'exported'))
+    images = np.full([1, 1, 1, 3], 2, np.uint8)
+    served = exported_model.Predictor(path).predict(images)
+    assert served['y'] == pytest.approx([2.0 * average], rel=1e-4)
+
+
+def test_a_variable_that_training_did_not_have_is_an_error(tmp_path):
+    config, run = trained_plainly(tmp_path)
+
+    class Offset(Plain):
+        def predict(self, features, mode, labels=None):
+            found = super().predict(features, mode, labels)
+            return {'y': found['y'] + tf1.get_variable('offset', initializer=1.0)}
+
+    with pytest.raises(errors.CheckpointError, match=r'missing in the checkpoint(.|\n)*offset'):
+        training.evaluate(Offset(), config, str(run))
+    with pytest.raises(errors.CheckpointError, match=r'missing in the checkpoint(.|\n)*offset'):
+        exporting.export_saved_model(Offset(), config, str(run), str(tmp_path / 'exported'))

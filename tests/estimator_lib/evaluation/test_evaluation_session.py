@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_lib import errors, evaluation_graph, training
+from estimator_lib import errors, training
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.evaluation import evaluating, evaluation_session, evaluators
+from estimator_lib.graphs import evaluation
 from tests.estimator_lib import line_task
 from tests.estimator_lib.line_task import Line
 
@@ -52,7 +53,7 @@ def test_each_checkpoint_gets_the_numbers_of_a_fresh_graph(run, tmp_path):
     config, folder = run
     estimator = training.create_estimator(Drawn(), config, str(tmp_path))
     input_fn = evaluators.evaluation_sets(Drawn(), config)[0].input_fn
-    build = evaluation_graph.create_evaluation_fn(Drawn(), config)
+    build = evaluation.create_evaluation_fn(Drawn(), config)
     kept = evaluation_session.EvaluationSession(build, estimator.config, input_fn)
     for step in (4, 2, 6, 2):
         path = str(folder / f'model.ckpt-{step}')
@@ -89,7 +90,7 @@ def test_nothing_grows_over_twenty_evaluations(run, tmp_path):
     config, folder = run
     estimator = training.create_estimator(Drawn(), config, str(tmp_path))
     input_fn = evaluators.evaluation_sets(Drawn(), config)[0].input_fn
-    build = evaluation_graph.create_evaluation_fn(Drawn(), config)
+    build = evaluation.create_evaluation_fn(Drawn(), config)
     kept = evaluation_session.EvaluationSession(build, estimator.config, input_fn)
     graph = kept._session.graph
     objects = []

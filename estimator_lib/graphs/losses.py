@@ -6,9 +6,10 @@ from typing import Dict, List, Tuple
 
 import tensorflow as tf
 
-from estimator_lib import distribution, task_checks
+from estimator_lib import distribution
 from estimator_lib.checkpoints import model_variables
 from estimator_lib.distribution import placement, replicas, strategies
+from estimator_lib.graphs import task_checks
 from estimator_lib.task import Features, Labels, Metric, Task, Tensors
 from protos import pipeline_pb2
 

@@ -8,11 +8,11 @@ from typing import Any, Callable, Dict, List, Mapping, Optional
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import losses as losses_lib
-from estimator_lib import task_checks
 from estimator_lib.checkpoints import savers
 from estimator_lib.data import batches, inputs
 from estimator_lib.distribution import replica_batches
+from estimator_lib.graphs import losses as losses_lib
+from estimator_lib.graphs import task_checks
 from estimator_lib.hooks import summaries
 from estimator_lib.task import SOURCE_ID, Features, Labels, Metric, Task, Tensors
 from protos import pipeline_pb2

@@ -1,0 +1,214 @@
+"""Savers of training and inference graphs: what they read, what may be missing, what they write."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.checkpoints import checkpoint_files, companions, restoring, savers
+
+tf1 = tf.compat.v1
+
+
+def variable(name, shape, value=0.0):
+    return tf1.get_variable(name, shape, initializer=tf1.constant_initializer(value))
+
+
+def save(path, values):
+    """Writes arrays as a checkpoint, by name."""
+    with tf.Graph().as_default(), tf1.Session() as session:
+        variables = {
+            name: tf1.Variable(value, name=f'v{index}')
+            for index, (name, value) in enumerate(values.items())
+        }
+        session.run(tf1.global_variables_initializer())
+        return tf1.train.Saver(variables).save(session, str(path))
+
+
+def array(*shape, start=1.0):
+    return np.arange(start, start + np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
+
+
+@pytest.fixture
+def graph():
+    with tf.Graph().as_default() as graph:
+        yield graph
+
+
+@pytest.mark.parametrize(('keep_max', 'left'), [(2, [4, 5]), (0, [1, 2, 3, 4, 5])])
+def test_the_saver_keeps_as_many_as_it_should(graph, tmp_path, keep_max, left):
+    tf1.train.create_global_step()
+    saver = savers.create_saver(keep_max, 10000.0)
+    saver.build()
+    with tf1.Session() as session:
+        session.run(tf1.global_variables_initializer())
+        for step in range(1, 6):
+            saver.save(session, str(tmp_path / 'model.ckpt'), global_step=step)
+    assert [
+        step for step in range(1, 6) if (tmp_path / f'model.ckpt-{step}.index').exists()
+    ] == left
+    # Relative, so that the folder can be moved.
+    moved = tmp_path.rename(tmp_path.with_name(f'moved-{keep_max}'))
+    assert checkpoint_files.latest_checkpoint(str(moved)) == str(moved / 'model.ckpt-5')
+
+
+def save_run(folder, readers):
+    with tf.Graph().as_default(), tf1.Session() as session:
+        graph_of_readers(readers, value=7)
+        saver = savers.create_saver(5, 10000.0)
+        saver.build()
+        session.run(tf1.global_variables_initializer())
+        return saver.save(session, str(folder / 'model.ckpt'), global_step=3)
+
+
+def graph_of_readers(readers, value=0):
+    variables = [
+        variable(f'input_reader/{name}/position', [rows, 3], value) for name, rows in readers
+    ]
+    return [variable('a', [2], value), *variables]
+
+
+@pytest.mark.parametrize(
+    ('now', 'expected'),
+    [
+        ([('chief', 2), ('worker_0', 2)], [7, 7, 7]),
+        ([('chief', 2)], [7, 7]),
+        ([('chief', 2), ('worker_0', 2), ('worker_1', 2)], [7, 7, 7, 0]),
+        ([('chief', 4), ('worker_0', 2)], [7, 0, 7]),
+    ],
+)
+def test_other_readers_start_anew(graph, tmp_path, now, expected):
+    prefix = save_run(tmp_path, [('chief', 2), ('worker_0', 2)])
+    variables = graph_of_readers(now)
+    saver = savers.create_saver(5, 10000.0)
+    saver.build()
+    restoring.check_model_dir(str(tmp_path), variables)
+    graph.finalize()
+    with tf1.Session() as session:
+        saver.restore(session, prefix)
+        assert [value.max() for value in session.run(variables)] == expected
+
+
+def test_what_a_saver_needs_and_lacks_is_still_an_error(graph, tmp_path):
+    prefix = save_run(tmp_path, [('chief', 2)])
+    graph_of_readers([('chief', 4)])
+    variable('b', [1])
+    saver = savers.create_saver(5, 10000.0)
+    saver.build()
+    with tf1.Session() as session, pytest.raises(tf.errors.OpError):
+        saver.restore(session, prefix)
+
+
+@pytest.mark.parametrize('step', [None, 30])
+def test_inference_reads_the_model_and_the_step_where_there_is_one(graph, tmp_path, step):
+    values = {'conv/weights': array(2, 2), 'unused': array(3)}
+    if step:
+        values['global_step'] = np.int64(step)
+    prefix = save(tmp_path / 'model.ckpt', values)
+    weights = variable('conv/weights', [2, 2])
+    global_step = tf1.train.create_global_step()
+    saver = savers.create_inference_saver()
+    saver.build()
+    graph.finalize()
+    with tf1.Session() as session:
+        saver.restore(session, prefix)
+        np.testing.assert_array_equal(session.run(weights), array(2, 2))
+        assert session.run(global_step) == (step or 0)
+
+
+@pytest.mark.parametrize('name', ['conv/weights', 'conv/BatchNorm/moving_mean'])
+def test_inference_on_moving_averages(name, graph, tmp_path):
+    average = f'{name}/ExponentialMovingAverage'
+    prefix = save(tmp_path / 'm', {name: array(2), average: array(2, start=8)})
+    weights = variable(name, [2])
+    with tf1.Session() as session:
+        savers.create_inference_saver(use_moving_averages=True).restore(session, prefix)
+        np.testing.assert_array_equal(session.run(weights), [8, 9])
+
+
+def test_inference_refuses_another_model(graph, tmp_path):
+    prefix = save(tmp_path / 'm', {'conv/weights': array(2)})
+    variable('conv/weights', [3])
+    with tf1.Session() as session, pytest.raises(errors.CheckpointError, match='not a checkpoint'):
+        savers.create_inference_saver().restore(session, prefix)
+
+
+def test_an_evaluation_needs_the_companions(graph, tmp_path):
+    variable('Net/conv/weights', [2, 2])
+    for name in ('Net/conv/quant/min', 'Net/conv/quant/max'):
+        variable(name, [], 7.0)
+        companions.add(name, 'quantization ranges')
+    published = save(tmp_path / 'a', {'Net/conv/weights': array(2, 2)})
+    saver = savers.create_inference_saver()
+    with tf1.Session() as session:
+        with pytest.raises(errors.CheckpointError) as caught:
+            saver.restore(session, published)
+        assert '2 of the 2 quantization ranges of this model are not in it' in str(caught.value)
+        values = {
+            'Net/conv/weights': array(2, 2),
+            'Net/conv/quant/min': np.float32(-3.0),
+            'Net/conv/quant/max': np.float32(5.0),
+        }
+        saver.restore(session, save(tmp_path / 'b', values))
+        held = session.run({one.op.name: one for one in tf1.global_variables()})
+    assert (held['Net/conv/quant/min'], held['Net/conv/quant/max']) == (-3.0, 5.0)
+
+
+def test_inference_never_takes_an_initial_value(graph, tmp_path):
+    prefix = save(tmp_path / 'm', {'conv/weights': array(2)})
+    variable('conv/weights', [2])
+    variable('forgotten', [1])  # in no collection of the model's
+    with tf1.Session() as session, pytest.raises(errors.CheckpointError, match='forgotten'):
+        savers.create_inference_saver().restore(session, prefix)
+
+
+@pytest.mark.parametrize('use_moving_averages', [False, True])
+def test_what_inference_has_read_is_saved_by_the_same_names(graph, tmp_path, use_moving_averages):
+    average = 'w/ExponentialMovingAverage'
+    prefix = save(tmp_path / 'a', {'w': array(2), average: array(2, start=8), 'b': array(1)})
+    variable('w', [2])
+    variable('b', [1])
+    tf1.train.create_global_step()
+    saver = savers.create_inference_saver(use_moving_averages)
+    with tf1.Session() as session:
+        saver.restore(session, prefix)
+        written = saver.save(session, str(tmp_path / 'b'))
+    reader = tf.train.load_checkpoint(written)
+    name, value = (average, [8, 9]) if use_moving_averages else ('w', [1, 2])
+    assert set(reader.get_variable_to_shape_map()) == {name, 'b', 'global_step'}
+    assert reader.get_tensor(name).tolist() == value
+
+
+def test_a_variable_that_is_created_after_the_saver_may_be_missing(graph, tmp_path, caplog):
+    prefix = save(tmp_path / 'model.ckpt-3', {'w': array(2), 'global_step': np.int64(3)})
+    weights, step = variable('w', [2]), tf1.train.create_global_step()
+    saver = savers.create_saver()
+    counter = variable('counter_of_a_hook', [], 5.0)
+    saver.build()
+    with tf1.Session() as session, caplog.at_level(logging.WARNING, 'estimator_lib'):
+        saver.restore(session, prefix)
+        assert session.run([weights, step, counter])[1:] == [3, 5.0]
+        np.testing.assert_array_equal(session.run(weights), array(2))
+    assert 'counter_of_a_hook' in caplog.text
+
+
+def test_a_saver_builds_itself_where_nobody_does(graph, tmp_path):
+    prefix = save(tmp_path / 'model.ckpt-3', {'w': array(2), 'global_step': np.int64(3)})
+    weights = variable('w', [2])
+    tf1.train.create_global_step()
+    with tf1.Session() as session:
+        savers.create_saver().restore(session, prefix)
+        np.testing.assert_array_equal(session.run(weights), array(2))
+
+
+def test_variables_of_a_process_on_its_own_are_ready(graph):
+    with tf1.Session() as session:
+        found = session.run(savers.always_ready())
+    assert {name: value.tolist() for name, value in found.items()} == {
+        'ready_op': [],
+        'ready_for_local_init_op': [],
+    }
