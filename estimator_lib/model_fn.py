@@ -282,6 +282,8 @@ def _train_scaffold(
     saver = savers.create_saver(
         run_config.keep_checkpoint_max, run_config.keep_checkpoint_every_n_hours
     )
+    # Where a user's hooks that save look for it.
+    tf1.get_collection_ref(tf1.GraphKeys.SAVERS)[:] = [saver]
     alone = run_config.num_worker_replicas <= 1 and run_config.train_distribute is None
     if alone and not run_config.num_ps_replicas:
         # The fine-tuning's own, where there is one: it forgets what it has fed.

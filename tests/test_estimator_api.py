@@ -270,16 +270,30 @@ def test_averages_of_warm_started_variables_start_from_their_values(case, tmp_pa
 
 
 @one_task
-def test_the_fields_of_a_run_config_hold(case, tmp_path):
-    estimator = case.estimator(
-        tmp_path, save_checkpoints_steps=1, keep_checkpoint_max=2, checkpoint_save_graph_def=False
-    )
+@pytest.mark.parametrize(
+    ('options', 'left'),
+    [
+        ({'keep_checkpoint_max': 2, 'checkpoint_save_graph_def': False}, [2, 3]),
+        ({'keep_checkpoint_max': 1, 'keep_checkpoint_every_n_hours': 1e-9}, [0, 1, 2, 3]),
+    ],
+)
+def test_the_fields_of_a_run_config_hold(case, tmp_path, options, left):
+    estimator = case.estimator(tmp_path, save_checkpoints_steps=1, **options)
     estimator.train(case.input_fn(ModeKeys.TRAIN), steps=3)
-    assert sorted(one.name for one in tmp_path.glob('*.index')) == [
-        'model.ckpt-2.index',
-        'model.ckpt-3.index',
-    ]
-    assert not list(tmp_path.glob('*.meta'))
+    found = sorted(one.name for one in tmp_path.glob('*.index'))
+    assert found == [f'model.ckpt-{step}.index' for step in left]
+    has_graphs = options.get('checkpoint_save_graph_def', True)
+    assert len(list(tmp_path.glob('*.meta'))) == has_graphs * len(left)
+
+
+@one_task
+def test_a_users_hook_may_save_too(case, tmp_path):
+    estimator = case.estimator(
+        tmp_path / 'run', save_checkpoints_steps=None, save_checkpoints_secs=None
+    )
+    hook = tf.estimator.CheckpointSaverHook(str(tmp_path / 'other'), save_steps=1)
+    estimator.train(case.input_fn(ModeKeys.TRAIN), hooks=[hook], steps=1)
+    assert tf.train.latest_checkpoint(str(tmp_path / 'other')).endswith('-1')
 
 
 @one_task
