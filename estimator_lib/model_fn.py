@@ -431,6 +431,8 @@ def _training_hooks(
     if not training.run_config.cluster_spec:
         # The trainers of a cluster agree on their last step, see `cluster/running.py`.
         hooks.append(preemption.PreemptionHook())
+    if train_config.use_bfloat16:
+        hooks.append(mixed_precision.EnvironmentHook())
     profile_step, model_dir = train_config.progress.profile_step, training.run_config.model_dir
     if profile_step and model_dir:
         hooks.append(profiling.ProfileHook(profile_step, model_dir))
