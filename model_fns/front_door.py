@@ -52,6 +52,11 @@ def run(flags: Any) -> None:
     """
     for name in _PATHS:
         errors.refuse_placeholder(f'--{name}', flags[name].value)
+    for name in ('run_once', 'max_eval_retries', 'eval_timeout'):
+        if flags[name].value != flags[name].default and not flags.checkpoint_dir:
+            raise errors.UserError(f'--{name} is of --checkpoint_dir; expected that flag too.')
+    if flags.checkpoint_dir and flags.checkpoint_path:
+        raise errors.UserError('--checkpoint_dir and --checkpoint_path: expected one of them.')
     if flags.checkpoint_dir and flags.mode == 'train_and_evaluate':
         _watch_checkpoints(flags)
     else:
@@ -68,11 +73,6 @@ def run(flags: Any) -> None:
 
 def _train_and_evaluate(flags: Any) -> None:
     _need(flags, 'model_dir')
-    if flags.checkpoint_path:
-        raise errors.UserError(
-            '--checkpoint_path is read by --mode=evaluate and --mode=export; training starts from '
-            f'a checkpoint with --set train_config.fine_tune_checkpoint={flags.checkpoint_path}'
-        )
     config = flag_configs.load_config(flags)
     task = build_task(config, flags.mode)
     metrics = training.train_and_evaluate(

@@ -37,11 +37,14 @@ def given_flags(**given):
              'model_dir': 'd'},
             '--saved_model_dir and --model_dir: expected one of them.',
         ),
-        (
-            {'model_dir': 'a', 'checkpoint_path': 'b'},
-            '--set train_config.fine_tune_checkpoint=b',
-        ),
         ({'checkpoint_dir': 'a'}, 'needs --model_dir.'),
+        ({'run_once': True}, '--run_once is of --checkpoint_dir; expected that flag too.'),
+        ({'max_eval_retries': -1}, '--max_eval_retries is of --checkpoint_dir'),
+        ({'eval_timeout': 7}, '--eval_timeout is of --checkpoint_dir'),
+        (
+            {'mode': 'evaluate', 'checkpoint_dir': 'a', 'checkpoint_path': 'b'},
+            '--checkpoint_dir and --checkpoint_path: expected one of them.',
+        ),
     ],
 )  # fmt: skip
 def test_what_is_missing_is_said(given, message):
