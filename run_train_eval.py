@@ -334,7 +334,7 @@ def _refuse_flags_of_other_modes(values: flags.FlagValues) -> None:
     from estimator_lib import errors
 
     for name, modes in modes_of_flags().items():
-        if modes is None or values.mode in modes or not _is_on(values[name]):
+        if modes is None or values.mode in modes or not _is_set(values[name]):
             continue
         instead = _INSTEAD.get(name, '').format(values[name].value)
         raise errors.UserError(
@@ -343,7 +343,7 @@ def _refuse_flags_of_other_modes(values: flags.FlagValues) -> None:
         )
 
 
-def _is_on(flag: flags.Flag) -> bool:
+def _is_set(flag: flags.Flag) -> bool:
     """Returns whether a flag was given, but not to turn it off (`--run_once=false`)."""
     is_off = flag.value == '' or (not flag.value and flag.value == flag.default)
     return bool(flag.present) and not is_off

@@ -12,7 +12,13 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 import tensorflow as tf
 
 from estimator_lib import distribution, errors
-from estimator_lib.checkpoints import checkpoint_maps, companions, initial_values, restoring
+from estimator_lib.checkpoints import (
+    checkpoint_files,
+    checkpoint_maps,
+    companions,
+    initial_values,
+    restoring,
+)
 from estimator_lib.data import inputs
 from estimator_lib.distribution import (
     mixed_precision,
@@ -338,6 +344,8 @@ def _train_scaffold(
             model_dir=run_config.model_dir,
         )
     if run_config.model_dir:
+        if run_config.is_chief:
+            checkpoint_files.list_by_name(run_config.model_dir)
         restoring.check_model_dir(run_config.model_dir, tf1.global_variables())
     saver = restoring.create_saver(
         train_config.checkpoints.keep_max, train_config.keep_checkpoint_every_n_hours

@@ -18,6 +18,7 @@ from estimator_lib.checkpoints import (
 )
 from estimator_lib.checkpoints.checkpoint_files import (
     OBJECT_STEP,
+    READER_SCOPE,
     checkpoint_shapes,
     explained_read,
     explained_write,
@@ -27,7 +28,6 @@ from estimator_lib.checkpoints.checkpoint_files import (
 )
 from estimator_lib.checkpoints.initial_values import init_feed_dict, load_values
 from estimator_lib.checkpoints.restore_report import RestoreReport
-from estimator_lib.data.reader_state import READER_SCOPE
 from estimator_lib.optimization import loss_scale, partitioned
 from estimator_lib.optimization.partitioned import variable_name
 from estimator_lib.task import Task
