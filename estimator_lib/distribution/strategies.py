@@ -100,16 +100,21 @@ def _divide_cpu(count: int) -> None:
         ) from None
 
 
+def replica_index() -> int:
+    """Returns which replica of a strategy is built; 0 outside of replicas."""
+    context = tf.distribute.get_replica_context()
+    if context is None or not tf.distribute.has_strategy():
+        return 0
+    return int(tf.get_static_value(context.replica_id_in_sync_group) or 0)
+
+
 def regularization_collection() -> str:
     """The collection of this replica's regularization losses: `REGULARIZATION_LOSSES`.
 
     The replicas of one process build one graph. Such a loss is a function of one replica's weights,
     so those of the second and later ones have a collection of their own.
     """
-    context = tf.distribute.get_replica_context()
-    replica = 0
-    if tf.distribute.has_strategy() and context is not None:
-        replica = int(tf.get_static_value(context.replica_id_in_sync_group) or 0)
+    replica = replica_index()
     name = tf1.GraphKeys.REGULARIZATION_LOSSES
     return f'{name}_{replica}' if replica else name
 
