@@ -29,9 +29,8 @@ _FLAGS_OF_MODES = (
     (
         None,
         'help helpfull helpshort mode model_dir pipeline_config_path config_override set '
-        'logtostderr alsologtostderr verbosity',
+        'num_train_steps logtostderr alsologtostderr verbosity',
     ),
-    (('train_and_evaluate', 'train', 'check'), 'num_train_steps'),
     (('train_and_evaluate', 'evaluate', 'check'), 'sample_1_of_n_eval_examples'),
     (
         ('train_and_evaluate', 'evaluate'),
