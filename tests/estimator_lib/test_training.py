@@ -1,9 +1,11 @@
 """The engine around a toy task: a line fitted to points, so that every number is known."""
 
+import contextlib
 import json
 import logging
 import re
 import shutil
+import signal
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from estimator_lib import errors, training
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.distribution import mixed_precision
 from estimator_lib.export import exporting
+from estimator_lib.hooks import preemption
 from protos import cluster_pb2, train_pb2
 from tests.estimator_lib import line_task
 from tests.estimator_lib.line_task import Line, error_after, slope_after
@@ -448,3 +451,30 @@ def test_what_a_run_says_is_in_model_dir(config, tmp_path, log):
     assert drawn == {
         (step, f'training/{index}', y) for step, ys in steps.items() for index, y in enumerate(ys)
     }
+
+
+class Interrupting(Line):
+    """A user presses Ctrl-C while the graph is built; notes who handles signals by then."""
+
+    def predict(self, features, mode, labels=None):
+        self.handlers = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+        signal.raise_signal(signal.SIGINT)
+        return super().predict(features, mode, labels)
+
+
+@pytest.mark.parametrize('call', ['train_and_evaluate', 'evaluate', 'evaluate_checkpoints'])
+@pytest.mark.parametrize('guarded', [False, True])
+def test_the_library_handles_signals_on_request_only(config, tmp_path, call, guarded):
+    run, task = str(tmp_path / 'run'), Interrupting()
+    arguments = [task, config, run]
+    if call != 'train_and_evaluate':
+        training.train_and_evaluate(Line(), config, run, evaluate=False)
+    if call == 'evaluate_checkpoints':
+        arguments.append(run)
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    guard = preemption.preemption_guard() if guarded else contextlib.nullcontext()
+    expected = preemption.Preempted if guarded else KeyboardInterrupt
+    with pytest.raises(expected), guard:
+        getattr(training, call)(*arguments)
+    assert (task.handlers == before) is not guarded
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before

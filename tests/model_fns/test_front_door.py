@@ -4,6 +4,7 @@ import pytest
 
 import run_train_eval
 from estimator_lib import errors
+from estimator_lib.hooks import preemption
 from model_fns import front_door
 
 
@@ -61,3 +62,22 @@ def test_metrics_of_a_file_are_printed_beside_those_of_its_checkpoint(capsys):
         '  accuracy = 0.9375 (checkpoint: 0.96875)',
         '  recall = 1',
     ]
+
+
+@pytest.mark.parametrize(
+    'mode, handles',
+    [('train_and_evaluate', True), ('train', True), ('evaluate', True), ('export', False)],
+)
+def test_the_front_door_handles_signals_where_there_is_something_to_save(
+    mode, handles, monkeypatch
+):
+    seen = []
+
+    def note(flags):
+        seen.append(preemption.owns_process())
+        return {}
+
+    for name in ('_train_and_evaluate', '_evaluate', '_export'):
+        monkeypatch.setattr(front_door, name, note)
+    front_door.run(given_flags(mode=mode))
+    assert seen == [handles] and not preemption.owns_process()
