@@ -199,6 +199,35 @@ def test_what_a_gpu_computes_in_float16(config, monkeypatch, mode):
         }
 
 
+@pytest.mark.skipif(not HAS_KERNELS_OF_GPUS, reason='this TensorFlow is not built for GPUs')
+@pytest.mark.parametrize(
+    'variable, kind',
+    [(mixed_precision._PRODUCTS, 'Conv2D'), (mixed_precision._FOLLOWING, 'FusedBatchNormV3')],
+)
+def test_the_rewrite_reads_the_lists_of_the_environment(monkeypatch, variable, kind):
+    """Whatever the processor: TensorFlow ignores a variable that it does not know."""
+    with tf.Graph().as_default() as graph:
+        images = tf1.placeholder(tf.float32, [2, 8, 8, 16])
+        vector = tf.ones([16])
+        products = tf.nn.conv2d(images, tf1.placeholder(tf.float32, [3, 3, 16, 16]), 1, 'SAME')
+        norm = tf.raw_ops.FusedBatchNormV3(
+            x=products, scale=vector, offset=vector, mean=tf.zeros([0]), variance=tf.zeros([0])
+        )
+        outputs = tf.nn.conv2d(norm.y, tf1.placeholder(tf.float32, [3, 3, 16, 16]), 1, 'SAME')
+        outputs = tf.identity(outputs, 'outputs')
+    session_config = tf1.ConfigProto()
+    session_config.graph_options.rewrite_options.auto_mixed_precision = 1
+
+    def types():
+        with graph.as_default():
+            nodes = rewritten_for_a_gpu(graph, [outputs], session_config)
+        return {tf.as_dtype(node.attr['T'].type) for node in nodes if node.op == kind}
+
+    assert types() == {tf.float16}
+    monkeypatch.setenv(variable, kind)
+    assert types() == {tf.float32}
+
+
 class HalfLine(Line):
     """Its gradients pass float16, as they do on a GPU."""
 
