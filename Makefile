@@ -9,6 +9,7 @@
 # make performance  the figures of docs/performance.md, on this machine (hours)
 # make promises    trains the demo, holds it to its limits, draws the README's picture
 # make fuzz    gives spoilt inputs to whatever reads them, see benchmarks/fuzz.py
+# make test-estimator-api  every call of tf.estimator with every task; the suite has a part of it
 # make predicting    images a second of --mode=predict, beside a loop over one at a time
 # make chaos   runs clusters on this machine and kills their tasks, see benchmarks/chaos.py
 
@@ -20,13 +21,16 @@ DEMO_DIR ?= /tmp/vision-model-fns-demo
 TESTS ?= tests
 PROCESSES ?= 2
 
-.PHONY: demo test lint format protos benchmark published comparisons performance predicting promises chaos fuzz clean
+.PHONY: demo test test-estimator-api lint format protos benchmark published comparisons performance predicting promises chaos fuzz clean
 
 demo: $(INSTALLED)
 	$(BIN)/python run_train_eval.py --model_dir=$(DEMO_DIR)
 
 test: $(INSTALLED_TEST)
 	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal $(TESTS)
+
+test-estimator-api: $(INSTALLED_TEST)
+	ALL_TASKS=1 $(BIN)/python -m pytest -n $(PROCESSES) tests/test_estimator_api.py
 
 lint: $(INSTALLED_TEST)
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

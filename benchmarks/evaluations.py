@@ -59,8 +59,8 @@ def measure(config: Any, model_dir: str, evaluations: int) -> Dict[str, float]:
         model_dir: has the checkpoint of step 1.
         evaluations: how many in the kept session, at least 2.
     """
-    from estimator_lib import training
-    from estimator_lib.evaluation import evaluation_session, evaluators
+    from estimator_lib import evaluation_graph, training
+    from estimator_lib.evaluation import evaluating, evaluation_session, evaluators
     from model_fns import build_task
 
     task = build_task(config)
@@ -68,10 +68,11 @@ def measure(config: Any, model_dir: str, evaluations: int) -> Dict[str, float]:
     input_fn = evaluators.evaluation_sets(task, config)[0].input_fn
     checkpoint = os.path.join(model_dir, 'model.ckpt-1')
     before = [rebuilt(estimator, input_fn, checkpoint) for _ in range(2)]
-    session = evaluation_session.EvaluationSession(estimator, input_fn)
+    build = evaluation_graph.create_evaluation_fn(task, config)
+    session = evaluation_session.EvaluationSession(build, estimator.config, input_fn)
     seconds, differences, memory, objects = [], [], [], []
     for _ in range(evaluations):
-        metrics = session.evaluate(checkpoint)
+        metrics = evaluating.finish_metrics(task, session.evaluate(checkpoint))
         seconds.append(session.seconds_to_first_batch)
         differences.append(difference(before[0]['metrics'], metrics))
         memory.append(resident_bytes())

@@ -102,7 +102,7 @@ def bare_rate(config_path: str, steps: int) -> float:
     import tensorflow as tf
 
     from estimator_lib import config as config_lib
-    from estimator_lib import model_fn, training
+    from estimator_lib import losses, training
     from model_fns import build_task
 
     tf1 = tf.compat.v1
@@ -112,8 +112,8 @@ def bare_rate(config_path: str, steps: int) -> float:
         features, labels = _constant_batch(config.train_config.batch_size)
         task = build_task(config)
         predictions = task.predict(features, tf.estimator.ModeKeys.TRAIN, labels)
-        losses = model_fn.compute_losses(task, config, predictions, features, labels)
-        step = measuring.forward_and_backward(losses[model_fn.TOTAL_LOSS])
+        named = losses.compute_losses(task, config, predictions, features, labels)
+        step = measuring.forward_and_backward(named[losses.TOTAL_LOSS])
         with tf1.Session(config=training.create_session_config()) as session:
             measuring.initialize(session)
             return measuring.runs_per_second(session, step, steps)

@@ -7,23 +7,23 @@ clipped, how a checkpoint is mapped, how a hook reports, is written elsewhere.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional
 
 import tensorflow as tf
 
-from estimator_lib import distribution, errors
+from estimator_lib import distribution, errors, evaluation_graph, task_checks
+from estimator_lib import losses as losses_lib
 from estimator_lib.checkpoints import (
     checkpoint_files,
     checkpoint_maps,
     companions,
     initial_values,
     restoring,
+    savers,
 )
-from estimator_lib.data import inputs
+from estimator_lib.data import batches, inputs
 from estimator_lib.distribution import (
     mixed_precision,
-    placement,
-    replicas,
     run_configs,
     startup,
     strategies,
@@ -45,9 +45,6 @@ from protos import pipeline_pb2, train_pb2
 
 tf1 = tf.compat.v1
 ModeKeys = tf.estimator.ModeKeys
-
-REGULARIZATION_LOSS = 'regularization_loss'
-TOTAL_LOSS = 'total_loss'
 
 ModelFn = Callable[..., tf.estimator.EstimatorSpec]
 
@@ -112,16 +109,11 @@ def create_model_fn(
     ) -> tf.estimator.EstimatorSpec:
         if mode == ModeKeys.TRAIN:
             return create_step_fn(task, pipeline, graph_hook_fn)(features, labels, config).as_spec()
-        features, _ = inputs.pop_reader_state(features)
-        predictions = task.predict(features, mode, labels)
-        if mode == ModeKeys.PREDICT:
-            if graph_hook_fn is not None:
-                graph_hook_fn()
-            return _predict_spec(task, pipeline, predictions, features)
-        losses = compute_losses(task, pipeline, predictions, features, labels)
-        if graph_hook_fn is not None:
-            graph_hook_fn()
-        return _eval_spec(task, pipeline, predictions, losses, features, labels)
+        if mode == ModeKeys.EVAL:
+            create_graph = evaluation_graph.create_evaluation_fn(task, pipeline, graph_hook_fn)
+            return evaluation_graph.create_spec(task, pipeline, create_graph(features, labels))
+        features = batches.named_features(inputs.pop_reader_state(features)[0])
+        return _predict_spec(task, pipeline, features, graph_hook_fn)
 
     def model_fn(
         features: Features,
@@ -162,11 +154,12 @@ def create_step_fn(
         features: Features, labels: Labels, config: Optional[tf.estimator.RunConfig]
     ) -> TrainStep:
         features, reader_state = inputs.pop_reader_state(features)
+        features, labels = batches.named_features(features), batches.named_labels(labels)
         run_config = config or run_configs.create(distribution.alone(pipeline), tf1.ConfigProto())
         plan = distribution.create_plan(pipeline, distribution.cluster_of(run_config))
         strategies.require(plan)
         distribution.require_own_batches(plan, task.across_replicas())
-        losses, metrics = compute_training_losses(task, pipeline, plan, features, labels)
+        losses, metrics = losses_lib.compute_training_losses(task, pipeline, plan, features, labels)
         if pipeline.train_config.use_bfloat16:
             mixed_precision.choose(tf1.get_default_graph())
         if graph_hook_fn is not None:
@@ -188,66 +181,6 @@ def create_step_fn(
     return build
 
 
-def compute_losses(
-    task: Task,
-    config: pipeline_pb2.TrainEvalPipelineConfig,
-    predictions: Tensors,
-    features: Features,
-    labels: Labels,
-) -> Tensors:
-    """The task's losses, the regularization loss of its variables, and their sum.
-
-    Returns:
-        float32 scalars by name: those of `task.losses`, `REGULARIZATION_LOSS` where the network
-        has any and `train_config.add_regularization_loss` is set, and last `TOTAL_LOSS`.
-    """
-    return _with_total(config, task.losses(predictions, features, labels))
-
-
-def compute_training_losses(
-    task: Task,
-    config: pipeline_pb2.TrainEvalPipelineConfig,
-    plan: distribution.Plan,
-    features: Features,
-    labels: Labels,
-) -> Tuple[Tensors, Dict[str, Metric]]:
-    """Builds the network for training, once for each device that shares the batch.
-
-    Returns:
-        Losses as of `compute_losses`: the means over the devices, and the regularization once. And
-        `task.training_metrics` of the first device.
-    """
-    metrics: Dict[str, Metric] = {}
-    replicas.remember_worker(plan.worker_index)
-
-    def task_losses(features: Features, labels: Labels) -> Tensors:
-        predictions = task.predict(features, ModeKeys.TRAIN, labels)
-        if not metrics:
-            metrics.update(task.training_metrics(predictions, features, labels))
-        return task.losses(predictions, features, labels)
-
-    devices = plan.devices if plan.mode is distribution.Mode.CLONES else ('',)
-    with placement.of_variables(plan):
-        losses = replicas.mean_losses(devices, task_losses, features, labels)
-        return _with_total(config, losses), metrics
-
-
-def _with_total(config: pipeline_pb2.TrainEvalPipelineConfig, losses: Tensors) -> Tensors:
-    """The losses, the regularization loss, and the sum."""
-    losses = dict(losses)
-    penalties = tf1.get_collection(strategies.regularization_collection())
-    if penalties and config.train_config.add_regularization_loss:
-        losses[REGULARIZATION_LOSS] = tf.add_n(penalties, name=REGULARIZATION_LOSS)
-    losses[TOTAL_LOSS] = tf.add_n(list(losses.values()), name=TOTAL_LOSS)
-    return losses
-
-
-def loss_metric_names(task: Task) -> List[str]:
-    """The names under which an evaluation reports losses."""
-    names = [*task.loss_names(), REGULARIZATION_LOSS, TOTAL_LOSS]
-    return ['loss', *(f'Loss/{name}' for name in names)]
-
-
 @dataclasses.dataclass(frozen=True)
 class _Training:
     """The forward pass of a training step, and the run that it is a step of.
@@ -257,7 +190,7 @@ class _Training:
         config: how.
         run_config: `model_dir` (None: nothing is written), cadence of checkpoints, cluster.
         plan: on which devices.
-        losses: of this replica, by name, the sum under `TOTAL_LOSS`.
+        losses: of this replica, by name, the sum under `losses.TOTAL_LOSS`.
         metrics: see `Task.training_metrics`.
         features: of the batch.
         labels: of the batch.
@@ -284,7 +217,7 @@ def _train_step(training: _Training) -> TrainStep:
     """The training graph: gradients applied, weights restored, hooks that watch."""
     task, plan, train_config = training.task, training.plan, training.config.train_config
     exchange = sync_replicas.from_plan(plan)
-    loss = training.losses[TOTAL_LOSS]
+    loss = training.losses[losses_lib.TOTAL_LOSS]
     mean_losses = exchange.mean_losses if exchange else strategies.mean_over_replicas
     losses = mean_losses(training.losses)
     global_step = tf1.train.get_or_create_global_step()
@@ -333,7 +266,7 @@ def _train_step(training: _Training) -> TrainStep:
 def _train_scaffold(
     task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, run_config: tf.estimator.RunConfig
 ) -> tf1.train.Scaffold:
-    """The one Saver, and where the first values come from."""
+    """Returns the one Saver, and where the initial values come from."""
     train_config = config.train_config
     start: Dict[str, Any] = {}
     if train_config.fine_tune_checkpoint:
@@ -348,15 +281,16 @@ def _train_scaffold(
         if run_config.is_chief:
             checkpoint_files.list_by_name(run_config.model_dir)
         restoring.check_model_dir(run_config.model_dir, tf1.global_variables())
-    saver = restoring.create_saver(
-        train_config.checkpoints.keep_max, train_config.keep_checkpoint_every_n_hours
+    saver = savers.create_saver(
+        run_config.keep_checkpoint_max, run_config.keep_checkpoint_every_n_hours
     )
     alone = run_config.num_worker_replicas <= 1 and run_config.train_distribute is None
     if alone and not run_config.num_ps_replicas:
         # The fine-tuning's own, where there is one: it forgets what it has fed.
         fed = start.setdefault('init_feed_dict', {})
         fed.update({**initial_values.unfolded_feed_dict(), **fed})
-        start.update(restoring.always_ready())
+        start.update(savers.always_ready())
+    start['init_fn'] = initial_values.with_warm_started_averages(start.get('init_fn'))
     return tf1.train.Scaffold(saver=saver, **start)
 
 
@@ -373,7 +307,7 @@ def _chief_hooks(
         return []
     scalars = {
         'learning_rate': learning_rate,
-        'loss': losses[TOTAL_LOSS],
+        'loss': losses[losses_lib.TOTAL_LOSS],
         **{f'Loss/{name}': one for name, one in losses.items()},
         **{f'training/{name}': value for name, value in training.metric_values.items()},
         **({} if scale is None else {'loss_scale': scale.value}),
@@ -391,9 +325,7 @@ def _chief_hooks(
     # Where updates that are not finite are left out, a step with such a loss has changed nothing.
     stops = training.config.train_config.non_finite_loss_policy == train_pb2.STOP_TRAINING
     return [
-        non_finite.FiniteCheckpointSaverHook.from_run_config(
-            run_config, losses if stops else {}, scaffold
-        ),
+        *non_finite.saver_hooks(run_config, losses if stops else {}, scaffold),
         *summaries.training_hooks(
             scalars, run_config.model_dir, reports.summary_every_n_steps, waiting
         ),
@@ -448,37 +380,19 @@ def _training_hooks(
     return hooks
 
 
-def _eval_spec(
-    task: Task,
-    config: pipeline_pb2.TrainEvalPipelineConfig,
-    predictions: Tensors,
-    losses: Tensors,
-    features: Features,
-    labels: Labels,
-) -> tf.estimator.EstimatorSpec:
-    """The evaluation graph: metrics over all batches, losses as means over all examples."""
-    outputs = task.postprocess(predictions, features)
-    metrics = dict(task.metrics(outputs, features, labels))
-    batch_size = tf.cast(tf.shape(features[SOURCE_ID])[0], tf.float32)
-    for name, loss in losses.items():
-        metrics[f'Loss/{name}'] = tf1.metrics.mean(loss, weights=batch_size)
-    summaries.offer_examples(features, outputs, labels)
-    return tf.estimator.EstimatorSpec(
-        ModeKeys.EVAL,
-        loss=losses[TOTAL_LOSS],
-        eval_metric_ops=metrics,
-        scaffold=_restore_scaffold(task, config),
-    )
-
-
 def _predict_spec(
     task: Task,
     config: pipeline_pb2.TrainEvalPipelineConfig,
-    predictions: Tensors,
     features: Features,
+    graph_hook_fn: Optional[Callable[[], None]],
 ) -> tf.estimator.EstimatorSpec:
-    """The inference graph and its signature."""
+    """Returns the inference graph and its signature."""
+    predictions = task.predict(features, ModeKeys.PREDICT)
+    task_checks.require_tensors(task, 'predict', predictions)
+    if graph_hook_fn is not None:
+        graph_hook_fn()
     outputs = task.postprocess(predictions, features)
+    task_checks.require_batches(task, 'postprocess', outputs)
     exported = task.export_outputs(outputs)
     return tf.estimator.EstimatorSpec(
         ModeKeys.PREDICT,
@@ -488,14 +402,8 @@ def _predict_spec(
                 tf.estimator.export.PredictOutput(exported)
             )
         },
-        scaffold=_restore_scaffold(task, config),
-    )
-
-
-def _restore_scaffold(
-    task: Task, config: pipeline_pb2.TrainEvalPipelineConfig
-) -> tf1.train.Scaffold:
-    return tf1.train.Scaffold(
-        saver=restoring.create_inference_saver(config.eval_config.use_moving_averages, task),
-        **restoring.always_ready(),
+        scaffold=tf1.train.Scaffold(
+            saver=savers.create_inference_saver(config.eval_config.use_moving_averages, task),
+            **savers.always_ready(),
+        ),
     )

@@ -90,6 +90,18 @@ class Task(abc.ABC):
         """
         del cls, config
 
+    @classmethod
+    def from_config(cls, config: Any) -> Task:
+        """Builds the task that a pipeline config describes; every task of a config defines it.
+
+        Args:
+            config: the pipeline config. Where a session only exports, parts of it may be missing.
+
+        Raises:
+            errors.ConfigError: a value that is not usable; the message begins with its path.
+        """
+        raise NotImplementedError(f'{cls.__name__}.from_config')
+
     @property
     @abc.abstractmethod
     def name(self) -> str:

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import logging
 import os
-from typing import Any, Dict, Iterator, Optional, Union
+from typing import Any, Dict, Iterator, Optional, Sequence, Union
 
 import tensorflow as tf
 
@@ -23,7 +23,7 @@ from estimator_lib.evaluation import (
     scheduling,
     watching,
 )
-from estimator_lib.export import export_policies
+from estimator_lib.export import estimator_exporters, export_policies
 from estimator_lib.export.exporting import GraphHook
 from estimator_lib.function_loop import trainer
 from estimator_lib.hooks import preemption, progress
@@ -126,6 +126,9 @@ def train_and_evaluate(
     evaluate: bool = True,
     eval_training_data: int = 0,
     graph_hook_fn: GraphHook = None,
+    hooks: Sequence[tf.estimator.SessionRunHook] = (),
+    saving_listeners: Sequence[tf.estimator.CheckpointSaverListener] = (),
+    exporters: Sequence[tf.estimator.Exporter] = (),
 ) -> Metrics:
     """Trains until `train_config.num_steps`, evaluates on the way and at the end, and exports.
 
@@ -139,12 +142,18 @@ def train_and_evaluate(
         evaluate: False to train only, whatever `eval_config.schedule` says.
         eval_training_data: n: evaluate on every n-th training example as well; 0: do not.
         graph_hook_fn: see `model_fn.create_model_fn`; exported graphs are built with it as well.
+        hooks: join the training of every worker. `docs/loops.md` says what `loop: TF_FUNCTION`
+            carries of them.
+        saving_listeners: told of the checkpoints of the chief, before the evaluations.
+        exporters: called after each evaluation with the metrics of the first evaluation set, to
+            write to `model_dir/export/<name>`.
 
     Returns:
         The metrics of the last evaluation, by evaluation set; empty where there was none.
 
     Raises:
-        errors.UserError: config, data, checkpoint or cluster are not usable as they are.
+        errors.UserError: config, data, checkpoint or cluster are not usable as they are, a hook
+            needs a session that there is not, or exporters would not be called or share a folder.
         preemption.Preempted: inside of a `preemption_guard`, the process was told to end; the
             checkpoint is saved.
     """
@@ -158,7 +167,11 @@ def train_and_evaluate(
     evaluate = evaluate and config.eval_config.schedule.enabled and bool(config.eval_input_reader)
     if evaluate:
         task.check_evaluation()
-    run = _Run(task, config, model_dir, plan, evaluate, eval_training_data, graph_hook_fn)
+    extensions = _Extensions(tuple(hooks), tuple(saving_listeners), tuple(exporters))
+    estimator_exporters.check(extensions.exporters, config.export_config, evaluate)
+    run = _Run(
+        task, config, model_dir, plan, evaluate, eval_training_data, graph_hook_fn, extensions
+    )
     writes = task_of_cluster is None or task_of_cluster.is_chief
     of_task = '' if task_of_cluster is None else '_' + task_of_cluster.name.replace(':', '_')
     log_file = os.path.join(model_dir, f'log{of_task}.txt')
@@ -188,9 +201,10 @@ def evaluate(
     checkpoint = checkpoint_files.resolve_checkpoint(checkpoint_path or model_dir)
     evaluator = evaluating.Evaluator(
         task,
-        config.eval_config,
+        config,
         create_estimator(task, config, model_dir, graph_hook_fn, trains=False),
         evaluators.evaluation_sets(task, config, eval_training_data),
+        graph_hook_fn=graph_hook_fn,
     )
     evaluator.evaluate(checkpoint)
     return evaluator.last_metrics
@@ -264,9 +278,10 @@ def evaluate_checkpoints(
     """
     evaluator = evaluating.Evaluator(
         task,
-        config.eval_config,
+        config,
         create_estimator(task, config, model_dir, graph_hook_fn, trains=False),
         evaluators.evaluation_sets(task, config, eval_training_data),
+        graph_hook_fn=graph_hook_fn,
     )
     if run_once:
         checkpoint = checkpoint_files.resolve_checkpoint(checkpoint_dir)
@@ -331,11 +346,26 @@ def train_input_fn(
     )
 
 
+def eval_input_fn(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> inputs.RecordInput:
+    """Returns one pass over the examples of the first `eval_input_reader`.
+
+    Args:
+        task: whose they are.
+        config: where they come from.
+
+    Raises:
+        errors.ConfigError: the config has none.
+    """
+    return evaluators.evaluation_sets(task, config)[0].input_fn
+
+
 class _ConfigSaver(tf.estimator.SessionRunHook):
     """Saves the as-run config, and the task's files, once the graph is built.
 
     The folder of another model has been refused by then, and keeps its own.
     """
+
+    sees_each_step = True  # It looks at none, so calls may have several steps.
 
     def __init__(self, task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, model_dir: str):
         self._task = task
@@ -354,6 +384,15 @@ class _ConfigSaver(tf.estimator.SessionRunHook):
 
 
 @dataclasses.dataclass(frozen=True)
+class _Extensions:
+    """The parts of a run that a program adds, see `train_and_evaluate`."""
+
+    hooks: Sequence[tf.estimator.SessionRunHook]
+    saving_listeners: Sequence[tf.estimator.CheckpointSaverListener]
+    exporters: Sequence[tf.estimator.Exporter]
+
+
+@dataclasses.dataclass(frozen=True)
 class _Run:
     """A training run: the arguments of `train_and_evaluate`, and its parts."""
 
@@ -364,6 +403,7 @@ class _Run:
     evaluates: bool
     eval_training_data: int
     graph_hook_fn: GraphHook
+    extensions: _Extensions
 
     def estimator(
         self, plan: Optional[distribution.Plan] = None, trains: bool = True
@@ -393,6 +433,7 @@ class _Run:
             self.estimator(trains=False),
             self.eval_training_data,
             self.graph_hook_fn,
+            self.extensions.exporters,
         )
 
     def schedule(self) -> scheduling.Schedule:
@@ -401,7 +442,7 @@ class _Run:
 
     def train(self, evaluator: Optional[evaluating.Evaluator]) -> None:
         """Trains on this machine; not a step where early stopping has ended the run before."""
-        listeners = []
+        listeners = list(self.extensions.saving_listeners)
         if evaluator is not None:
             listener = scheduling.EvaluationListener(evaluator, self.schedule(), self.model_dir)
             listener.catch_up()
@@ -414,7 +455,10 @@ class _Run:
         with evaluating.explained(input_fn), progress.closing_bar():
             self.trainer().train(
                 input_fn,
-                hooks=[_ConfigSaver(self.task, self.config, self.model_dir)],
+                hooks=[
+                    _ConfigSaver(self.task, self.config, self.model_dir),
+                    *self.extensions.hooks,
+                ],
                 max_steps=self.config.train_config.num_steps or None,
                 saving_listeners=listeners,
             )
@@ -441,6 +485,8 @@ class _Run:
             create_trainer=self.trainer,
             create_input_fn=lambda: train_input_fn(self.task, self.config, self.plan),
             chief_hooks=[_ConfigSaver(self.task, self.config, self.model_dir)],
+            hooks=self.extensions.hooks,
+            saving_listeners=self.extensions.saving_listeners,
             create_evaluator=self.evaluator if self.evaluates else None,
             finish=lambda: self.finish(self.evaluator()),
             create_stopping=lambda: getattr(self.evaluator(), 'stopping', None),

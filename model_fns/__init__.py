@@ -22,11 +22,22 @@ _TASKS = {
     'faster_rcnn': ('model_fns.detection.task', 'DetectionTask'),
     'center_net': ('model_fns.detection.task', 'DetectionTask'),
 }
+# The field of `model` that names the class of a task by itself.
+_EXTERNAL = 'external'
 
 
 def task_class(config: PipelineConfig) -> Optional[Type[Task]]:
-    """The kind of task that `config.model` describes; None where there is no such task."""
-    module, name = _TASKS.get(config.model.WhichOneof('model') or '', ('', ''))
+    """Returns the class of the task that `config.model` describes; None where there is none.
+
+    Raises:
+        errors.ConfigError: `model.external` names no task, see `external.load_task_class`.
+    """
+    model = config.model.WhichOneof('model') or ''
+    if model == _EXTERNAL:
+        from model_fns import external  # imports the engine
+
+        return external.load_task_class(config)
+    module, name = _TASKS.get(model, ('', ''))
     return getattr(importlib.import_module(module), name) if module else None
 
 
@@ -43,12 +54,19 @@ def validate(config: PipelineConfig, mode: Optional[str] = 'train_and_evaluate')
     Raises:
         errors.ConfigError: with every problem, a line each.
     """
+    return config_lib.validate(config, mode, rules_of_task(config))
+
+
+def rules_of_task(config: PipelineConfig) -> ConfigRules:
+    """Returns the rules of a config's fields beyond those of the engine."""
+    if config.model.WhichOneof('model') == _EXTERNAL:
+        from model_fns import external  # imports the engine
+
+        return external.config_rules(config)
     kind = task_class(config)
     if kind is None:
-        rules = config_rules.EVERY_TASK + ConfigRules(problems=(_no_task,))
-    else:
-        rules = kind.config_rules(config)
-    return config_lib.validate(config, mode, rules)
+        return config_rules.EVERY_TASK + ConfigRules(problems=(_no_task,))
+    return kind.config_rules(config)
 
 
 def build_task(config: PipelineConfig, mode: Optional[str] = None) -> Task:
@@ -100,7 +118,7 @@ def create_model_fn(
 def _no_task(config: PipelineConfig) -> List[Problem]:
     """What is said of a config that no task is for."""
     kind = config.model.WhichOneof('model')
-    known = f'expected one of: {", ".join(sorted(_TASKS))}.'
+    known = f'expected one of: {", ".join(sorted([*_TASKS, _EXTERNAL]))}.'
     if kind in config_rules.UNAVAILABLE:
         return []  # which is among the rules of every task
     if kind:

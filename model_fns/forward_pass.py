@@ -193,11 +193,10 @@ def add_regularization_loss(name: str, loss: Callable[[], tf.Tensor]) -> None:
         if name not in one_pass.regularization_losses:
             one_pass.regularization_losses[name] = loss()
         return
-    collection = strategies.regularization_collection()
-    names = f'{collection}_names'
+    names = f'{tf1.GraphKeys.REGULARIZATION_LOSSES}_names_{strategies.replica_index()}'
     if name not in tf1.get_collection(names):
         tf1.add_to_collection(names, name)
-        tf1.add_to_collection(collection, loss())
+        tf1.add_to_collection(tf1.GraphKeys.REGULARIZATION_LOSSES, loss())
 
 
 def add_update(variable: tf.Variable, value: tf.Tensor) -> None:

@@ -19,7 +19,7 @@ from protos import segmentation_pb2 as protos_dot_segmentation__pb2
 from protos import ssd_pb2 as protos_dot_ssd__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x12protos/model.proto\x12\x17object_detection.protos\x1a\x17protos/center_net.proto\x1a\x1bprotos/classification.proto\x1a\x18protos/faster_rcnn.proto\x1a\x19protos/segmentation.proto\x1a\x10protos/ssd.proto\"\x8a\x03\n\x0e\x44\x65tectionModel\x12:\n\x0b\x66\x61ster_rcnn\x18\x01 \x01(\x0b\x32#.object_detection.protos.FasterRcnnH\x00\x12+\n\x03ssd\x18\x02 \x01(\x0b\x32\x1c.object_detection.protos.SsdH\x00\x12H\n\x12\x65xperimental_model\x18\x03 \x01(\x0b\x32*.object_detection.protos.ExperimentalModelH\x00\x12\x38\n\ncenter_net\x18\x04 \x01(\x0b\x32\".object_detection.protos.CenterNetH\x00\x12\x42\n\x0e\x63lassification\x18\xe8\x07 \x01(\x0b\x32\'.object_detection.protos.ClassificationH\x00\x12>\n\x0csegmentation\x18\xe9\x07 \x01(\x0b\x32%.object_detection.protos.SegmentationH\x00\x42\x07\n\x05model\"!\n\x11\x45xperimentalModel\x12\x0c\n\x04name\x18\x01 \x01(\t')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x12protos/model.proto\x12\x17object_detection.protos\x1a\x17protos/center_net.proto\x1a\x1bprotos/classification.proto\x1a\x18protos/faster_rcnn.proto\x1a\x19protos/segmentation.proto\x1a\x10protos/ssd.proto\"\xc6\x03\n\x0e\x44\x65tectionModel\x12:\n\x0b\x66\x61ster_rcnn\x18\x01 \x01(\x0b\x32#.object_detection.protos.FasterRcnnH\x00\x12+\n\x03ssd\x18\x02 \x01(\x0b\x32\x1c.object_detection.protos.SsdH\x00\x12H\n\x12\x65xperimental_model\x18\x03 \x01(\x0b\x32*.object_detection.protos.ExperimentalModelH\x00\x12\x38\n\ncenter_net\x18\x04 \x01(\x0b\x32\".object_detection.protos.CenterNetH\x00\x12\x42\n\x0e\x63lassification\x18\xe8\x07 \x01(\x0b\x32\'.object_detection.protos.ClassificationH\x00\x12>\n\x0csegmentation\x18\xe9\x07 \x01(\x0b\x32%.object_detection.protos.SegmentationH\x00\x12:\n\x08\x65xternal\x18\xea\x07 \x01(\x0b\x32%.object_detection.protos.ExternalTaskH\x00\x42\x07\n\x05model\",\n\x0c\x45xternalTask\x12\x0c\n\x04task\x18\x01 \x01(\t\x12\x0e\n\x06\x63onfig\x18\x02 \x01(\t\"!\n\x11\x45xperimentalModel\x12\x0c\n\x04name\x18\x01 \x01(\t')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -27,7 +27,9 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.model_pb2', _globals
 if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
   _globals['_DETECTIONMODEL']._serialized_start=173
-  _globals['_DETECTIONMODEL']._serialized_end=567
-  _globals['_EXPERIMENTALMODEL']._serialized_start=569
-  _globals['_EXPERIMENTALMODEL']._serialized_end=602
+  _globals['_DETECTIONMODEL']._serialized_end=627
+  _globals['_EXTERNALTASK']._serialized_start=629
+  _globals['_EXTERNALTASK']._serialized_end=673
+  _globals['_EXPERIMENTALMODEL']._serialized_start=675
+  _globals['_EXPERIMENTALMODEL']._serialized_end=708
 # @@protoc_insertion_point(module_scope)

@@ -180,6 +180,7 @@ def task_words():
     fields -= {field for names in rest.values() for field in names}
     assert set(of_tasks) <= messages
     kinds = {field.name for field in model_pb2.DetectionModel.DESCRIPTOR.fields}
+    kinds.remove('external')  # It stands for no task, and input readers can be external too.
     messages = {name for name in messages if re.search('[a-z][A-Z]', name)}
     return messages, {name for name in fields if '_' in name or name in kinds | {'aspp', 'fpn'}}
 

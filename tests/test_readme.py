@@ -128,6 +128,7 @@ def kind_config(kind):
         'center_net': tiny_center_net.MODEL,
         'classification': CLASSIFIER % ('lenet', ''),
         'segmentation': SEGMENTER % ('xception_41', ''),
+        'external': 'model { external { task: "tests.estimator_lib.line_task:Line" } }',
     }
     return parsed(text.get(kind, f'model {{ {kind} {{}} }}'))
 

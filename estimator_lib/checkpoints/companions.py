@@ -37,9 +37,14 @@ def names_by_kind(graph: tf.Graph) -> Dict[str, FrozenSet[str]]:
     return {kind[len(_COLLECTION) :]: frozenset(graph.get_collection(kind)) for kind in kinds}
 
 
+def all_names(graph: tf.Graph) -> FrozenSet[str]:
+    """Returns the names of a graph's companions, of all kinds."""
+    return frozenset().union(*names_by_kind(graph).values())
+
+
 def with_model(graph: tf.Graph) -> List[tf.Variable]:
     """The variables of the model in a graph, then its companions."""
-    names = frozenset().union(*names_by_kind(graph).values())
+    names = all_names(graph)
     known = graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
     return [
         *graph.get_collection(tf1.GraphKeys.MODEL_VARIABLES),

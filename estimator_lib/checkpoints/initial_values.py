@@ -9,7 +9,7 @@ graphs are assigned.
 from __future__ import annotations
 
 import collections
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -26,6 +26,8 @@ MAX_FED_BYTES = 1 << 30
 # A value, and the variables, or their initialisers, that are to take it.
 Setting = Tuple[np.ndarray, List[tf.Variable]]
 Feeding = Tuple[np.ndarray, List[tf.Operation]]
+
+InitFn = Callable[[tf1.train.Scaffold, tf1.Session], None]
 
 
 def load_values(
@@ -89,6 +91,46 @@ def init_feed_dict(prefix: str, restore_map: Mapping[str, tf.Variable]) -> Dict[
     if sum(value.nbytes for value in feed.values()) > MAX_FED_BYTES:
         return {}
     return {start.deref(): value for start, value in feed.items()}
+
+
+def with_warm_started_averages(
+    init_fn: Optional[InitFn] = None,
+) -> Optional[InitFn]:
+    """Returns an `init_fn` that lets averages of warm-started variables start from their values.
+
+    `tf.estimator.WarmStartSettings` replace the initializers of variables after the `model_fn`.
+    Moving averages, which were created with the former ones, would remember random values.
+
+    Args:
+        init_fn: is called first; None: nothing is.
+
+    Returns:
+        `init_fn(scaffold, session)`; `init_fn` itself where the graph keeps no averages.
+    """
+    graph = tf1.get_default_graph()
+    averages = _moving_averages(graph)
+    averaged = [
+        (variable, _initializers_of(variable))
+        for variable in graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
+        if variable_name(variable) in averages and not partitioned.is_eager(variable)
+    ]
+    if not averaged:
+        return init_fn
+
+    @tf.autograph.experimental.do_not_convert
+    def start_averages(scaffold: tf1.train.Scaffold, session: tf1.Session) -> None:
+        if init_fn is not None:
+            init_fn(scaffold, session)
+        for variable, before in averaged:
+            if _initializers_of(variable) != before:
+                value = session.run(partitioned.components(variable)[0])
+                targets = partitioned.components(averages[variable_name(variable)])
+                session.run(
+                    [target.initializer for target in targets],
+                    {_start(target.initializer): value for target in targets},
+                )
+
+    return start_averages
 
 
 def unfolded_feed_dict() -> Dict[tf.Tensor, np.ndarray]:
@@ -162,6 +204,10 @@ def _portions(settings: Iterable[Feeding], max_bytes: int) -> Iterator[List[Feed
         size += value.nbytes
     if portion:
         yield portion
+
+
+def _initializers_of(variable: tf.Variable) -> List[tf.Operation]:
+    return [component.initializer for component in partitioned.components(variable)]
 
 
 def _start(initializer: tf.Operation) -> tf.Tensor:

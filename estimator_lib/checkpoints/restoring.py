@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
 from typing import Any, Dict, Mapping, Optional, Sequence
 
 import tensorflow as tf
@@ -13,24 +11,20 @@ from estimator_lib import errors
 from estimator_lib.checkpoints import (
     checkpoint_maps,
     companions,
+    model_variables,
     object_graphs,
     restore_report,
 )
 from estimator_lib.checkpoints.checkpoint_files import (
-    OBJECT_STEP,
     READER_SCOPE,
     checkpoint_shapes,
-    explained_read,
-    explained_write,
     latest_checkpoint,
     resolve_checkpoint,
-    step_of,
 )
 from estimator_lib.checkpoints.initial_values import init_feed_dict, load_values
 from estimator_lib.checkpoints.restore_report import RestoreReport
 from estimator_lib.optimization import loss_scale, partitioned
 from estimator_lib.optimization.partitioned import variable_name
-from estimator_lib.task import Task
 from protos import train_pb2
 
 tf1 = tf.compat.v1
@@ -168,6 +162,9 @@ def check_model_dir(
 ) -> None:
     """Refuses to resume from the checkpoint of another model or another optimizer.
 
+    What the checkpoint holds beside the variables of the model is no sign of another model: session
+    hooks create theirs after the `model_fn`.
+
     Args:
         model_dir: need not exist, or hold a checkpoint.
         variables: of the graph that is to resume.
@@ -183,11 +180,16 @@ def check_model_dir(
         return
     wanted = {variable_name(variable): variable for variable in partitioned.whole(variables)}
     of_model, of_run = restore_report.differences(checkpoint_shapes(prefix), wanted)
-    of_run = of_run.only(lambda name: not _may_start_anew(name))
+    of_run = of_run.only(lambda name: not may_start_fresh(name))
     advice = (
         'Use another model_dir (there, train_config.fine_tune_checkpoint can name this checkpoint).'
         + (f' {hint}' if hint else '')
     )
+    of_hooks = frozenset()
+    if of_model.unused:
+        unused = frozenset(entry.name for entry in of_model.unused)
+        of_hooks = unused - model_variables.saved_names(prefix, default=unused)
+        of_model = of_model.only(lambda name: name not in of_hooks)
     if not of_model.is_complete or of_model.unused:
         raise errors.CheckpointError(
             f'model_dir {model_dir} belongs to another model: its latest checkpoint is {prefix}. '
@@ -201,141 +203,17 @@ def check_model_dir(
         )
     if complete and of_run.unused:
         log.info('%s holds %d variables that this run does not keep', prefix, len(of_run.unused))
-
-
-def create_saver(keep_max: int, keep_every_n_hours: float) -> tf1.train.Saver:
-    """The one `Saver` of a training graph: of all its variables, sharded over its devices.
-
-    Args:
-        keep_max: how many of the latest checkpoints stay; 0 for all.
-        keep_every_n_hours: beyond those, one for each such time stays.
-    """
-    # Variables outside of graphs are no part of a graph's save: they are named here.
-    eager = {
-        variable_name(variable): partitioned.components(variable)[0]
-        for variable in tf1.global_variables()
-        if partitioned.is_eager(variable)
-    }
-    with tf.init_scope() if eager else contextlib.nullcontext():
-        return _ResumingSaver(
-            eager or None,
-            sharded=not eager,
-            max_to_keep=keep_max,
-            keep_checkpoint_every_n_hours=keep_every_n_hours,
-            defer_build=not eager,
-            save_relative_paths=True,
+    if of_hooks:
+        log.info(
+            '%s holds %d variables beside those of the model, which session hooks may create: %s',
+            prefix,
+            len(of_hooks),
+            errors.shortened(sorted(of_hooks), 3),
         )
 
 
-def always_ready() -> Dict[str, tf.Tensor]:
-    """What a `Scaffold` of a process on its own asks to know whether its variables have values.
-
-    They have: the process has set or restored all of them itself, and a checkpoint that lacks one
-    is refused when it is restored. The default, an op for each variable to ask and a preparation of
-    the graph for each of two questions, takes half a second of each start of a detector.
-
-    Returns:
-        `ready_op` and `ready_for_local_init_op`: string [0], the names of variables without value.
-    """
-    nothing = tf.constant([], tf.string, [0], name='variables_without_value')
-    return {'ready_op': nothing, 'ready_for_local_init_op': nothing}
-
-
-def create_inference_saver(
-    use_moving_averages: bool = False, task: Optional[Task] = None
-) -> tf1.train.Saver:
-    """The `Saver` of an evaluation or inference graph.
-
-    It reads the model's variables, and the global step where the checkpoint has one: those of other
-    programs need not, nor have optimizer slots.
-
-    Args:
-        use_moving_averages: read the averages of the variables that have one.
-        task: whose model it is, for checkpoints that do not name variables by scope.
-    """
-    saver = _InferenceSaver(defer_build=True)
-    saver.use_moving_averages = use_moving_averages
-    saver.task = task
-    return saver
-
-
-class _InferenceSaver(tf1.train.Saver):
-    use_moving_averages = False
-    task: Optional[Task] = None
-
-    def restore(self, sess: tf1.Session, save_path: str) -> None:
-        shapes = checkpoint_shapes(save_path)
-        variables = companions.with_model(sess.graph)
-        _require_companions(save_path, shapes, sess.graph)
-        wanted = checkpoint_maps.of_inference(
-            self.task, variables, save_path, self.use_moving_averages
-        )
-        require_fit(save_path, wanted)
-        loaded = {variable.ref() for variable in wanted.values()}
-        for variable in sess.graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES):
-            if variable.ref() in loaded:
-                continue
-            if variable_name(variable) in shapes:
-                wanted[variable_name(variable)] = variable
-            elif variable_name(variable) == 'global_step' and OBJECT_STEP in shapes:
-                wanted[OBJECT_STEP] = variable
-            else:
-                sess.run(variable.initializer)
-        load_values(sess, save_path, wanted)
-
-
-class _ResumingSaver(tf1.train.Saver):
-    """A `Saver` that resumes also where other readers wrote the checkpoint.
-
-    With another number of workers or of inputs, the positions of readers have other names or
-    shapes; those readers then start from the beginning. So does the loss scale of a run that goes
-    on in float16.
-
-    Nothing is restored into parameter servers that are ahead of the checkpoint: a chief that was
-    started again takes over what the workers have done meanwhile. And a checkpoint that cannot be
-    written is a `CheckpointError`, not a node's.
-    """
-
-    def save(self, sess: tf1.Session, save_path: str, *args: Any, **options: Any) -> Optional[str]:
-        with explained_write(os.path.dirname(save_path)):
-            return super().save(sess, save_path, *args, **options)
-
-    def restore(self, sess: tf1.Session, save_path: str) -> None:
-        live, step = _live_step(sess), step_of(save_path)
-        if live is not None and live >= step:
-            log.info('the parameter servers are at step %d: nothing to restore', live)
-            return
-        log.info('resuming from step %d: %s', step, save_path)
-        variables = partitioned.whole(sess.graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES))
-        by_name = {variable_name(variable): variable for variable in variables}
-        report = restore_report.match(checkpoint_shapes(save_path), by_name)
-        anew = [entry.name for entry in report.missing + report.mismatched]
-        eager = any(map(partitioned.is_eager, variables))
-        if not anew or not all(map(_may_start_anew, anew)):
-            if eager:
-                load_values(sess, save_path, by_name)
-                return
-            with explained_read(resolve_checkpoint(save_path)):
-                super().restore(sess, save_path)
-            return
-        log.warning('other inputs, workers or precision than in %s: %s start anew', save_path, anew)
-        if not eager:  # Else they have just been made.
-            sess.run([by_name[name].initializer for name in anew])
-        loaded = {entry.checkpoint_name: by_name[entry.name] for entry in report.loaded}
-        load_values(sess, save_path, loaded)
-
-
-def _live_step(session: tf1.Session) -> Optional[int]:
-    """The global step of parameter servers all of whose variables have values; else None."""
-    graph = session.graph
-    step = tf1.train.get_global_step(graph)
-    questions = graph.get_collection(tf1.GraphKeys.READY_OP)
-    if step is None or '/job:ps' not in step.device or not questions:
-        return None
-    return None if len(session.run(questions[0])) else int(session.run(step))
-
-
-def _may_start_anew(name: str) -> bool:
+def may_start_fresh(name: str) -> bool:
+    """Whether a run may resume without a variable: a reader's position, or the loss scale."""
     return name.startswith(f'{READER_SCOPE}/') or loss_scale.is_of_loss_scale(name)
 
 
@@ -393,18 +271,6 @@ def _require_used_scopes(scopes: Sequence[str], restore_map: Mapping[str, tf.Var
             raise errors.ConfigError(
                 'train_config.checkpoint_include_scopes: nothing that would be restored starts '
                 f'with {scope!r}{errors.did_you_mean(scope, {n.rpartition("/")[0] for n in names})}'
-            )
-
-
-def _require_companions(prefix: str, shapes: Mapping[str, Sequence[int]], graph: tf.Graph) -> None:
-    """Refuses a checkpoint of the same model that was trained without its companions."""
-    for kind, names in companions.names_by_kind(graph).items():
-        missing = sorted(names - shapes.keys())
-        if missing:
-            raise errors.CheckpointError(
-                f'{prefix}: {len(missing)} of the {len(names)} {kind} of this model are not in it '
-                f'({missing[0]}, ...): it was not trained as this config says. Train from it '
-                '(train_config.fine_tune_checkpoint), which starts them.'
             )
 
 

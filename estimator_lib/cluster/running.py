@@ -26,7 +26,7 @@ from estimator_lib.cluster import (
 from estimator_lib.cluster.job import SERVER_ROLE, Job
 from estimator_lib.distribution.tf_config import Cluster
 from estimator_lib.evaluation import early_stopping, evaluating
-from estimator_lib.hooks import preemption
+from estimator_lib.hooks import non_finite, preemption
 from protos import pipeline_pb2
 
 tf1 = tf.compat.v1
@@ -52,20 +52,21 @@ _SERVER_LOSS = (
 
 
 class Trainer(Protocol):
-    """What trains: an Estimator, or a `function_loop.trainer.FunctionTrainer`."""
+    """Trainer of a worker: an Estimator, or a `function_loop.trainer.FunctionTrainer`."""
 
     def train(
         self,
         input_fn: Any,
         hooks: Sequence[tf.estimator.SessionRunHook] = (),
         max_steps: Optional[int] = None,
+        saving_listeners: Sequence[tf.estimator.CheckpointSaverListener] = (),
     ) -> Any:
-        """As `tf.estimator.Estimator.train`."""
+        """Trains as `tf.estimator.Estimator.train` does."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Parts:
-    """What a task may need; each is made when its role needs it.
+    """Parts of the work of a task, each made when its role needs it.
 
     Attributes:
         create_trainer: of the workers; the strategy of those without sessions is made with it.
@@ -75,6 +76,8 @@ class Parts:
         finish: what the chief of a job without evaluator does in the end: the last evaluation and
             the final export. Returns the metrics.
         create_stopping: what decides about early stopping; None where nothing does.
+        hooks: of the training of every worker.
+        saving_listeners: told of the chief's checkpoints.
     """
 
     create_trainer: Callable[[], Trainer]
@@ -83,6 +86,8 @@ class Parts:
     create_evaluator: Optional[Callable[[], evaluating.Evaluator]]
     finish: Callable[[], Metrics]
     create_stopping: Callable[[], Optional[early_stopping.EarlyStopping]]
+    hooks: Sequence[tf.estimator.SessionRunHook] = ()
+    saving_listeners: Sequence[tf.estimator.CheckpointSaverListener] = ()
 
 
 def run_task(
@@ -216,6 +221,7 @@ class _Worker:
                     self._parts.create_input_fn(),
                     hooks=self._hooks(stop),
                     max_steps=self._job.train_config.num_steps or None,
+                    saving_listeners=self._saving_listeners(),
                 )
                 return stop.reason
             except _SERVER_LOSS as error:
@@ -277,8 +283,14 @@ class _Worker:
         trainer = self._parts.create_trainer()  # A strategy in eager TensorFlow comes first.
         input_fn = self._parts.create_input_fn()
         if not isinstance(trainer, tf.estimator.Estimator):
-            trainer.train(input_fn, hooks=hooks, max_steps=max_steps)
+            trainer.train(
+                input_fn,
+                hooks=hooks,
+                max_steps=max_steps,
+                saving_listeners=self._saving_listeners(),
+            )
             return
+        trainer = _add_listeners(trainer, self._saving_listeners())
         train_spec = tf.estimator.TrainSpec(input_fn, max_steps=max_steps, hooks=hooks)
         # Not used by a worker, but no TrainSpec goes without.
         eval_spec = tf.estimator.EvalSpec(input_fn)
@@ -307,7 +319,11 @@ class _Worker:
             self._step_done,
             should_end=lambda: self._supervisor.verdict is not None,
         )
-        return [own, stop, *(self._parts.chief_hooks if self._is_chief else ())]
+        of_chief = self._parts.chief_hooks if self._is_chief else ()
+        return [own, stop, *of_chief, *self._parts.hooks]
+
+    def _saving_listeners(self) -> Sequence[tf.estimator.CheckpointSaverListener]:
+        return self._parts.saving_listeners if self._is_chief else ()
 
     def _session_opened(self, step: int) -> None:
         self._sessions += 1
@@ -323,3 +339,24 @@ class _Worker:
     def _step_done(self, step: int) -> None:
         self._attempts = 0
         self._supervisor.heart.at_step(step)
+
+
+def _add_listeners(
+    estimator: tf.estimator.Estimator,
+    listeners: Sequence[tf.estimator.CheckpointSaverListener],
+) -> tf.estimator.Estimator:
+    """Returns an Estimator whose saver hook tells the listeners.
+
+    Under all-reduce TensorFlow drops the listeners of a `TrainSpec`.
+    """
+    if not listeners:
+        return estimator
+
+    def model_fn(features: Any, labels: Any, mode: str, config: Any) -> tf.estimator.EstimatorSpec:
+        spec = estimator.model_fn(features, labels, mode, config)
+        for hook in spec.training_chief_hooks:
+            if isinstance(hook, non_finite.FiniteCheckpointSaverHook):
+                hook.listen(listeners)
+        return spec
+
+    return tf.estimator.Estimator(model_fn, estimator.model_dir, estimator.config)

@@ -11,8 +11,14 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import config as config_lib
-from estimator_lib import distribution, environment, errors, model_fn, training
-from estimator_lib.checkpoints import checkpoint_files, checkpoint_maps, companions, restoring
+from estimator_lib import distribution, environment, errors, losses, training
+from estimator_lib.checkpoints import (
+    checkpoint_files,
+    checkpoint_maps,
+    companions,
+    model_variables,
+    restoring,
+)
 from estimator_lib.data import inputs
 from estimator_lib.data.corrupt_records import RecordProblem
 from estimator_lib.distribution import mixed_precision
@@ -206,8 +212,9 @@ def _model_lines(
         size = task.largest_input()
         if size:
             features[IMAGE].set_shape([None, *size, None])
-        predictions = task.predict(features, tf.estimator.ModeKeys.TRAIN, labels)
-        model_fn.compute_losses(task, config, predictions, features, labels)
+        with model_variables.collected():
+            predictions = task.predict(features, tf.estimator.ModeKeys.TRAIN, labels)
+            losses.compute_losses(task, config, predictions, features, labels)
         variables = tf1.get_collection(tf1.GraphKeys.MODEL_VARIABLES)
         policy = gradients.GradientPolicy.from_config(config.train_config, task.last_layer_scopes())
         trained = optimize_loss.select_variables(None, policy)

@@ -17,7 +17,7 @@ from estimator_lib import errors
 from estimator_lib.checkpoints import (
     checkpoint_files,
     checkpoint_maps,
-    companions,
+    model_variables,
     object_graphs,
     restore_report,
 )
@@ -80,7 +80,7 @@ def _build(task: Task) -> None:
 
 
 def _model_variables() -> Sequence[tf.Variable]:
-    return companions.with_model(tf1.get_default_graph())
+    return model_variables.restorable(tf1.get_default_graph())
 
 
 def _log_report(task: Task, prefix: str, config: pipeline_pb2.TrainEvalPipelineConfig) -> None:

@@ -319,13 +319,6 @@ def _check_fields(mode: Mode, train_config: train_pb2.TrainConfig) -> None:
             f'that loop does not carry; expected loop: ESTIMATOR, or {_FIELD}.mode '
             f'{_NOT_OF_FUNCTIONS[mode].name}{servers}.'
         )
-    by_strategy = mode in (Mode.MIRRORED, Mode.MULTI_WORKER_MIRRORED)
-    if by_strategy and train_config.non_finite_loss_policy == train_pb2.SKIP_STEP:
-        raise errors.ConfigError(
-            f'train_config.non_finite_loss_policy is SKIP_STEP, but the mode is {mode.name}, whose '
-            'replicas cannot leave out an update together; expected STOP_TRAINING or WARN, or '
-            f'another {_FIELD}.mode.'
-        )
     if mode in (Mode.CLONES, Mode.MIRRORED):
         return
     sets = {'num_clones': config.num_clones > 1, 'clone_on_cpu': config.clone_on_cpu}

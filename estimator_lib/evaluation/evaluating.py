@@ -6,18 +6,18 @@ import contextlib
 import dataclasses
 import logging
 import time
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
-from estimator_lib import model_fn
+from estimator_lib import evaluation_graph, losses, task_checks
 from estimator_lib.checkpoints import checkpoint_files, evaluated
 from estimator_lib.data import corrupt_records, inputs
 from estimator_lib.evaluation import early_stopping, evaluation_session
 from estimator_lib.export import export_policies
 from estimator_lib.hooks import summaries
 from estimator_lib.task import Task
-from protos import eval_pb2
+from protos import eval_pb2, pipeline_pb2
 
 log = logging.getLogger('estimator_lib')
 
@@ -40,11 +40,12 @@ class Evaluator:
 
     Args:
         task: gives the metrics their final form, and draws.
-        eval_config: how many examples are drawn, and where to.
-        estimator: builds and runs the evaluation graph.
+        config: how it is evaluated, how many examples are drawn, and where to.
+        estimator: has the folders and the options of sessions.
         sets: what to evaluate on; exports and early stopping go by the first.
         exporters: told of each evaluation.
         stopping: told of each evaluation; None for never.
+        graph_hook_fn: see `model_fn.create_model_fn`.
 
     Attributes:
         stopping: as given.
@@ -55,14 +56,16 @@ class Evaluator:
     def __init__(
         self,
         task: Task,
-        eval_config: eval_pb2.EvalConfig,
+        config: pipeline_pb2.TrainEvalPipelineConfig,
         estimator: tf.estimator.Estimator,
         sets: Sequence[EvaluationSet],
         exporters: Sequence[export_policies.Exporter] = (),
         stopping: Optional[early_stopping.EarlyStopping] = None,
+        graph_hook_fn: Optional[Callable[[], None]] = None,
     ):
         self._task = task
-        self._eval_config = eval_config
+        self._eval_config = config.eval_config
+        self._evaluation_fn = evaluation_graph.create_evaluation_fn(task, config, graph_hook_fn)
         self._estimator = estimator
         self._sets = list(sets)
         self._exporters = list(exporters)
@@ -117,7 +120,10 @@ class Evaluator:
             session = self._sessions.pop(one.name, None)
             if session is None:
                 session = evaluation_session.EvaluationSession(
-                    self._estimator, one.input_fn, self._hooks(one)
+                    self._evaluation_fn,
+                    self._estimator.config,
+                    one.input_fn,
+                    self._hooks(one),
                 )
             values = session.evaluate(checkpoint_path)
         self._sessions[one.name] = session
@@ -189,12 +195,13 @@ def explained(input_fn: inputs.RecordInput) -> Iterator[None]:
 
 def finish_metrics(task: Task, values: Mapping[str, Any]) -> Dict[str, float]:
     """The scalars to report, from what `Estimator.evaluate` returned."""
-    of_losses = set(model_fn.loss_metric_names(task))
+    of_losses = set(losses.loss_metric_names(task))
     of_task = {
         name: value
         for name, value in values.items()
         if name not in of_losses and name != 'global_step'
     }
     metrics = task.finish_metrics(of_task)
+    task_checks.require_known_metrics(task, metrics)
     metrics.update({name: float(value) for name, value in values.items() if name in of_losses})
     return metrics

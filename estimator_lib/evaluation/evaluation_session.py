@@ -8,6 +8,7 @@ from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence
 
 import tensorflow as tf
 
+from estimator_lib import evaluation_graph
 from estimator_lib.data import inputs
 from estimator_lib.task import Metric
 
@@ -107,21 +108,24 @@ class EvaluationSession(Passes):
     that is done once, and each evaluation sets the variables anew and begins a new pass.
 
     Args:
-        estimator: gives the evaluation graph and the session's options.
+        evaluation_fn: builds the evaluation graph.
+        config: of the session; `input_fn` is called with it.
         input_fn: one pass over the examples.
         hooks: see `Passes`.
     """
 
     def __init__(
         self,
-        estimator: tf.estimator.Estimator,
+        evaluation_fn: evaluation_graph.EvaluationFn,
+        config: tf.estimator.RunConfig,
         input_fn: inputs.RecordInput,
         hooks: Sequence[tf1.train.SessionRunHook] = (),
     ):
-        self._estimator = estimator
+        self._evaluation_fn = evaluation_fn
+        self._config = config
         self._input_fn = input_fn
         self._checkpoint_path = ''
-        super().__init__(estimator.config, hooks)
+        super().__init__(config, hooks)
 
     def evaluate(self, checkpoint_path: str) -> Dict[str, Any]:
         """One pass with the variables of a checkpoint.
@@ -137,12 +141,11 @@ class EvaluationSession(Passes):
         return self._run_pass()
 
     def _measure(self) -> Measured:
-        config = self._estimator.config
         step = tf1.train.create_global_step()
-        features, labels = self._input_fn(config=config)
-        spec = self._estimator.model_fn(features, labels, tf.estimator.ModeKeys.EVAL, config)
-        self._saver = spec.scaffold.saver
-        metrics = {'loss': tf1.metrics.mean(spec.loss), **spec.eval_metric_ops}
+        features, labels = self._input_fn(config=self._config)
+        graph = self._evaluation_fn(features, labels)
+        self._saver = graph.saver
+        metrics = {'loss': tf1.metrics.mean(graph.loss), **graph.metrics, **graph.loss_metrics}
         return Measured(metrics, {tf1.GraphKeys.GLOBAL_STEP: step})
 
     def _begin(self, session: tf1.Session) -> None:

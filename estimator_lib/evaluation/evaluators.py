@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import List
+from typing import List, Sequence
 
 import tensorflow as tf
 
-from estimator_lib import errors, model_fn
+from estimator_lib import errors, losses
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.data import inputs
 from estimator_lib.evaluation import early_stopping, evaluating
-from estimator_lib.export import export_policies
+from estimator_lib.export import estimator_exporters, export_policies
 from estimator_lib.export.exporting import GraphHook
 from estimator_lib.task import Task
 from protos import input_reader_pb2, pipeline_pb2
@@ -24,6 +24,7 @@ def create_evaluator(
     estimator: tf.estimator.Estimator,
     eval_training_data: int = 0,
     graph_hook_fn: GraphHook = None,
+    further_exporters: Sequence[tf.estimator.Exporter] = (),
 ) -> evaluating.Evaluator:
     """The evaluator of a training run, with its exports and early stopping.
 
@@ -33,6 +34,7 @@ def create_evaluator(
         estimator: of the task.
         eval_training_data: n: evaluate on every n-th training example as well; 0: do not.
         graph_hook_fn: see `model_fn.create_model_fn`; exported graphs are built with it as well.
+        further_exporters: called after those of the config.
     """
     sets = evaluation_sets(task, config, eval_training_data)
     stopping = None
@@ -43,7 +45,11 @@ def create_evaluator(
             run_step=checkpoint_files.latest_step(estimator.model_dir),
         )
     exporters = export_policies.create_exporters(task, config, estimator.model_dir, graph_hook_fn)
-    return evaluating.Evaluator(task, config.eval_config, estimator, sets, exporters, stopping)
+    exporters += [
+        estimator_exporters.EstimatorExporter(exporter, estimator, config.train_config.num_steps)
+        for exporter in further_exporters
+    ]
+    return evaluating.Evaluator(task, config, estimator, sets, exporters, stopping, graph_hook_fn)
 
 
 def evaluation_sets(
@@ -100,7 +106,7 @@ def _input_fn(
 
 def metric_names(task: Task) -> List[str]:
     """Every name that an evaluation of the task may report."""
-    return [*task.metric_names(), *model_fn.loss_metric_names(task)]
+    return [*task.metric_names(), *losses.loss_metric_names(task)]
 
 
 def check_metric_names(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> None:

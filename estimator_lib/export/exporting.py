@@ -19,7 +19,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
-from estimator_lib.checkpoints import checkpoint_files, evaluated, restoring
+from estimator_lib.checkpoints import checkpoint_files, evaluated, savers
 from estimator_lib.export import freezing, saved_model_file, serving, warmup
 from estimator_lib.task import Features, Task, Tensors
 from protos import pipeline_pb2
@@ -226,7 +226,7 @@ def trained_session(
 
     Args:
         prefix: of the checkpoint.
-        use_moving_averages: see `restoring.create_inference_saver`.
+        use_moving_averages: see `savers.create_inference_saver`.
         task: see there.
 
     Raises:
@@ -236,7 +236,7 @@ def trained_session(
     session_config = tf1.ConfigProto(allow_soft_placement=True)
     session_config.graph_options.rewrite_options.disable_meta_optimizer = True
     with tf1.Session(config=session_config) as session:
-        restoring.create_inference_saver(use_moving_averages, task).restore(session, prefix)
+        savers.create_inference_saver(use_moving_averages, task).restore(session, prefix)
         yield session
 
 

@@ -43,7 +43,7 @@ class CallLengths:
         config: train_pb2.TrainConfig,
         first: int,
         max_steps: Optional[int],
-        input_ends: bool,
+        single_steps: bool,
     ) -> CallLengths:
         """With a call's end wherever a hook of training acts.
 
@@ -51,8 +51,7 @@ class CallLengths:
             config: cadences of reports and checkpoints, and `steps_per_call`.
             first: see the class.
             max_steps: the global step at which training ends; None: none.
-            input_ends: whether the input may end between two steps. What is known of a step would
-                then be lost with its call, so each has a call of its own.
+            single_steps: whether each step has a call of its own.
         """
         reports, profiled = config.progress, config.progress.profile_step
         ends = [profiled - 1, profiled] if profiled else []
@@ -68,7 +67,7 @@ class CallLengths:
             # Checkpoints, since the session's begin; histograms, since its first step.
             [(first, config.checkpoints.save_every_n_steps), (first + 1, histograms)],
             [*ends, *([] if max_steps is None else [max_steps])],
-            1 if input_ends else config.steps_per_call,
+            1 if single_steps else config.steps_per_call,
         )
 
     def next(self, step: int) -> int:

@@ -50,10 +50,11 @@ class FunctionTrainer:
         max_steps: Optional[int] = None,
         saving_listeners: Sequence[tf1.train.CheckpointSaverListener] = (),
     ) -> None:
-        """As `tf.estimator.Estimator.train`, which see.
+        """Trains as `tf.estimator.Estimator.train` does, with the same arguments.
 
         Raises:
-            errors.UserError: eager execution is off; and all that hooks raise.
+            errors.UserError: eager execution is off, or a hook needs a session; and all that hooks
+                raise.
         """
         if not tf.executing_eagerly():
             raise errors.ConfigError(
@@ -61,6 +62,7 @@ class FunctionTrainer:
                 'has it switched off (tf.compat.v1.disable_eager_execution), or is inside of a '
                 'graph; expected to be called outside of both, or loop: ESTIMATOR.'
             )
+        hook_calls.refuse_of_sessions(hooks)
         model_dir = self._run_config.model_dir
         if max_steps is not None and checkpoint_files.latest_step(model_dir) >= max_steps:
             log.info('step %d has been reached: nothing to train', max_steps)
@@ -76,8 +78,11 @@ class FunctionTrainer:
             calls = hook_calls.HookCalls(all_hooks, session)
             calls.begin()
             steps = step_graphs.Steps(function, step.train_op, calls.each, calls.last)
+            # What is known of a step in whose call the input ends would be lost with the call.
+            is_single = input_fn.ends or hook_calls.needs_single_steps(hooks)
+            (share_of_single,) = agreed([float(is_single)])
             lengths = call_lengths.CallLengths.from_config(
-                self._train_config, session.step, max_steps, input_fn.ends
+                self._train_config, session.step, max_steps, share_of_single > 0
             )
             with contextlib.suppress(tf.errors.OutOfRangeError):
                 _train(steps, calls, lengths, agreed, session, max_steps)
@@ -102,7 +107,7 @@ class FunctionTrainer:
             all_hooks = [*own, *hooks, *step.training_hooks]
             for hook in all_hooks:
                 if isinstance(hook, non_finite.FiniteCheckpointSaverHook):
-                    hook.listen(listeners)
+                    hook.listen([hook_calls.NamedListener(listener) for listener in listeners])
                 hook.begin()
             return step, all_hooks
 

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import logging
 import math
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.hooks import global_steps
 from estimator_lib.hooks.progress import TOTAL_LOSS
+from estimator_lib.optimization.partitioned import part_of, variable_name, whole_name
 from protos import train_pb2
 
 tf1 = tf.compat.v1
@@ -122,7 +124,8 @@ class FiniteCheckpointSaverHook(tf1.train.CheckpointSaverHook):
     It takes the place of the Estimator's own saver hook when it is among the
     `training_chief_hooks` of an `EstimatorSpec`. Nothing is saved after a step with a NaN or
     infinite loss, nor while any variable holds such a number (another worker of a cluster may have
-    put it there).
+    put it there), but for numbers that were infinite when the session began. A run whose last state
+    was not saved for such a reason ends with an error.
 
     Args:
         model_dir: where checkpoints go.
@@ -131,6 +134,7 @@ class FiniteCheckpointSaverHook(tf1.train.CheckpointSaverHook):
         save_steps: steps between two checkpoints.
         scaffold: has the Saver.
         listeners: told before and after each checkpoint.
+        save_graph_def: whether each checkpoint has its graph beside it (`.meta`).
     """
 
     def __init__(
@@ -142,6 +146,7 @@ class FiniteCheckpointSaverHook(tf1.train.CheckpointSaverHook):
         save_steps: Optional[int] = None,
         scaffold: Optional[tf1.train.Scaffold] = None,
         listeners: Sequence[tf1.train.CheckpointSaverListener] = (),
+        save_graph_def: bool = True,
     ):
         super().__init__(
             model_dir,
@@ -149,26 +154,14 @@ class FiniteCheckpointSaverHook(tf1.train.CheckpointSaverHook):
             save_steps=save_steps,
             scaffold=scaffold,
             listeners=list(listeners),
+            save_graph_def=save_graph_def,
         )
+        self._model_dir = model_dir
         self._losses = dict(losses)
         self._not_finite: Dict[str, float] = {}
-        self._has_run = False
-
-    @classmethod
-    def from_run_config(
-        cls,
-        run_config: tf.estimator.RunConfig,
-        losses: Mapping[str, tf.Tensor],
-        scaffold: tf1.train.Scaffold,
-    ) -> FiniteCheckpointSaverHook:
-        """With the folder and cadence of an Estimator."""
-        return cls(
-            run_config.model_dir,
-            losses,
-            save_secs=run_config.save_checkpoints_secs,
-            save_steps=run_config.save_checkpoints_steps,
-            scaffold=scaffold,
-        )
+        self._start: Optional[str] = None  # the checkpoint of the session's start
+        self._initial: Optional[Dict[str, np.ndarray]] = None  # what it has that is not finite
+        self._refusal = ''  # why the last state was not saved
 
     def listen(self, listeners: Sequence[tf1.train.CheckpointSaverListener]) -> None:
         """Adds listeners; before `begin`."""
@@ -183,6 +176,7 @@ class FiniteCheckpointSaverHook(tf1.train.CheckpointSaverHook):
         del coord
         step = session.run(self._global_step_tensor)
         self._save(session, step)
+        self._start = checkpoint_files.latest_checkpoint(self._model_dir)
         self._timer.update_last_triggered_step(step)
 
     def before_run(self, run_context: Any) -> tf.estimator.SessionRunArgs:
@@ -194,17 +188,70 @@ class FiniteCheckpointSaverHook(tf1.train.CheckpointSaverHook):
         """Saves, when it is time."""
         own, losses = run_values.results
         self._not_finite = non_finite(losses)
-        self._has_run = True
         super().after_run(run_context, run_values._replace(results=own))
+
+    def end(self, session: tf1.Session) -> None:
+        """Saves the last state.
+
+        Raises:
+            NonFiniteLossError: it was not saved.
+        """
+        super().end(session)
+        if self._refusal:
+            raise NonFiniteLossError(f'{self._refusal}. {_ADVICE}')
 
     def _save(self, session: tf1.Session, step: int) -> bool:
         where = ', '.join(f'the loss {name}' for name in self._not_finite)
-        if not where and self._has_run:
-            where = first_non_finite_variable(session)
+        if not where and self._start is not None:
+            where = self._broken_variable(session)
+        self._refusal = f'step {step} is not saved: {where} is not finite' if where else ''
         if where:
-            log.error('step %d is not saved: %s is not finite', step, where)
+            log.error('%s', self._refusal)
             return False
         return super()._save(session, step)
+
+    def _broken_variable(self, session: tf1.Session) -> str:
+        """Returns `the variable x` for the first one that is not as it should be; '' for none.
+
+        The checkpoint of the session's start is there until the next one is saved: what was
+        infinite in it is read before that.
+        """
+        initial = {} if self._initial is None else self._initial
+        for variable, value in non_finite_variables(session):
+            name = variable_name(variable)
+            if self._initial is None:
+                initial[name] = _saved_value(self._start, variable)
+            # NaN equals nothing.
+            if not (np.isfinite(value) | (value == initial.get(name))).all():
+                return f'the variable {name}'
+        self._initial = initial
+        return ''
+
+
+def saver_hooks(
+    run_config: tf.estimator.RunConfig,
+    losses: Mapping[str, tf.Tensor],
+    scaffold: tf1.train.Scaffold,
+) -> List[FiniteCheckpointSaverHook]:
+    """Returns the hook that saves into an Estimator's folder at its cadence; none without one.
+
+    Args:
+        run_config: of the Estimator.
+        losses: see `FiniteCheckpointSaverHook`.
+        scaffold: see `FiniteCheckpointSaverHook`.
+    """
+    if not (run_config.save_checkpoints_secs or run_config.save_checkpoints_steps):
+        return []
+    return [
+        FiniteCheckpointSaverHook(
+            run_config.model_dir,
+            losses,
+            save_secs=run_config.save_checkpoints_secs,
+            save_steps=run_config.save_checkpoints_steps,
+            scaffold=scaffold,
+            save_graph_def=run_config.checkpoint_save_graph_def,
+        )
+    ]
 
 
 def non_finite(losses: Mapping[str, Any]) -> Dict[str, float]:
@@ -228,13 +275,18 @@ def describe(
     return f'step {step}: {losses} (learning rate {float(learning_rate):.4g}; images {images})'
 
 
-def first_non_finite_variable(session: tf1.Session) -> str:
-    """`the variable x` for the first one with a NaN or infinity in it; '' when all are finite."""
+def non_finite_variables(session: tf1.Session) -> Iterator[Tuple[tf.Variable, np.ndarray]]:
+    """Yields the variables that hold a NaN or infinity, and their values."""
     for group in _groups(session.graph):
         for variable, value in zip(group, session.run(group)):
             if not np.isfinite(value).all():
-                return f'the variable {variable.name.rsplit(":", 1)[0]}'
-    return ''
+                yield variable, value
+
+
+def _saved_value(prefix: str, variable: tf.Variable) -> np.ndarray:
+    """Returns what a checkpoint has of a variable; 0 where it has nothing."""
+    reader, name = checkpoint_files.open_checkpoint(prefix), whole_name(variable)
+    return part_of(reader.get_tensor(name), variable) if reader.has_tensor(name) else np.zeros(())
 
 
 def _groups(graph: tf.Graph) -> List[List[tf.Variable]]:

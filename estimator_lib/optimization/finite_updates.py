@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Iterator, List, Sequence
+from typing import Any, Callable, Iterable, Iterator, Sequence
 
 import tensorflow as tf
 
-from estimator_lib.optimization.gradients import Pair, map_values
+from estimator_lib.optimization.gradients import Pair
 
 # What an assignment is given in place of its value, so that the variable stays as it is.
 _NEUTRAL = {
@@ -82,16 +82,6 @@ class FiniteUpdates:
     def weight(self) -> tf.Tensor:
         """1 in a finite step, else 0: float32 scalar."""
         return tf.cast(self.is_finite, tf.float32)
-
-
-def zero_where_not_finite(pairs: Sequence[Pair]) -> List[Pair]:
-    """Gradients with zeros in place of all values of those that are not finite."""
-
-    def cleaned(values: tf.Tensor) -> tf.Tensor:
-        is_finite = tf.reduce_all(tf.math.is_finite(values))
-        return tf.where(is_finite, values, tf.zeros_like(values))
-
-    return [(map_values(gradient, cleaned), variable) for gradient, variable in pairs]
 
 
 def _on_all_replicas(holds: tf.Tensor) -> tf.Tensor:

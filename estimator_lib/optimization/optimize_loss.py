@@ -9,7 +9,7 @@ import tensorflow as tf
 from estimator_lib.optimization import gradients as gradients_lib
 from estimator_lib.optimization import trained_variables
 from estimator_lib.optimization.exchange import GradientExchange
-from estimator_lib.optimization.finite_updates import FiniteUpdates, zero_where_not_finite
+from estimator_lib.optimization.finite_updates import FiniteUpdates
 from estimator_lib.optimization.gradients import GradientPolicy
 from estimator_lib.optimization.loss_scale import LossScale
 from estimator_lib.optimization.moving_averages import MovingAverages
@@ -45,8 +45,7 @@ def optimize_loss(
         summarize_gradients: whether TensorBoard gets each gradient's histogram and norm.
         exchange: with workers on other machines; None: this one's gradients make the step.
         colocate_gradients: whether an op's gradient is computed on the device of the op.
-        finite: leaves out the update of a step that is not finite (under a strategy of several
-            replicas and without `loss_scale`, the gradients that are not); None: all are applied.
+        finite: leaves out the update of a step that is not finite; None: all are applied.
         loss_scale: what the loss is multiplied by for the gradients alone: all else sees them as
             they are without it. Needs `finite`. None: nothing.
 
@@ -68,12 +67,9 @@ def optimize_loss(
         pairs = loss_scale.divide(pairs)
     if exchange is not None:
         pairs = exchange.average(pairs)
-    replicas = tf.distribute.get_strategy().num_replicas_in_sync
-    if finite is not None and replicas > 1 and loss_scale is None:
-        # A replica does not decide alone whether all of them update, and they need not agree.
-        pairs, finite = zero_where_not_finite(pairs), None
-    elif finite is not None:
+    if finite is not None:
         finite.watch(loss, pairs)
+    replicas = tf.distribute.get_strategy().num_replicas_in_sync
     pairs = _process_in_replica(pairs, policy, replicas, summarize_gradients)
     update = apply_gradients(
         pairs,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_lib import distribution, errors, model_fn
+from estimator_lib import distribution, errors, losses, model_fn
 from estimator_lib.distribution import replicas, tf_config
 from estimator_lib.hooks import non_finite
 from estimator_lib.task import IMAGE, SOURCE_ID
@@ -71,7 +71,7 @@ def test_a_worker_of_parameter_servers_knows_its_number_in_the_step(config, role
             return super().predict(features, mode, labels)
 
     with tf.Graph().as_default():
-        model_fn.compute_training_losses(Noting(), config, plan, *batch())
+        losses.compute_training_losses(Noting(), config, plan, *batch())
     assert numbers == [expected]
 
 
@@ -115,14 +115,14 @@ def test_regularization_is_left_out_when_asked(config):
             tf1.train.create_global_step()
             features, labels = batch()
             predictions = Line().predict(features, 'train')
-            return list(model_fn.compute_losses(Line(), config, predictions, features, labels))
+            return list(losses.compute_losses(Line(), config, predictions, features, labels))
 
     assert names(True) == ['squared', 'regularization_loss', 'total_loss']
     assert names(False) == ['squared', 'total_loss']
 
 
 def test_losses_that_an_evaluation_reports():
-    assert model_fn.loss_metric_names(Line()) == [
+    assert losses.loss_metric_names(Line()) == [
         'loss',
         'Loss/squared',
         'Loss/regularization_loss',

@@ -369,25 +369,38 @@ def test_so_many_steps_in_a_row_that_are_not_finite_end_the_run(config, tmp_path
     assert saved_slope(tmp_path / 'run') == pytest.approx(slope_after(2, [(1.0, 2.0)]), rel=1e-5)
 
 
-def test_replicas_of_a_strategy_cannot_skip_a_step(config, tmp_path):
-    config.train_config.non_finite_loss_policy = train_pb2.SKIP_STEP
-    config.train_config.cluster.mode = cluster_pb2.ClusterConfig.MIRRORED
-    config.train_config.cluster.num_clones = 2
-    with pytest.raises(errors.ConfigError, match='SKIP_STEP, but the mode is MIRRORED'):
-        training.train_and_evaluate(Line(), config, str(tmp_path / 'run'), evaluate=False)
+class Averaging(Line):
+    """Keeps a moving statistic of its images, as batch norm does, and adds it to no collection."""
+
+    def predict(self, features, mode, labels=None):
+        mean = tf1.get_variable(
+            'mean',
+            [],
+            initializer=tf1.zeros_initializer(),
+            trainable=False,
+            synchronization=tf.VariableSynchronization.ON_READ,
+            aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+        )
+        if mode == 'train':
+            update = mean.assign(tf.reduce_max(features['image']), read_value=False)
+            tf1.add_to_collection(tf1.GraphKeys.UPDATE_OPS, update)
+        return super().predict(features, mode, labels)
 
 
-def test_replicas_of_a_strategy_do_not_apply_a_gradient_that_is_not_finite(config, tmp_path):
+@pytest.mark.parametrize('nan_first', [False, True])
+@pytest.mark.parametrize('policy', ['SKIP_STEP', 'WARN'])
+def test_replicas_of_a_strategy_leave_out_a_step_together(config, tmp_path, policy, nan_first):
     path = config.train_input_reader.tf_record_input_reader.input_path[0]
-    line_task.write_points(path, (1.0, 2.0, 3.0, float('nan')))
-    config.train_config.non_finite_loss_policy = train_pb2.WARN
+    broken = (float('nan'), 3.0) if nan_first else (3.0, float('nan'))
+    line_task.write_points(path, (1.0, 2.0, *broken))
+    config.train_config.non_finite_loss_policy = train_pb2.NonFiniteLossPolicy.Value(policy)
     config.train_config.cluster.mode = cluster_pb2.ClusterConfig.MIRRORED
     config.train_config.cluster.num_clones = 2
-    config.train_config.num_steps = 2
-    training.train_and_evaluate(Line(), config, str(tmp_path / 'run'), evaluate=False)
-    slope = slope_after(1, [(1.0, 2.0)])
-    slope -= 0.05 * 0.5 * 2 * (slope - 3.0) * 9.0  # the replica that has the example 3
-    assert saved_slope(tmp_path / 'run') == pytest.approx(slope, rel=1e-5)
+    training.train_and_evaluate(Averaging(), config, str(tmp_path / 'run'), evaluate=False)
+    assert saved_slope(tmp_path / 'run') == pytest.approx(slope_after(3, [(1.0, 2.0)]), rel=1e-5)
+    # Of the first replica, whose example of a whole step is 1.
+    assert tf.train.load_variable(str(tmp_path / 'run'), 'mean') == 1.0
+    assert checkpoint_files.latest_step(str(tmp_path / 'run')) == 6
 
 
 def test_the_best_checkpoint_stays_and_can_be_started_from(config, tmp_path):

@@ -18,16 +18,17 @@ FIELDS = {
     for field in message.fields
 }
 MESSAGES = {schema.short_name(message): message for message in schema.reachable_messages(ROOT)}
-KINDS = ('classification', 'segmentation', 'ssd', 'faster_rcnn', 'center_net')
+KINDS = ('classification', 'segmentation', 'ssd', 'faster_rcnn', 'center_net', 'external')
+EXTERNAL = 'task: "tests.estimator_lib.line_task:Line"'
 
 
 def config_of(kind, text=''):
-    return config_lib.parse_pipeline_config(f'model {{ {kind} {{}} }} {text}', 'text')
+    fields = EXTERNAL if kind == 'external' else ''
+    return config_lib.parse_pipeline_config(f'model {{ {kind} {{ {fields} }} }} {text}', 'text')
 
 
 def rules_of(kind):
-    config = config_of(kind)
-    return engine_rules.ENGINE + model_fns.task_class(config).config_rules(config)
+    return engine_rules.ENGINE + model_fns.rules_of_task(config_of(kind))
 
 
 RULES = {kind: rules_of(kind) for kind in KINDS}
@@ -66,6 +67,7 @@ def reached(kind):
         ('ssd', 480),
         ('faster_rcnn', 480),
         ('center_net', 400),
+        ('external', 150),
     ],
 )
 def test_each_field_that_can_be_set_has_one_kind_of_support(kind, least):

@@ -25,7 +25,7 @@ def test_the_task_is_the_models():
 
 
 def test_no_model_is_a_sentence():
-    kinds = 'expected one of: center_net, classification, faster_rcnn, segmentation, ssd'
+    kinds = 'expected one of: center_net, classification, external, faster_rcnn, segmentation, ssd'
     with pytest.raises(errors.ConfigError, match=kinds):
         model_fns.build_task(parse(''))
 

@@ -17,6 +17,7 @@ from model_fns.detection.metrics import image_masks
 from model_fns.detection.metrics.evaluator import Detections, Evaluator, Groundtruth
 from model_fns.label_map import to_id
 
+tf1 = tf.compat.v1
 log = logging.getLogger('model_fns')
 
 _VALUES = 'detection_metrics'
@@ -68,31 +69,35 @@ class Metrics:
     def create(self, outputs: Tensors, features: Features, labels: Labels) -> Dict[str, Metric]:
         """One metric, of which `finish` makes scalars: all values as one vector.
 
-        The update op hands each batch to the evaluators; the value op lets them compute. What they
-        have collected is forgotten with the initialization of tables, when a pass begins.
+        The update op hands each batch to the evaluators; the value op lets them compute. Batches
+        are counted in a local variable, so that a pass that begins forgets the one before.
         """
         collected = _Collected(self._evaluators)
         names = self.names()
 
-        def update(*arrays: np.ndarray) -> np.int64:
+        def update(count: np.ndarray, *arrays: np.ndarray) -> np.ndarray:
+            if count == 1:
+                collected.clear()
             collected.add_batch(dict(zip(keys, arrays)))
-            return np.int64(0)
+            return count
 
-        def value() -> np.ndarray:
+        def value(count: np.ndarray) -> np.ndarray:
+            if count == 0:
+                collected.clear()
             computed = collected.evaluate()
             return np.array([computed.get(name, np.nan) for name in names], np.float32)
-
-        def begin() -> np.int64:
-            collected.clear()
-            return np.int64(0)
 
         needs = frozenset().union(*(evaluator.needs for evaluator in self._evaluators))
         keys, tensors = _fetched(needs, outputs, features, labels)
         with tf.name_scope(_VALUES):
-            begun = tf.numpy_function(begin, [], tf.int64)
-            tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS, begun.op)
-            updated = tf.numpy_function(update, tensors, tf.int64)
-            values = tf.numpy_function(value, [], tf.float32)
+            batches = tf1.Variable(
+                tf.constant(0, tf.int64),
+                trainable=False,
+                collections=[tf1.GraphKeys.LOCAL_VARIABLES],
+                use_resource=True,
+            )
+            updated = tf.numpy_function(update, [batches.assign_add(1), *tensors], tf.int64)
+            values = tf.numpy_function(value, [batches.read_value()], tf.float32)
         values.set_shape([len(names)])
         return {_VALUES: (values, updated)}
 

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.checkpoints import checkpoint_maps, object_graphs, restoring
+from estimator_lib.checkpoints import checkpoint_maps, object_graphs, restoring, savers
 from protos import train_pb2
 
 tf1 = tf.compat.v1
@@ -179,7 +179,7 @@ def test_inference_reads_objects_and_their_step(variables, tmp_path):
     prefix = by_objects(tmp_path)
     step = tf1.train.create_global_step()
     with tf1.Session() as session:
-        restoring.create_inference_saver(task=Named()).restore(session, prefix)
+        savers.create_inference_saver(task=Named()).restore(session, prefix)
         kernel, logits, read = session.run([*variables, step])
     np.testing.assert_array_equal(kernel, KERNEL)
     np.testing.assert_array_equal(logits, LOGITS)
@@ -189,4 +189,4 @@ def test_inference_reads_objects_and_their_step(variables, tmp_path):
 def test_inference_refuses_objects_that_lack_a_variable(variables, tmp_path):
     prefix = written({PATHS['net/kernel']: KERNEL}, tmp_path)
     with tf1.Session() as session, pytest.raises(errors.CheckpointError, match='net/logits'):
-        restoring.create_inference_saver(task=Named()).restore(session, prefix)
+        savers.create_inference_saver(task=Named()).restore(session, prefix)

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.checkpoints import checkpoint_files, companions, restoring
+from estimator_lib.checkpoints import checkpoint_files, companions, restoring, savers
 from protos import train_pb2
 
 tf1 = tf.compat.v1
@@ -239,7 +239,7 @@ def linear_model_fn(checkpoint, model_dir):
             mode,
             loss=loss,
             train_op=train_op,
-            scaffold=tf1.train.Scaffold(saver=restoring.create_saver(5, 10000.0), **start),
+            scaffold=tf1.train.Scaffold(saver=savers.create_saver(5, 10000.0), **start),
         )
 
     return model_fn
@@ -375,7 +375,7 @@ def test_require_fit(graph, model_dir):
 @pytest.mark.parametrize(('keep_max', 'left'), [(2, [4, 5]), (0, [1, 2, 3, 4, 5])])
 def test_the_saver_keeps_as_many_as_it_should(graph, tmp_path, keep_max, left):
     tf1.train.create_global_step()
-    saver = restoring.create_saver(keep_max, 10000.0)
+    saver = savers.create_saver(keep_max, 10000.0)
     saver.build()
     with tf1.Session() as session:
         session.run(tf1.global_variables_initializer())
@@ -392,7 +392,7 @@ def test_the_saver_keeps_as_many_as_it_should(graph, tmp_path, keep_max, left):
 def save_run(folder, readers):
     with tf.Graph().as_default(), tf1.Session() as session:
         graph_of_readers(readers, value=7)
-        saver = restoring.create_saver(5, 10000.0)
+        saver = savers.create_saver(5, 10000.0)
         saver.build()
         session.run(tf1.global_variables_initializer())
         return saver.save(session, str(folder / 'model.ckpt'), global_step=3)
@@ -417,7 +417,7 @@ def graph_of_readers(readers, value=0):
 def test_other_readers_start_anew(graph, tmp_path, now, expected):
     prefix = save_run(tmp_path, [('chief', 2), ('worker_0', 2)])
     variables = graph_of_readers(now)
-    saver = restoring.create_saver(5, 10000.0)
+    saver = savers.create_saver(5, 10000.0)
     saver.build()
     restoring.check_model_dir(str(tmp_path), variables)
     graph.finalize()
@@ -430,7 +430,7 @@ def test_what_a_saver_needs_and_lacks_is_still_an_error(graph, tmp_path):
     prefix = save_run(tmp_path, [('chief', 2)])
     graph_of_readers([('chief', 4)])
     variable('b', [1])
-    saver = restoring.create_saver(5, 10000.0)
+    saver = savers.create_saver(5, 10000.0)
     saver.build()
     with tf1.Session() as session, pytest.raises(tf.errors.OpError):
         saver.restore(session, prefix)
@@ -445,7 +445,7 @@ def test_inference_reads_the_model_and_the_step_where_there_is_one(graph, tmp_pa
     collections = [tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.MODEL_VARIABLES]
     weights = variable('conv/weights', [2, 2], collections=collections)
     global_step = tf1.train.create_global_step()
-    saver = restoring.create_inference_saver()
+    saver = savers.create_inference_saver()
     saver.build()
     graph.finalize()
     with tf1.Session() as session:
@@ -461,7 +461,7 @@ def test_inference_on_moving_averages(name, graph, tmp_path):
     collections = [tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.MODEL_VARIABLES]
     weights = variable(name, [2], collections=collections)
     with tf1.Session() as session:
-        restoring.create_inference_saver(use_moving_averages=True).restore(session, prefix)
+        savers.create_inference_saver(use_moving_averages=True).restore(session, prefix)
         np.testing.assert_array_equal(session.run(weights), [8, 9])
 
 
@@ -470,7 +470,7 @@ def test_inference_refuses_another_model(graph, tmp_path):
     collections = [tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.MODEL_VARIABLES]
     variable('conv/weights', [3], collections=collections)
     with tf1.Session() as session, pytest.raises(errors.CheckpointError, match='not a checkpoint'):
-        restoring.create_inference_saver().restore(session, prefix)
+        savers.create_inference_saver().restore(session, prefix)
 
 
 def flip(data):
@@ -486,13 +486,13 @@ DAMAGE = {
 
 
 def resume(session, prefix):
-    saver = restoring.create_saver(5, 10000.0)
+    saver = savers.create_saver(5, 10000.0)
     saver.build()
     saver.restore(session, prefix)
 
 
 def evaluate(session, prefix):
-    restoring.create_inference_saver().restore(session, prefix)
+    savers.create_inference_saver().restore(session, prefix)
 
 
 def fine_tune(session, prefix):
@@ -614,7 +614,7 @@ def test_companions_are_restored_where_there_are_any(graph, tmp_path):
 
 def test_an_evaluation_needs_the_companions(published, graph, tmp_path):
     with_ranges()
-    saver = restoring.create_inference_saver()
+    saver = savers.create_inference_saver()
     with tf1.Session() as session:
         with pytest.raises(errors.CheckpointError) as caught:
             saver.restore(session, published)

@@ -29,10 +29,12 @@ class Estimator:
 
     def __init__(self, folder, *failures):
         self.folder, self.failures, self.trained = folder, list(failures), []
+        self.hooks, self.saving_listeners = [], []
 
-    def train(self, input_fn, hooks, max_steps):
+    def train(self, input_fn, hooks, max_steps, saving_listeners):
         if self.failures:
             raise self.failures.pop(0)
+        self.hooks, self.saving_listeners = hooks, saving_listeners
         self.trained.append((input_fn, max_steps))
         finish_checkpoint(self.folder, max_steps)
 
@@ -60,6 +62,8 @@ def run(folder, addresses, role, estimator=None, create_evaluator=None, **roles)
         create_evaluator=create_evaluator,
         finish=lambda: METRICS,
         create_stopping=lambda: None,
+        hooks=['a hook'],
+        saving_listeners=['a listener'],
     )
     tasks = {name: tuple(ports) for name, ports in {**addresses, **roles}.items()}
     cluster = Cluster(tasks, role, 0)
@@ -86,6 +90,15 @@ def test_a_chief_trains_finishes_the_job_and_evaluates(tmp_path, addresses):
     # Started again, it does not train.
     assert run(tmp_path, alone(addresses), 'chief', estimator) == METRICS
     assert len(estimator.trained) == 1
+
+
+def test_hooks_join_every_worker_and_listeners_the_chief(tmp_path, addresses, monkeypatch):
+    chief, worker = Estimator(tmp_path), Estimator(tmp_path)
+    run(tmp_path / 'of_chief', alone(addresses), 'chief', chief)
+    assert 'a hook' in chief.hooks and chief.saving_listeners == ['a listener']
+    monkeypatch.setattr(waiting, 'wait_for', lambda *arguments, **options: True)
+    run(tmp_path / 'of_worker', addresses, 'worker', worker)
+    assert 'a hook' in worker.hooks and not worker.saving_listeners
 
 
 def test_the_chief_leaves_the_end_to_an_evaluator(tmp_path, addresses):

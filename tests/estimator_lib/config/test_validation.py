@@ -44,7 +44,7 @@ def test_a_good_config_has_no_problems_and_no_warnings(mode):
         # Missing.
         (
             ['model={}'],
-            'model: is empty; expected one of: center_net, classification, faster_rcnn, '
+            'model: is empty; expected one of: center_net, classification, external, faster_rcnn, '
             'segmentation, ssd.',
         ),
         (

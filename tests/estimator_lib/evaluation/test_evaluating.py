@@ -43,9 +43,7 @@ def test_all_sets_are_evaluated_once_and_what_follows_goes_by_the_first(trained,
     estimator = training.create_estimator(Line(), config, str(tmp_path))
     sets = evaluators.evaluation_sets(Line(), config)
     exporter = Exporter()
-    evaluator = evaluating.Evaluator(
-        Line(), config.eval_config, estimator, sets, [exporter], Stopping()
-    )
+    evaluator = evaluating.Evaluator(Line(), config, estimator, sets, [exporter], Stopping())
     checkpoint = checkpoint_files.latest_checkpoint(str(run))
     assert evaluator.evaluate(checkpoint)
     metrics = evaluator.last_metrics

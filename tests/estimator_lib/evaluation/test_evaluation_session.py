@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_lib import errors, training
+from estimator_lib import errors, evaluation_graph, training
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.evaluation import evaluating, evaluation_session, evaluators
 from tests.estimator_lib import line_task
@@ -52,7 +52,8 @@ def test_each_checkpoint_gets_the_numbers_of_a_fresh_graph(run, tmp_path):
     config, folder = run
     estimator = training.create_estimator(Drawn(), config, str(tmp_path))
     input_fn = evaluators.evaluation_sets(Drawn(), config)[0].input_fn
-    kept = evaluation_session.EvaluationSession(estimator, input_fn)
+    build = evaluation_graph.create_evaluation_fn(Drawn(), config)
+    kept = evaluation_session.EvaluationSession(build, estimator.config, input_fn)
     for step in (4, 2, 6, 2):
         path = str(folder / f'model.ckpt-{step}')
         values = kept.evaluate(path)
@@ -66,7 +67,7 @@ def test_an_evaluator_builds_one_graph_for_each_set_and_draws_each_time(run, tmp
     Drawn.graphs = 0
     estimator = training.create_estimator(Drawn(), config, str(tmp_path))
     sets = evaluators.evaluation_sets(Drawn(), config)
-    evaluator = evaluating.Evaluator(Drawn(), config.eval_config, estimator, sets)
+    evaluator = evaluating.Evaluator(Drawn(), config, estimator, sets)
     for step in (2, 4, 6):
         evaluator.evaluate(str(folder / f'model.ckpt-{step}'))
     assert Drawn.graphs == 2  # the sets '0' and 'again'
@@ -88,7 +89,8 @@ def test_nothing_grows_over_twenty_evaluations(run, tmp_path):
     config, folder = run
     estimator = training.create_estimator(Drawn(), config, str(tmp_path))
     input_fn = evaluators.evaluation_sets(Drawn(), config)[0].input_fn
-    kept = evaluation_session.EvaluationSession(estimator, input_fn)
+    build = evaluation_graph.create_evaluation_fn(Drawn(), config)
+    kept = evaluation_session.EvaluationSession(build, estimator.config, input_fn)
     graph = kept._session.graph
     objects = []
     for _ in range(20):
@@ -110,7 +112,7 @@ def test_after_an_error_the_next_evaluation_begins_anew(run, tmp_path):
     whole = records.read_bytes()
     estimator = training.create_estimator(Line(), changed, str(tmp_path))
     sets = evaluators.evaluation_sets(Line(), changed)
-    evaluator = evaluating.Evaluator(Line(), changed.eval_config, estimator, sets)
+    evaluator = evaluating.Evaluator(Line(), changed, estimator, sets)
     evaluator.evaluate(str(folder / 'model.ckpt-2'))
     records.write_bytes(whole[:-3])
     with pytest.raises(errors.DataError, match='points.tfrecord'):

@@ -17,6 +17,7 @@ def model_fn(features, labels, mode, params, config):
     del labels
     weight = tf1.get_variable('weight', initializer=1.0)
     statistic = tf1.get_variable('statistic', initializer=0.0, trainable=False)
+    tf1.get_variable('smallest', initializer=[np.inf, 1.0], trainable=False)
     losses = {'classification': weight * features['factor'], 'regularization': tf.constant(0.5)}
     losses['total_loss'] = tf.add_n(list(losses.values()))
     train_op = tf1.train.GradientDescentOptimizer(0.001).minimize(
@@ -34,9 +35,7 @@ def model_fn(features, labels, mode, params, config):
         train_op=train_op,
         scaffold=saver,
         training_hooks=[hook],
-        training_chief_hooks=[
-            non_finite.FiniteCheckpointSaverHook.from_run_config(config, losses, saver)
-        ],
+        training_chief_hooks=non_finite.saver_hooks(config, losses, saver),
     )
 
 
@@ -92,23 +91,38 @@ def test_a_break_in_the_last_step_is_not_saved_at_the_end(tmp_path):
 
 def test_a_broken_variable_is_not_saved_though_the_losses_are_finite(tmp_path, caplog):
     statistics = [0.0, 0.0, 0.0, np.nan, np.nan]
-    train(tmp_path, [1.0] * 5, save_steps=2, statistics=statistics)
+    with pytest.raises(non_finite.NonFiniteLossError, match='step 5 is not saved: the variable st'):
+        train(tmp_path, [1.0] * 5, save_steps=2, statistics=statistics)
     assert saved_step(tmp_path) == 2
     assert 'step 4 is not saved: the variable statistic is not finite' in caplog.text
-    assert 'step 5 is not saved' in caplog.text
+    # A later run starts from the last good state.
+    train(tmp_path, [1.0] * 5, save_steps=2)
+    assert saved_step(tmp_path) == 5
+
+
+@pytest.mark.parametrize('value', [np.inf, -np.inf])
+def test_a_variable_that_becomes_infinite_ends_the_run_with_an_error(tmp_path, value):
+    with pytest.raises(non_finite.NonFiniteLossError, match='step 3 is not saved'):
+        train(tmp_path, [1.0] * 3, save_steps=1, statistics=[0.0, value, value])
+    assert saved_step(tmp_path) == 1
 
 
 def test_warning_goes_on_and_says_so_now_and_then(tmp_path, caplog):
     factors = [1.0, np.inf, 1.0, 1.0, np.inf, np.inf]
-    with caplog.at_level(logging.WARNING, 'estimator_lib'):
+    with (
+        caplog.at_level(logging.WARNING, 'estimator_lib'),
+        pytest.raises(non_finite.NonFiniteLossError, match='step 6 is not saved'),
+    ):
         train(tmp_path, factors, save_steps=100, policy=train_pb2.WARN)
     warned = [m for m in caplog.messages if 'training goes on' in m]
     assert [m.split(':')[0] for m in warned] == ['step 2', 'step 5']
 
 
-def test_whole_training_saves_as_usual(tmp_path):
-    train(tmp_path, [1.0] * 5, save_steps=2)
-    assert saved_step(tmp_path) == 5
+def test_whole_training_saves_what_was_infinite_from_the_start(tmp_path):
+    for steps in (5, 8):  # the second run resumes
+        train(tmp_path, [1.0] * steps, save_steps=2)
+        assert saved_step(tmp_path) == steps
+        assert tf.train.load_variable(str(tmp_path), 'smallest').tolist() == [np.inf, 1.0]
 
 
 def test_reported_loss():
@@ -137,6 +151,7 @@ def test_variables_are_read_in_groups(monkeypatch):
         ]
         tf1.get_variable('integer', initializer=3)
         session.run(tf1.global_variables_initializer())
-        assert non_finite.first_non_finite_variable(session) == ''
+        assert not list(non_finite.non_finite_variables(session))
         session.run(good[5].assign([1.0] * 9 + [np.nan]))
-        assert non_finite.first_non_finite_variable(session) == 'the variable v5'
+        ((variable, value),) = non_finite.non_finite_variables(session)
+    assert variable is good[5] and np.isnan(value).tolist() == [False] * 9 + [True]

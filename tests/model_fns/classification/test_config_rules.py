@@ -77,7 +77,7 @@ def test_what_a_run_needs_may_be_missing_where_no_mode_is_named():
     assert validate(config_of(rest='train_config {} train_input_reader {}'), mode=None) == []
 
 
-KNOWN = 'expected one of: center_net, classification, faster_rcnn, segmentation, ssd.'
+KNOWN = 'expected one of: center_net, classification, external, faster_rcnn, segmentation, ssd.'
 
 
 @pytest.mark.parametrize(

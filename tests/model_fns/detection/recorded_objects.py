@@ -13,7 +13,7 @@ import zlib
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib.checkpoints import restoring
+from estimator_lib.checkpoints import savers
 from tests.conftest import shared_folder
 
 ENDING = '/.ATTRIBUTES/VARIABLE_VALUE'
@@ -85,7 +85,7 @@ class Restorable:
 
 def restore(session, model, prefix):
     """Sets a model's variables from a checkpoint, as an evaluation does."""
-    restoring.create_inference_saver(task=Restorable(model)).restore(session, prefix)
+    savers.create_inference_saver(task=Restorable(model)).restore(session, prefix)
 
 
 def listed(name):

@@ -72,6 +72,7 @@ def run(metrics, batches):
             for name, array in batches[0].items()
         }
         created = metrics.create(tensors, tensors, tensors)
+        session.run(tf1.local_variables_initializer())
         for one in batches:
             session.run(
                 [update for _, update in created.values()],
@@ -166,11 +167,13 @@ def test_a_pass_begins_without_the_images_of_the_one_before():
         tensors = {name: tf.constant(array) for name, array in batch([b'a', b'b']).items()}
         tensors[fields.SOURCE_ID] = source_ids = tf1.placeholder(tf.string, [2])
         ((value, update),) = Metrics([Recorder()]).create(tensors, tensors, tensors).values()
-        begin = tf1.tables_initializer()
+        begin = tf1.local_variables_initializer()
         for ids in ([b'a', b'b'], [b'c', b'd'], [b'e', b'a']):
             session.run(begin)
             session.run(update, {source_ids: ids})
             assert session.run(value)[0] == 2.0
+        session.run(begin)  # a pass without examples
+        assert session.run(value)[0] == 0.0
 
 
 def with_masks(**changed):

@@ -1,0 +1,64 @@
+"""The variables of a model: those that a task's forward pass creates, whatever it says of them."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import FrozenSet, Iterator, List
+
+import tensorflow as tf
+from tensorflow.core.framework import variable_pb2
+
+from estimator_lib.checkpoints import companions
+from estimator_lib.optimization.partitioned import variable_name
+
+tf1 = tf.compat.v1
+
+
+@contextlib.contextmanager
+def collected() -> Iterator[None]:
+    """Adds the global variables that are created inside to the graph's `MODEL_VARIABLES`.
+
+    So a task need not add them itself. Not the global step, nor companions of the model.
+    """
+    before = {variable.ref() for variable in tf1.global_variables()}
+    yield
+    graph = tf1.get_default_graph()
+    known = {variable.ref() for variable in graph.get_collection(tf1.GraphKeys.MODEL_VARIABLES)}
+    apart = companions.all_names(graph) | {tf1.GraphKeys.GLOBAL_STEP}
+    for variable in tf1.global_variables():
+        is_new = variable.ref() not in before | known
+        if is_new and variable_name(variable) not in apart:
+            tf1.add_to_collection(tf1.GraphKeys.MODEL_VARIABLES, variable)
+
+
+def restorable(graph: tf.Graph) -> List[tf.Variable]:
+    """Returns the variables of a graph without a train op that a checkpoint has to give.
+
+    All of its global variables but the global step, which published checkpoints need not have.
+    """
+    return [
+        variable
+        for variable in graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
+        if variable_name(variable) != tf1.GraphKeys.GLOBAL_STEP
+    ]
+
+
+def saved_names(prefix: str, default: FrozenSet[str]) -> FrozenSet[str]:
+    """Returns the names of the `MODEL_VARIABLES` of the graph that wrote a checkpoint.
+
+    Args:
+        prefix: of the checkpoint.
+        default: what is returned where the graph is not beside it (`.meta`), or has none.
+    """
+    path = f'{prefix}.meta'
+    if not tf.io.gfile.exists(path):
+        return default
+    meta = tf1.MetaGraphDef()
+    with tf.io.gfile.GFile(path, 'rb') as file:
+        meta.ParseFromString(file.read())
+    names = set()
+    for text in meta.collection_def[tf1.GraphKeys.MODEL_VARIABLES].bytes_list.value:
+        saved = variable_pb2.VariableDef.FromString(text)
+        whole = saved.save_slice_info_def.full_name
+        names.add(whole or saved.variable_name.partition(':')[0])
+    return frozenset(names) or default

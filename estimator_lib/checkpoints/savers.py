@@ -1,0 +1,224 @@
+"""The `Saver`s of training and of inference, for the `Scaffold` of an `EstimatorSpec`."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from typing import Any, Dict, FrozenSet, Mapping, Optional, Sequence
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.checkpoints import (
+    checkpoint_maps,
+    companions,
+    model_variables,
+    restore_report,
+    restoring,
+)
+from estimator_lib.checkpoints.checkpoint_files import (
+    OBJECT_STEP,
+    checkpoint_shapes,
+    explained_read,
+    explained_write,
+    resolve_checkpoint,
+    step_of,
+)
+from estimator_lib.checkpoints.initial_values import load_values
+from estimator_lib.optimization import moving_averages, partitioned
+from estimator_lib.optimization.partitioned import variable_name
+from estimator_lib.task import Task
+
+tf1 = tf.compat.v1
+log = logging.getLogger('estimator_lib')
+
+
+def create_saver(
+    keep_max: Optional[int] = None, keep_every_n_hours: float = 10000.0
+) -> tf1.train.Saver:
+    """Creates the one `Saver` of a training graph: of all its variables, sharded over its devices.
+
+    Call it at the end of the `model_fn`: a variable that is created later, by a session hook, keeps
+    its initial value where a checkpoint does not have it.
+
+    Args:
+        keep_max: how many of the latest checkpoints stay; 0 or None for all.
+        keep_every_n_hours: beyond those, one for each such time stays.
+    """
+    # Variables outside of graphs are no part of a graph's save: they are named here.
+    eager = {
+        variable_name(variable): partitioned.components(variable)[0]
+        for variable in tf1.global_variables()
+        if partitioned.is_eager(variable)
+    }
+    with tf.init_scope() if eager else contextlib.nullcontext():
+        saver = _ResumingSaver(
+            eager or None,
+            sharded=not eager,
+            max_to_keep=keep_max,
+            keep_checkpoint_every_n_hours=keep_every_n_hours,
+            defer_build=not eager,
+            save_relative_paths=True,
+        )
+    saver.known = frozenset(map(partitioned.whole_name, tf1.global_variables()))
+    return saver
+
+
+def create_inference_saver(
+    use_moving_averages: bool = False, task: Optional[Task] = None
+) -> tf1.train.Saver:
+    """Creates the `Saver` of an evaluation or inference graph.
+
+    It reads all global variables of the graph, each of which the checkpoint must have; the global
+    step only where the checkpoint has one: those of other programs need not, nor have optimizer
+    slots. What it saves, for a SavedModel with variables, has the names that it has read.
+
+    Args:
+        use_moving_averages: read the averages of the variables that have one.
+        task: whose model it is, for checkpoints that do not name variables by scope.
+    """
+    saver = _InferenceSaver(defer_build=True)
+    saver.use_moving_averages = use_moving_averages
+    saver.task = task
+    return saver
+
+
+def always_ready() -> Dict[str, tf.Tensor]:
+    """Returns what a `Scaffold` asks to know whether its variables have values: they have.
+
+    A process on its own has set or restored all of them itself, and a checkpoint that lacks one
+    is refused when it is restored. The default, an op for each variable to ask and a preparation of
+    the graph for each of two questions, takes half a second of each start of a detector.
+
+    Returns:
+        `ready_op` and `ready_for_local_init_op`: string [0], the names of variables without value.
+        Nothing under a strategy: an Estimator's `if` on these tensors fails in its replicas, where
+        AutoGraph takes it for a condition on their values.
+    """
+    if tf.distribute.has_strategy():
+        return {}
+    nothing = tf.constant([], tf.string, [0], name='variables_without_value')
+    return {'ready_op': nothing, 'ready_for_local_init_op': nothing}
+
+
+class _InferenceSaver(tf1.train.Saver):
+    """A `Saver` that reads checkpoints by `checkpoint_maps`; see `create_inference_saver`."""
+
+    use_moving_averages = False
+    task: Optional[Task] = None
+    _averages: Mapping[Any, str] = {}
+
+    def build(self) -> None:
+        """Adds the ops that save to the graph, which a restore does not need."""
+        if self.saver_def is None:
+            variables: Any = tf1.global_variables()
+            if self._averages:
+                # By name only where names differ: a strategy's variables are taken in lists alone.
+                variables = {
+                    self._averages.get(variable.ref(), variable_name(variable)): variable
+                    for variable in variables
+                }
+            self.saver_def = tf1.train.Saver(variables, sharded=True, allow_empty=True).saver_def
+        super().build()
+
+    def save(self, sess: tf1.Session, save_path: str, *args: Any, **options: Any) -> Optional[str]:
+        self.build()
+        return super().save(sess, save_path, *args, **options)
+
+    def export_meta_graph(self, *args: Any, **options: Any) -> Any:
+        self.build()
+        return super().export_meta_graph(*args, **options)
+
+    def restore(self, sess: tf1.Session, save_path: str) -> None:
+        shapes = checkpoint_shapes(save_path)
+        _require_companions(save_path, shapes, sess.graph)
+        wanted = checkpoint_maps.of_inference(
+            self.task, model_variables.restorable(sess.graph), save_path, self.use_moving_averages
+        )
+        restoring.require_fit(save_path, wanted)
+        self._averages = {
+            variable.ref(): name
+            for name, variable in wanted.items()
+            if name == moving_averages.average_name(variable)
+        }
+        step = tf1.train.get_global_step(sess.graph)
+        step_names = [name for name in (tf1.GraphKeys.GLOBAL_STEP, OBJECT_STEP) if name in shapes]
+        if step is not None and step_names:
+            wanted = {**wanted, step_names[0]: step}
+        elif step is not None:
+            sess.run(step.initializer)
+        load_values(sess, save_path, wanted)
+
+
+class _ResumingSaver(tf1.train.Saver):
+    """A `Saver` that resumes also where other readers wrote the checkpoint.
+
+    With another number of workers or of inputs, the positions of readers have other names or
+    shapes; those readers then start from the beginning. So does the loss scale of a run that
+    continues in float16, and a variable that is not among `known`: a session hook made it.
+
+    Nothing is restored into parameter servers that are ahead of the checkpoint: a chief that was
+    started again takes over what the workers have done meanwhile. And a checkpoint that cannot be
+    written is a `CheckpointError`, not a node's.
+    """
+
+    known: FrozenSet[str] = frozenset()
+
+    def save(self, sess: tf1.Session, save_path: str, *args: Any, **options: Any) -> Optional[str]:
+        with explained_write(os.path.dirname(save_path)):
+            return super().save(sess, save_path, *args, **options)
+
+    def restore(self, sess: tf1.Session, save_path: str) -> None:
+        live, step = _live_step(sess), step_of(save_path)
+        if live is not None and live >= step:
+            log.info('the parameter servers are at step %d: nothing to restore', live)
+            return
+        log.info('resuming from step %d: %s', step, save_path)
+        variables = partitioned.whole(sess.graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES))
+        by_name = {variable_name(variable): variable for variable in variables}
+        report = restore_report.match(checkpoint_shapes(save_path), by_name)
+        fresh = [entry.name for entry in report.missing + report.mismatched]
+        eager = any(map(partitioned.is_eager, variables))
+        if not fresh or not all(map(self._may_start_fresh, fresh)):
+            if eager:
+                load_values(sess, save_path, by_name)
+                return
+            self._restore_all(sess, save_path)
+            return
+        log.warning('%s does not have all that this run keeps: %s start fresh', save_path, fresh)
+        if not eager:  # Else they have just been made.
+            sess.run([by_name[name].initializer for name in fresh])
+        loaded = {entry.checkpoint_name: by_name[entry.name] for entry in report.loaded}
+        load_values(sess, save_path, loaded)
+
+    def _restore_all(self, sess: tf1.Session, save_path: str) -> None:
+        if self.saver_def is None:
+            self.build()
+        with explained_read(resolve_checkpoint(save_path)):
+            super().restore(sess, save_path)
+
+    def _may_start_fresh(self, name: str) -> bool:
+        return restoring.may_start_fresh(name) or name not in self.known
+
+
+def _live_step(session: tf1.Session) -> Optional[int]:
+    """Returns the global step of parameter servers whose variables all have values; else None."""
+    graph = session.graph
+    step = tf1.train.get_global_step(graph)
+    questions = graph.get_collection(tf1.GraphKeys.READY_OP)
+    if step is None or '/job:ps' not in step.device or not questions:
+        return None
+    return None if len(session.run(questions[0])) else int(session.run(step))
+
+
+def _require_companions(prefix: str, shapes: Mapping[str, Sequence[int]], graph: tf.Graph) -> None:
+    """Refuses a checkpoint of the same model that was trained without its companions."""
+    for kind, names in companions.names_by_kind(graph).items():
+        missing = sorted(names - shapes.keys())
+        if missing:
+            raise errors.CheckpointError(
+                f'{prefix}: {len(missing)} of the {len(names)} {kind} of this model are not in it '
+                f'({missing[0]}, ...): it was not trained as this config says. Train from it '
+                '(train_config.fine_tune_checkpoint), which starts them.'
+            )

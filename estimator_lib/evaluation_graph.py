@@ -1,0 +1,140 @@
+"""The graph of an evaluation: for sessions of the engine, and as an `EstimatorSpec`."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Callable, Dict, List, Mapping, Optional
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib import losses as losses_lib
+from estimator_lib import task_checks
+from estimator_lib.checkpoints import savers
+from estimator_lib.data import batches, inputs
+from estimator_lib.distribution import replica_batches
+from estimator_lib.hooks import summaries
+from estimator_lib.task import SOURCE_ID, Features, Labels, Metric, Task, Tensors
+from protos import pipeline_pb2
+
+tf1 = tf.compat.v1
+ModeKeys = tf.estimator.ModeKeys
+
+EvaluationFn = Callable[[Features, Labels], 'EvaluationGraph']
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluationGraph:
+    """What is built for a batch of an evaluation.
+
+    Attributes:
+        loss: the sum of the losses, float32 scalar.
+        metrics: of the task, with values that `Task.finish_metrics` takes.
+        loss_metrics: means of the losses over all examples, by the names that are reported.
+        outputs: of `Task.postprocess`.
+        saver: sets the variables from a checkpoint.
+    """
+
+    loss: tf.Tensor
+    metrics: Mapping[str, Metric]
+    loss_metrics: Mapping[str, Metric]
+    outputs: Tensors
+    saver: tf1.train.Saver
+
+
+def create_evaluation_fn(
+    task: Task,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    graph_hook_fn: Optional[Callable[[], None]] = None,
+) -> EvaluationFn:
+    """Returns a function that builds the graph of an evaluation.
+
+    Args:
+        task: see `model_fn.create_model_fn`.
+        config: see `model_fn.create_model_fn`.
+        graph_hook_fn: see `model_fn.create_model_fn`.
+    """
+
+    @tf.autograph.experimental.do_not_convert
+    def build(features: Features, labels: Labels) -> EvaluationGraph:
+        features, _ = inputs.pop_reader_state(features)
+        features, labels = batches.named_features(features), batches.named_labels(labels)
+        predictions = task.predict(features, ModeKeys.EVAL, labels)
+        task_checks.require_tensors(task, 'predict', predictions)
+        losses = losses_lib.compute_losses(task, config, predictions, features, labels)
+        if graph_hook_fn is not None:
+            graph_hook_fn()
+        outputs = task.postprocess(predictions, features)
+        task_checks.require_batches(task, 'postprocess', outputs)
+        metrics = replica_batches.build_once(
+            lambda *batch: _create_metrics(task, *batch), (outputs, features, labels)
+        )
+        summaries.offer_examples(features, outputs, labels)
+        batch_size = tf.cast(tf.shape(features[SOURCE_ID])[0], tf.float32)
+        return EvaluationGraph(
+            losses[losses_lib.TOTAL_LOSS],
+            metrics,
+            {
+                f'Loss/{name}': tf1.metrics.mean(loss, weights=batch_size)
+                for name, loss in losses.items()
+            },
+            outputs,
+            savers.create_inference_saver(config.eval_config.use_moving_averages, task),
+        )
+
+    return build
+
+
+def create_spec(
+    task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, graph: EvaluationGraph
+) -> tf.estimator.EstimatorSpec:
+    """Returns the graph of an evaluation for an Estimator.
+
+    Its `eval_metric_ops` are the metrics that `task.metric_names` lists, float32 scalars (NaN where
+    the examples do not tell), and the losses. `Task.finish_metrics` computes them in Python, in the
+    run that reads them.
+
+    The Saver that reads averages in place of variables is the Scaffold's own. Any other one is left
+    to the Scaffold to find in the graph, since `tf.estimator.experimental.InMemoryEvaluatorHook`,
+    which copies the variables of the training, takes no Scaffold with a Saver.
+    """
+    own_saver = config.eval_config.use_moving_averages
+    if not own_saver:
+        tf1.get_collection_ref(tf1.GraphKeys.SAVERS)[:] = [graph.saver]
+    return tf.estimator.EstimatorSpec(
+        ModeKeys.EVAL,
+        predictions=task.export_outputs(graph.outputs),
+        loss=graph.loss,
+        eval_metric_ops={**_finished(task, graph.metrics), **graph.loss_metrics},
+        scaffold=tf1.train.Scaffold(
+            saver=graph.saver if own_saver else None, **savers.always_ready()
+        ),
+    )
+
+
+def _create_metrics(
+    task: Task, outputs: Tensors, features: Features, labels: Labels
+) -> Dict[str, Metric]:
+    metrics = dict(task.metrics(outputs, features, labels))
+    task_checks.require_metrics(task, metrics)
+    return metrics
+
+
+def _finished(task: Task, metrics: Mapping[str, Metric]) -> Dict[str, Metric]:
+    """Returns the scalars of `Task.finish_metrics` as metrics, each with the updates of all."""
+    names = list(task.metric_names())
+    if not names:
+        return {}
+
+    def finish(*values: Any) -> np.ndarray:
+        scalars = task.finish_metrics(dict(zip(metrics, values)))
+        task_checks.require_known_metrics(task, scalars)
+        return np.array([scalars.get(name, np.nan) for name in names], np.float32)
+
+    def create(*values: tf.Tensor) -> List[tf.Tensor]:
+        finished = tf.numpy_function(finish, list(values), tf.float32, name='finish_metrics')
+        return tf.unstack(tf.ensure_shape(finished, [len(names)]))
+
+    update = tf.group([update for _, update in metrics.values()])
+    values = replica_batches.build_once(create, [value for value, _ in metrics.values()])
+    return {name: (value, update) for name, value in zip(names, values)}

@@ -1,0 +1,85 @@
+"""The losses of a task's network: those of the task, the regularization loss, and their sum."""
+
+from __future__ import annotations
+
+from typing import Dict, List, Tuple
+
+import tensorflow as tf
+
+from estimator_lib import distribution, task_checks
+from estimator_lib.checkpoints import model_variables
+from estimator_lib.distribution import placement, replicas, strategies
+from estimator_lib.task import Features, Labels, Metric, Task, Tensors
+from protos import pipeline_pb2
+
+ModeKeys = tf.estimator.ModeKeys
+
+REGULARIZATION_LOSS = 'regularization_loss'
+TOTAL_LOSS = 'total_loss'
+
+
+def loss_metric_names(task: Task) -> List[str]:
+    """Returns the names under which an evaluation reports losses."""
+    names = [*task.loss_names(), REGULARIZATION_LOSS, TOTAL_LOSS]
+    return ['loss', *(f'Loss/{name}' for name in names)]
+
+
+def compute_losses(
+    task: Task,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    predictions: Tensors,
+    features: Features,
+    labels: Labels,
+) -> Tensors:
+    """Builds the task's losses, the regularization loss of its variables, and their sum.
+
+    Returns:
+        float32 scalars by name: those of `task.losses`, `REGULARIZATION_LOSS` where the network
+        has any and `train_config.add_regularization_loss` is set, and last `TOTAL_LOSS`.
+    """
+    return _add_total(config, _task_losses(task, predictions, features, labels))
+
+
+def compute_training_losses(
+    task: Task,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    plan: distribution.Plan,
+    features: Features,
+    labels: Labels,
+) -> Tuple[Tensors, Dict[str, Metric]]:
+    """Builds the network for training, once for each device that shares the batch.
+
+    Returns:
+        Losses as of `compute_losses`: the means over the devices, and the regularization once. And
+        `task.training_metrics` of the first device.
+    """
+    metrics: Dict[str, Metric] = {}
+    replicas.remember_worker(plan.worker_index)
+
+    def replica_losses(features: Features, labels: Labels) -> Tensors:
+        predictions = task.predict(features, ModeKeys.TRAIN, labels)
+        task_checks.require_tensors(task, 'predict', predictions)
+        if not metrics:
+            metrics.update(task.training_metrics(predictions, features, labels))
+        return _task_losses(task, predictions, features, labels)
+
+    devices = plan.devices if plan.mode is distribution.Mode.CLONES else ('',)
+    with placement.of_variables(plan), model_variables.collected():
+        losses = replicas.mean_losses(devices, replica_losses, features, labels)
+        return _add_total(config, losses), metrics
+
+
+def _task_losses(task: Task, predictions: Tensors, features: Features, labels: Labels) -> Tensors:
+    losses = dict(task.losses(predictions, features, labels))
+    task_checks.require_losses(task, losses, (REGULARIZATION_LOSS, TOTAL_LOSS))
+    return losses
+
+
+def _add_total(config: pipeline_pb2.TrainEvalPipelineConfig, losses: Tensors) -> Tensors:
+    """Returns the losses, the regularization loss, and the sum."""
+    losses = dict(losses)
+    regularization = strategies.regularization_loss()
+    if regularization is not None and config.train_config.add_regularization_loss:
+        losses[REGULARIZATION_LOSS] = tf.identity(regularization, REGULARIZATION_LOSS)
+    losses[TOTAL_LOSS] = tf.add_n(list(losses.values()), name=TOTAL_LOSS)
+    return losses
