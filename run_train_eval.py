@@ -12,7 +12,7 @@ import logging
 import os
 import sys
 import types
-from typing import TYPE_CHECKING, List, Optional, Sequence
+from typing import TYPE_CHECKING, Dict, List, Optional, Sequence
 
 # What is heavy, or missing in a Python that does not fit, is imported where it is needed.
 if TYPE_CHECKING:
@@ -24,9 +24,47 @@ FORMATS = ('saved_model', 'frozen_graph', 'tflite', 'onnx')
 QUANTIZES = ('none', 'dynamic', 'float16', 'int8')
 INPUT_TYPES = ('image_tensor', 'encoded_image_string_tensor', 'tf_example')
 
+# The flags of each group of modes; `None`: of all. A flag that a mode does not read is refused.
+_FLAGS_OF_MODES = (
+    (
+        None,
+        'help helpfull helpshort mode model_dir pipeline_config_path config_override set '
+        'num_train_steps logtostderr alsologtostderr verbosity',
+    ),
+    (('train_and_evaluate', 'evaluate', 'check'), 'sample_1_of_n_eval_examples'),
+    (
+        ('train_and_evaluate', 'evaluate'),
+        'checkpoint_dir run_once eval_training_data sample_1_of_n_eval_on_train_examples',
+    ),
+    (('train_and_evaluate',), 'max_eval_retries eval_timeout'),
+    (('evaluate', 'export', 'predict'), 'checkpoint_path'),
+    (('evaluate', 'predict'), 'model_file'),
+    (('export', 'predict'), 'signature_name'),
+    (
+        ('export',),
+        'export_dir format input_type warmup_requests quantize representative_examples '
+        'max_detections fast_nms',
+    ),
+    (
+        ('predict',),
+        'saved_model_dir images output_dir output_format on_error exif runner runner_options raw '
+        'score_threshold tile overlap top_k',
+    ),
+    (('check',), 'check_all'),
+)
+# What to write in place of a flag that a mode does not read.
+_INSTEAD = {
+    'checkpoint_path': 'training starts from it with --set train_config.fine_tune_checkpoint={}',
+}
+
+
+def modes_of_flags() -> Dict[str, Optional[Sequence[str]]]:
+    """Returns the modes that read each flag, by its name; None: all do."""
+    return {name: modes for modes, names in _FLAGS_OF_MODES for name in names.split()}
+
 
 def define_flags() -> flags.FlagValues:
-    """The flags of the front door, apart from any other library's."""
+    """Defines the flags of the front door, apart from any other library's."""
     from absl import flags
 
     from estimator_lib.environment import MODES
@@ -48,7 +86,8 @@ def define_flags() -> flags.FlagValues:
     string(
         'pipeline_config_path',
         'The pipeline config: a file, or builtin:NAME for one of the package (builtin: alone lists '
-        'them). Left out: the one saved in model_dir, else the embedded demo.',
+        'them). Left out: the one saved in model_dir, or beside the checkpoint; to train, else the '
+        'embedded demo.',
     )
     flags.DEFINE_multi_string(
         'config_override',
@@ -64,13 +103,17 @@ def define_flags() -> flags.FlagValues:
         flag_values=values,
     )
     integer('num_train_steps', None, 'Overrides train_config.num_steps.', 1)
-    string('checkpoint_path', 'evaluate, export, predict: the checkpoint; left out: the latest.')
+    string('checkpoint_path', 'The checkpoint; left out: the latest.')
     string(
         'model_file',
-        'evaluate, predict: a .tflite or .onnx file that an export has written, in place of a '
+        'A .tflite or .onnx file that an export has written, in place of a '
         'checkpoint or a SavedModel.',
     )
-    string('checkpoint_dir', 'Evaluate the checkpoints of this folder as they come; no training.')
+    string(
+        'checkpoint_dir',
+        'Evaluate the checkpoints of this folder as they come, without training (--mode=evaluate: '
+        'the latest one).',
+    )
     boolean('run_once', 'With checkpoint_dir: evaluate the latest checkpoint, once.')
     integer(
         'max_eval_retries',
@@ -95,12 +138,12 @@ def define_flags() -> flags.FlagValues:
         'With eval_training_data: evaluate on every n-th of them.',
         1,
     )
-    string('export_dir', 'export: where DIR/<timestamp>/ is written.')
+    string('export_dir', 'Where DIR/<timestamp>/ is written.')
     flags.DEFINE_enum(
         'format',
         FORMATS[0],
         FORMATS,
-        'export: what is written; other files than SavedModels are run beside the network before '
+        'What is written; other files than SavedModels are run beside the network before '
         'they stay.',
         flag_values=values,
     )
@@ -108,21 +151,24 @@ def define_flags() -> flags.FlagValues:
         'input_type',
         None,
         INPUT_TYPES,
-        'export: what the server sends; left out: export_config.serving_input.',
+        'What the server sends; left out: export_config.serving_input.',
         flag_values=values,
     )
-    string('signature_name', 'export: one more name of the signature; predict: whom to ask.')
+    string('signature_name', 'One more name of the signature; or, to predict, which is asked.')
     integer(
         'warmup_requests',
         0,
-        'export: how many requests TensorFlow Serving makes before it takes others (0 to 1000; '
+        'How many requests TensorFlow Serving makes before it takes others (0 to 1000; '
         'needs tensorflow-serving-api).',
         0,
     )
     _define_device_flags(values)
     _define_prediction_flags(values)
-    boolean('check_all', 'check: every record, not a sample.')
+    boolean('check_all', 'Every record, not a sample.')
     _define_logging_flags(values)
+    for name, modes in modes_of_flags().items():
+        if modes is not None:
+            values[name].help = f'[{", ".join(modes)}] {values[name].help}'
     return values
 
 
@@ -134,28 +180,28 @@ def _define_device_flags(values: flags.FlagValues) -> None:
         'quantize',
         None,
         QUANTIZES,
-        'export to tflite: the arithmetic; left out: none, or int8 where the model was trained for '
+        'To tflite: the arithmetic; left out: none, or int8 where the model was trained for '
         'it (graph_rewriter).',
         flag_values=values,
     )
     flags.DEFINE_integer(
         'representative_examples',
         100,
-        'export to tflite as int8: how many images (of the training, else of the evaluation) the '
+        'To tflite as int8: how many images (of the training, else of the evaluation) the '
         'ranges of activations are measured on.',
         flag_values=values,
     )
     flags.DEFINE_integer(
         'max_detections',
         None,
-        "export to tflite or onnx: rows of a detector's outputs; left out: max_total_detections.",
+        "To tflite or onnx: rows of a detector's outputs; left out: max_total_detections.",
         lower_bound=1,
         flag_values=values,
     )
     flags.DEFINE_boolean(
         'fast_nms',
         False,
-        'export to tflite or onnx: suppression of all classes of a detector as one.',
+        'To tflite or onnx: suppression of all classes of a detector as one.',
         flag_values=values,
     )
 
@@ -165,40 +211,38 @@ def _define_prediction_flags(values: flags.FlagValues) -> None:
     from absl import flags
 
     def string(name: str, text: str) -> None:
-        flags.DEFINE_string(name, None, f'predict: {text}', flag_values=values)
+        flags.DEFINE_string(name, None, text, flag_values=values)
 
     def choice(name: str, known: Sequence[str], text: str) -> None:
-        flags.DEFINE_enum(name, known[0], known, f'predict: {text}', flag_values=values)
+        flags.DEFINE_enum(name, known[0], known, text, flag_values=values)
 
     string(
         'saved_model_dir',
-        'an exported model; left out: the checkpoint of checkpoint_path or model_dir.',
+        'An exported model; left out: the checkpoint of checkpoint_path or model_dir.',
     )
     string(
         'images',
-        'an image file, a glob, a folder, a text file with a path in each line, or TFRecords.',
+        'An image file, a glob, a folder, a text file with a path in each line, or TFRecords.',
     )
-    string('output_dir', 'where predictions and pictures go.')
+    string('output_dir', 'Where predictions and pictures go.')
     choice(
         'output_format',
         ('json', 'coco', 'csv', 'submission'),
-        'of the predictions; submission: text files as DOTA takes them, of rotated boxes.',
+        'Of the predictions; submission: text files as DOTA takes them, of rotated boxes.',
     )
-    choice('on_error', ('skip', 'fail'), 'what a bad image does: it is listed at the end, or ends.')
-    choice('exif', ('apply', 'ignore'), 'whether images are turned as cameras say.')
+    choice('on_error', ('skip', 'fail'), 'What a bad image does: it is listed at the end, or ends.')
+    choice('exif', ('apply', 'ignore'), 'Whether images are rotated as cameras say.')
     string(
         'runner',
-        'run as an Apache Beam pipeline, on this runner: DirectRunner, FlinkRunner, '
+        'Run as an Apache Beam pipeline, on this runner: DirectRunner, FlinkRunner, '
         'DataflowRunner, SparkRunner ..',
     )
-    string('runner_options', "flags of the runner, in quotes: '--direct_num_workers=2'.")
-    flags.DEFINE_boolean(
-        'raw', False, "predict: the model's outputs too, as they are.", flag_values=values
-    )
+    string('runner_options', "Flags of the runner, in quotes: '--direct_num_workers=2'.")
+    flags.DEFINE_boolean('raw', False, "The model's outputs too, as they are.", flag_values=values)
     flags.DEFINE_float(
         'score_threshold',
         None,
-        'predict: the least score of what is written and drawn; left out: '
+        'The least score of what is written and drawn; left out: '
         'eval_config.min_score_threshold, else the one with the best F1 in the evaluation of the '
         'model, else 0.5 (for coco: 0).',
         lower_bound=0.0,
@@ -207,21 +251,21 @@ def _define_prediction_flags(values: flags.FlagValues) -> None:
     flags.DEFINE_integer(
         'tile',
         None,
-        'predict: cut larger images into squares of this side, and put what is found together.',
+        'Cut larger images into squares of this side, and put what is found together.',
         lower_bound=32,
         flag_values=values,
     )
     flags.DEFINE_integer(
         'overlap',
         200,
-        'predict: pixels that two tiles share; objects should not be longer.',
+        'Pixels that two tiles share; objects should not be longer.',
         lower_bound=0,
         flag_values=values,
     )
     flags.DEFINE_integer(
         'top_k',
         None,
-        'predict: so many detections of an image, or classes, are written and drawn at most.',
+        'So many detections of an image, or classes, are written and drawn at most.',
         lower_bound=1,
         flag_values=values,
     )
@@ -253,10 +297,11 @@ def _log_level(values: flags.FlagValues) -> int:
 
 
 def parse_flags(arguments: Sequence[str]) -> flags.FlagValues:
-    """The flags that were given.
+    """Parses the flags that were given.
 
     Raises:
-        errors.UserError: an unknown flag, a value of the wrong kind, or something that is no flag.
+        errors.UserError: an unknown flag, a value of the wrong kind, something that is no flag, or
+            a flag that the mode does not read.
     """
     from absl import flags
 
@@ -280,7 +325,27 @@ def parse_flags(arguments: Sequence[str]) -> flags.FlagValues:
             raise errors.UserError(
                 f'--no{name}: the log goes to standard error; to have it in a file: 2> FILE.'
             )
+    _refuse_flags_of_other_modes(values)
     return values
+
+
+def _refuse_flags_of_other_modes(values: flags.FlagValues) -> None:
+    from estimator_lib import errors
+
+    for name, modes in modes_of_flags().items():
+        if modes is None or values.mode in modes or not _is_set(values[name]):
+            continue
+        instead = _INSTEAD.get(name, '').format(values[name].value)
+        raise errors.UserError(
+            f'--{name} is not read by --mode={values.mode}; expected --mode={" or ".join(modes)}'
+            + (f'; {instead}' if instead else '.')
+        )
+
+
+def _is_set(flag: flags.Flag) -> bool:
+    """Returns whether a flag was given, but not to turn it off (`--run_once=false`)."""
+    is_off = flag.value == '' or (not flag.value and flag.value == flag.default)
+    return bool(flag.present) and not is_off
 
 
 def _unusable(error: flags.Error) -> str:

@@ -132,6 +132,7 @@ def _build(name: str, how: How, is_training: bool, use_bfloat16: bool) -> Tuple[
     outputs = [tf.cast(output, tf.float32) for output in outputs]
     # By the forward pass, as when training is built.
     mixed_precision.choose(tf1.get_default_graph())
+    mixed_precision.apply(tf1.get_default_graph())
     gains = mixed_precision.balance(tf1.get_default_graph()).gains
     if not is_training:
         return [tf.reduce_sum(output) for output in outputs], gains

@@ -69,6 +69,7 @@ def bare_rate(config_path: str, steps: int, use_bfloat16: bool) -> float:
         model = ssd.build_ssd(config.model.ssd, 'model.ssd')
         predictions = model.predict(images.read_value(), None, None, is_training=True)
         mixed_precision.choose(tf1.get_default_graph())
+        mixed_precision.apply(tf1.get_default_graph())
         loss = sum(
             tf.nn.l2_loss(predictions[name]) for name in (fields.BOX_ENCODINGS, fields.CLASS_LOGITS)
         )

@@ -66,6 +66,7 @@ def bare_step(task: Any, features: Any, labels: Any) -> List[Any]:
 
     predictions = task.predict(features, tf.estimator.ModeKeys.TRAIN, labels)
     mixed_precision.choose(tf.compat.v1.get_default_graph())
+    mixed_precision.apply(tf.compat.v1.get_default_graph())
     floats = [
         one for one in tf.nest.flatten(predictions) if getattr(one, 'dtype', None) == tf.float32
     ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import importlib.machinery
 import importlib.metadata
+import importlib.util
 import os
 import sys
 from typing import Iterator, Optional
@@ -16,7 +17,7 @@ PYTHONS = ((3, 9), (3, 11))
 TENSORFLOW = '2.15'
 # What the front door does (`--mode`); the first is what it does unless told.
 MODES = ('train_and_evaluate', 'train', 'evaluate', 'export', 'predict', 'check')
-# Names under which TensorFlow is distributed.
+# The usual names of TensorFlow's distribution: asked for first, since that is fast.
 DISTRIBUTIONS = ('tensorflow', 'tensorflow-cpu', 'tensorflow-intel', 'tensorflow-macos')
 
 # What limits the memory of a container, in the two versions of control groups.
@@ -69,13 +70,18 @@ def _problem() -> Optional[str]:
 
 
 def tensorflow_version() -> Optional[str]:
-    """The version that is installed; None when none is."""
+    """Returns the version that `import tensorflow` gives; None when there is no such module."""
     for name in DISTRIBUTIONS:
-        try:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             return importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return None
+    if importlib.util.find_spec('tensorflow') is None:
+        return None
+    # A build of a vendor has a name of its own.
+    for distribution in importlib.metadata.distributions():
+        if 'tensorflow' in (distribution.read_text('top_level.txt') or '').split():
+            return distribution.version
+    # A build from source may be on the path without a distribution: only the module knows.
+    return getattr(importlib.import_module('tensorflow'), '__version__', None)
 
 
 @contextlib.contextmanager

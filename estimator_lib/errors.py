@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from typing import Iterable, List, Optional, Sequence
+from typing import Any, Iterable, List, Optional, Sequence
 
 # What published configs, and those that a script is to fill, have in place of a path.
 _PLACEHOLDERS = ('PATH_TO_BE_CONFIGURED', '${')
@@ -82,6 +82,19 @@ def _likeness(name: str, other: str) -> float:
 def first_line(error: Exception) -> str:
     """What an error says in its first line; its type where it says nothing."""
     return (str(error) or type(error).__name__).splitlines()[0]
+
+
+def plain_message(error: Any) -> str:
+    """Returns the cause in the message of a `tf.errors.OpError`, without nodes and stack traces."""
+    lines = [line.strip() for line in error.message.split('\n') if line.strip()] or ['']
+    # The cause comes last, and names its node, or its node follows; what precedes are places.
+    causes = [line for line in lines if '[[{{node' in line and not line.startswith('[[')]
+    nodes = [index for index, line in enumerate(lines) if index and line.startswith('[[{{node')]
+    text = causes[0] if causes else lines[nodes[0] - 1 if nodes else -1]
+    text = re.sub(r'\s*\[\[\{\{node.*', '', text)
+    if text.startswith('assertion failed:'):
+        text = text[len('assertion failed:') :].replace('[', '').replace(']', '').strip()
+    return text[:300].rstrip('.')
 
 
 def out_of_memory(error: Exception, cause: str) -> Optional[UserError]:

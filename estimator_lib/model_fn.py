@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from estimator_lib import distribution, errors
 from estimator_lib.checkpoints import (
+    checkpoint_files,
     checkpoint_maps,
     companions,
     initial_values,
@@ -278,6 +279,8 @@ def _train_scaffold(
             model_dir=run_config.model_dir,
         )
     if run_config.model_dir:
+        if run_config.is_chief:
+            checkpoint_files.list_by_name(run_config.model_dir)
         restoring.check_model_dir(run_config.model_dir, tf1.global_variables())
     saver = savers.create_saver(
         run_config.keep_checkpoint_max, run_config.keep_checkpoint_every_n_hours
@@ -372,6 +375,8 @@ def _training_hooks(
     if not training.run_config.cluster_spec:
         # The trainers of a cluster agree on their last step, see `cluster/running.py`.
         hooks.append(preemption.PreemptionHook())
+    if train_config.use_bfloat16:
+        hooks.append(mixed_precision.EnvironmentHook())
     profile_step, model_dir = train_config.progress.profile_step, training.run_config.model_dir
     if profile_step and model_dir:
         hooks.append(profiling.ProfileHook(profile_step, model_dir))

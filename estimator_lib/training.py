@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import logging
 import os
-from typing import Dict, Iterator, Optional, Sequence, Union
+from typing import Any, Dict, Iterator, Optional, Sequence, Union
 
 import tensorflow as tf
 
@@ -154,7 +154,8 @@ def train_and_evaluate(
     Raises:
         errors.UserError: config, data, checkpoint or cluster are not usable as they are, a hook
             needs a session that there is not, or exporters would not be called or share a folder.
-        preemption.Preempted: the process was told to end; the checkpoint is saved.
+        preemption.Preempted: inside of a `preemption_guard`, the process was told to end; the
+            checkpoint is saved.
     """
     model_dir = plain_paths.plain_path(model_dir, create=True)
     task_of_cluster = distribution.read_tf_config()
@@ -179,10 +180,9 @@ def train_and_evaluate(
             return running.run_task(
                 task_of_cluster, config, model_dir, create_session_config(), run.cluster_parts()
             )
-        with preemption.preemption_guard():
-            evaluator = run.evaluator()
-            run.train(evaluator)
-            return run.finish(evaluator)
+        evaluator = run.evaluator()
+        run.train(evaluator)
+        return run.finish(evaluator)
 
 
 def evaluate(
@@ -206,8 +206,7 @@ def evaluate(
         evaluators.evaluation_sets(task, config, eval_training_data),
         graph_hook_fn=graph_hook_fn,
     )
-    with preemption.preemption_guard():
-        evaluator.evaluate(checkpoint)
+    evaluator.evaluate(checkpoint)
     return evaluator.last_metrics
 
 
@@ -233,15 +232,14 @@ def evaluate_file(
     Raises:
         errors.UserError: the file cannot be run, or is of another model than the task.
     """
-    with preemption.preemption_guard():
-        return file_evaluation.evaluate_file(
-            task,
-            config.eval_config,
-            path,
-            evaluators.evaluation_sets(task, config, eval_training_data),
-            create_run_config(config, model_dir, trains=False),
-            model_dir,
-        )
+    return file_evaluation.evaluate_file(
+        task,
+        config.eval_config,
+        path,
+        evaluators.evaluation_sets(task, config, eval_training_data),
+        create_run_config(config, model_dir, trains=False),
+        model_dir,
+    )
 
 
 def evaluate_checkpoints(
@@ -285,19 +283,18 @@ def evaluate_checkpoints(
         evaluators.evaluation_sets(task, config, eval_training_data),
         graph_hook_fn=graph_hook_fn,
     )
-    with preemption.preemption_guard():
-        if run_once:
-            checkpoint = checkpoint_files.resolve_checkpoint(checkpoint_dir)
-            watching.evaluate_with_retries(evaluator, checkpoint, max_retries, poll_seconds)
-        else:
-            watching.watch(
-                evaluator,
-                checkpoint_dir,
-                last_step=config.train_config.num_steps,
-                max_retries=max_retries,
-                poll_seconds=poll_seconds,
-                idle_seconds=idle_seconds,
-            )
+    if run_once:
+        checkpoint = checkpoint_files.resolve_checkpoint(checkpoint_dir)
+        watching.evaluate_with_retries(evaluator, checkpoint, max_retries, poll_seconds)
+    else:
+        watching.watch(
+            evaluator,
+            checkpoint_dir,
+            last_step=config.train_config.num_steps,
+            max_retries=max_retries,
+            poll_seconds=poll_seconds,
+            idle_seconds=idle_seconds,
+        )
     return evaluator.last_metrics
 
 
@@ -379,6 +376,11 @@ class _ConfigSaver(tf.estimator.SessionRunHook):
         config_lib.save_pipeline_config(self._config, self._model_dir)
         for name, text in self._task.asset_files().items():
             checkpoint_files.write_atomically(os.path.join(self._model_dir, name), text)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Ends a run whose folder another one has taken."""
+        del run_context, run_values
+        run_lock.require(self._model_dir)
 
 
 @dataclasses.dataclass(frozen=True)

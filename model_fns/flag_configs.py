@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import Any, Sequence
+from typing import Any, List, Sequence
 
 from estimator_lib import config as config_lib
+from estimator_lib import errors
 from model_fns import builtin_configs, label_map_files
 from model_fns.datasets import demo
 from protos import pipeline_pb2
@@ -17,24 +18,45 @@ _TRAINED = ('evaluate', 'export', 'predict')  # modes that need a model, not its
 
 
 def load_config(flags: Any) -> pipeline_pb2.TrainEvalPipelineConfig:
-    """The pipeline config of a run: file, then overrides, then single fields, then flags.
+    """Loads the pipeline config of a run: file, then overrides, then single fields, then flags.
 
     What has been trained needs no path of its training: see `label_map_files.localize`.
+
+    Raises:
+        errors.UserError: a trained model is asked for, and there is no config of it.
     """
     settings = list(flags.set)
     if flags.num_train_steps is not None:
         settings.append(f'train_config.num_steps={flags.num_train_steps}')
-    path = flags.pipeline_config_path or config_lib.saved_pipeline_config(flags.model_dir)
-    if not path and flags.mode in _TRAINED and flags.checkpoint_path:
-        path = config_lib.saved_pipeline_config(os.path.dirname(flags.checkpoint_path))
+    folders = _folders_of_run(flags)
+    saved = filter(None, map(config_lib.saved_pipeline_config, folders))
+    path = flags.pipeline_config_path or next(saved, '')
     if path:
         config = load_file(flags, path, settings)
+    elif _is_trained(flags):
+        raise errors.UserError(
+            f'there is no pipeline.config in {" or ".join(folders)}; expected the folder of a run, '
+            'or --pipeline_config_path.'
+        )
     else:
         log.info('no --pipeline_config_path: running the embedded demo')
         config = config_lib.parse_pipeline_config(
             demo.demo_pipeline_text(), 'the embedded demo', flags.config_override, settings
         )
     return _thinned(flags, config)
+
+
+def _is_trained(flags: Any) -> bool:
+    """Returns whether the flags ask for a model that is trained already."""
+    return bool(flags.checkpoint_dir) or flags.mode in _TRAINED
+
+
+def _folders_of_run(flags: Any) -> List[str]:
+    """Returns where a config may be saved: a published checkpoint may lie beside a foreign one."""
+    folders = [flags.checkpoint_dir, flags.model_dir]
+    if _is_trained(flags) and flags.checkpoint_path:
+        folders += [flags.checkpoint_path, os.path.dirname(flags.checkpoint_path)]
+    return list(dict.fromkeys(filter(None, folders)))
 
 
 def load_file(
@@ -50,7 +72,7 @@ def load_file(
     """
     path = builtin_configs.resolve(path)
     config = config_lib.load_pipeline_config(path)
-    if flags.checkpoint_dir or flags.mode in _TRAINED:
+    if _is_trained(flags):
         checkpoint = flags.checkpoint_path or flags.checkpoint_dir or ''
         beside = [flags.model_dir, os.path.dirname(path), checkpoint, os.path.dirname(checkpoint)]
         folders = [*folders, *beside]

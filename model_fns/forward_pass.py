@@ -12,8 +12,8 @@ graph's: its variables, seed, global step, and the collections `UPDATE_OPS` and
     penalty = tf.add_n(list(one_pass.regularization_losses.values()))
     one_pass.apply_updates()
 
-Both modes share one rule for what is drawn at random: by the seed, the name of the draw, and the
-step.
+Both modes share one rule for what is drawn at random: by the seed, the name of the draw, the
+replica and the step.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Callable, Dict, Iterator, List, Mapping, Optional, Sequence, 
 
 import tensorflow as tf
 
-from estimator_lib.distribution import strategies
+from estimator_lib.distribution import replicas, strategies
 from estimator_lib.function_loop import step_graphs
 
 tf1 = tf.compat.v1
@@ -171,14 +171,18 @@ def seed_of(name: str) -> Tuple[int, int]:
 
 
 def step_seed(name: str) -> tf.Tensor:
-    """The seed of what is drawn anew at each step, int64 [2].
+    """Returns the seed of what is drawn again at each step, int64 [2].
+
+    Replicas and workers see other examples of the step, and draw for themselves.
 
     Args:
         name: of the draw, in the current variable scope. Further draws of one name in a pass
             differ from the first, in the order in which they are built.
     """
     scope = tf1.get_variable_scope().name
-    seed, name_hash = seed_of(_numbered(f'{scope}/{name}' if scope else name))
+    name = _numbered(f'{scope}/{name}' if scope else name)
+    replica = replicas.index_in_step()
+    seed, name_hash = seed_of(f'replica_{replica}/{name}' if replica else name)
     return tf.stack([tf.constant(seed ^ (name_hash << 20), tf.int64), global_step()])
 
 

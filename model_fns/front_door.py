@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import os
@@ -12,6 +13,7 @@ from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.commands import check, predict
 from estimator_lib.drawing.tiling import Tiling
 from estimator_lib.export import deploying, exported_file, exporting, frozen_graph, writers
+from estimator_lib.hooks import preemption
 from estimator_lib.task import AS_CONFIGURED, Shown, Task
 from model_fns import build_task, chosen_models, flag_configs, images, make_task, validate
 from model_fns.datasets import image_sources
@@ -49,30 +51,30 @@ def run(flags: Any) -> None:
 
     Raises:
         errors.UserError: a flag that the mode needs is missing, or what it names is not usable.
+        preemption.Preempted: told to end, see `preemption_guard`.
     """
     for name in _PATHS:
         errors.refuse_placeholder(f'--{name}', flags[name].value)
-    if flags.checkpoint_dir and flags.mode == 'train_and_evaluate':
-        _watch_checkpoints(flags)
-    else:
-        modes: Dict[str, Callable[[Any], None]] = {
-            'train_and_evaluate': _train_and_evaluate,
-            'train': _train_and_evaluate,
-            'evaluate': _evaluate,
-            'export': _export,
-            'predict': _predict,
-            'check': _check,
-        }
+    for name in ('run_once', 'max_eval_retries', 'eval_timeout'):
+        if flags[name].value != flags[name].default and not flags.checkpoint_dir:
+            raise errors.UserError(f'--{name} is of --checkpoint_dir; expected that flag too.')
+    if flags.checkpoint_dir and flags.checkpoint_path:
+        raise errors.UserError('--checkpoint_dir and --checkpoint_path: expected one of them.')
+    modes: Dict[str, Callable[[Any], None]] = {
+        'train_and_evaluate': _watch_checkpoints if flags.checkpoint_dir else _train_and_evaluate,
+        'train': _train_and_evaluate,
+        'evaluate': _evaluate,
+        'export': _export,
+        'predict': _predict,
+        'check': _check,
+    }
+    handles_signals = flags.mode in ('train_and_evaluate', 'train', 'evaluate')
+    with preemption.preemption_guard() if handles_signals else contextlib.nullcontext():
         modes[flags.mode](flags)
 
 
 def _train_and_evaluate(flags: Any) -> None:
     _need(flags, 'model_dir')
-    if flags.checkpoint_path:
-        raise errors.UserError(
-            '--checkpoint_path is read by --mode=evaluate and --mode=export; training starts from '
-            f'a checkpoint with --set train_config.fine_tune_checkpoint={flags.checkpoint_path}'
-        )
     config = flag_configs.load_config(flags)
     task = build_task(config, flags.mode)
     metrics = training.train_and_evaluate(

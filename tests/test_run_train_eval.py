@@ -442,6 +442,92 @@ def parse(*arguments):
     return run_train_eval.parse_flags(['run_train_eval.py', *arguments])
 
 
+MODES = ('train_and_evaluate', 'train', 'evaluate', 'export', 'predict', 'check')
+# A value of each flag, and its column of x for the modes in their order; '' for all modes.
+VALUES_AND_MODES = """
+alsologtostderr=true
+check_all=true                            _____x
+checkpoint_dir=a                          x_x___
+checkpoint_path=a                         __xxx_
+config_override=a
+eval_timeout=600                          x_____
+eval_training_data=true                   x_x___
+exif=ignore                               ____x_
+export_dir=a                              ___x__
+fast_nms=true                             ___x__
+format=saved_model                        ___x__
+help=true
+helpfull=true
+helpshort=true
+images=a                                  ____x_
+input_type=tf_example                     ___x__
+logtostderr=true
+max_detections=3                          ___x__
+max_eval_retries=-1                       x_____
+mode=check
+model_dir=a
+model_file=a.onnx                         __x_x_
+num_train_steps=7
+on_error=fail                             ____x_
+output_dir=a                              ____x_
+output_format=csv                         ____x_
+overlap=0                                 ____x_
+pipeline_config_path=a
+quantize=none                             ___x__
+raw=true                                  ____x_
+representative_examples=7                 ___x__
+run_once=true                             x_x___
+runner=a                                  ____x_
+runner_options=a                          ____x_
+sample_1_of_n_eval_examples=2             x_x__x
+sample_1_of_n_eval_on_train_examples=5    x_x___
+saved_model_dir=a                         ____x_
+score_threshold=0                         ____x_
+set=a=1
+signature_name=a                          ___xx_
+tile=64                                   ____x_
+top_k=1                                   ____x_
+verbosity=1
+warmup_requests=2                         ___x__
+"""
+VALUES_AND_MODES = [line.split() for line in VALUES_AND_MODES.strip().splitlines()]
+
+
+def test_every_flag_has_its_modes():
+    listed = [given.partition('=')[0] for given, *_ in VALUES_AND_MODES]
+    flags = run_train_eval.define_flags()
+    assert sorted(listed) == sorted({flags[name].name for name in flags})
+    assert set(run_train_eval.modes_of_flags()) == set(listed)
+
+
+@pytest.mark.parametrize('mode', MODES)
+def test_a_flag_of_another_mode_is_refused(mode, capsys):
+    for given, *marks in VALUES_AND_MODES:
+        name = given.partition('=')[0]
+        arguments = [f'--mode={mode}', f'--{given}']
+        if name == 'mode' or not marks or marks[0][MODES.index(mode)] == 'x':
+            assert parse(*arguments)[name].present, name
+            continue
+        assert front_door(*arguments) == 2, name
+        said = capsys.readouterr().err
+        read_by = [other for other, mark in zip(MODES, marks[0]) if mark == 'x']
+        expected = f'error: --{name} is not read by --mode={mode}; expected --mode='
+        assert said.startswith(expected + ' or '.join(read_by)), said
+        assert said.count('\n') == 1
+
+
+def test_flags_that_scripts_turn_off_are_of_every_mode():
+    off = ['--run_once=false', '--checkpoint_dir=', '--max_eval_retries=0', '--raw=false']
+    assert parse('--mode=train', *off).mode == 'train'
+
+
+def test_the_help_names_the_modes_of_a_flag(capsys):
+    assert front_door('--help') == 0
+    said = ' '.join(capsys.readouterr().out.split())
+    assert '--model_file: [evaluate, predict] A .tflite or .onnx file' in said
+    assert '--model_dir: Checkpoints, events' in said
+
+
 def test_flags_of_the_log_are_taken():
     values = parse('--logtostderr', '--alsologtostderr', '--verbosity=-1')
     assert (values.logtostderr, values.alsologtostderr, values.verbosity) == (True, True, -1)

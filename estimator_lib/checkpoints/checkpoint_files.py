@@ -15,7 +15,6 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.checkpoints import plain_paths
-from estimator_lib.data import corrupt_records
 
 log = logging.getLogger('estimator_lib')
 
@@ -26,6 +25,8 @@ _STEP = re.compile(r'-(\d+)$')
 _COUNTED = 'ckpt-'
 # The key of the number of trained steps in their checkpoints.
 OBJECT_STEP = 'step/.ATTRIBUTES/VARIABLE_VALUE'
+# The scope of the positions of readers in ours.
+READER_SCOPE = 'input_reader'
 # What a save leaves behind when its process is killed: a folder for a sharded save, single files
 # for one that is not, and the list of checkpoints before it is moved to its place.
 _LEFTOVERS = re.compile(
@@ -76,7 +77,7 @@ def resolve_checkpoint(path: str, where: str = '') -> str:
 
 
 def latest_checkpoint(folder: str) -> Optional[str]:
-    """The prefix of the latest checkpoint that `folder/checkpoint` lists; None when none is.
+    """Returns the prefix of the latest checkpoint that `folder/checkpoint` lists; None: none is.
 
     Raises:
         errors.CheckpointError: the latest one that is listed is not there.
@@ -86,14 +87,36 @@ def latest_checkpoint(folder: str) -> Optional[str]:
         return None
     prefix = state.model_checkpoint_path
     if not _exists(prefix):
-        # Folders that were moved, and published ones, list paths of the machine they are from.
-        prefix = os.path.join(folder, os.path.basename(prefix))
-    if not _exists(prefix):
+        near = _near(os.path.join(folder, os.path.basename(prefix)))
         raise errors.CheckpointError(
-            f'{os.path.join(folder, "checkpoint")} lists {state.model_checkpoint_path}, which is '
-            f'not there{_near(prefix)} Mend or delete that file.'
+            f'{os.path.join(folder, "checkpoint")} lists {prefix}, which is not there{near} '
+            'Correct or delete that file.'
         )
     return prefix
+
+
+def list_by_name(folder: str) -> None:
+    """Corrects the list of a folder that was moved or copied, which has paths of where it was.
+
+    `latest_checkpoint` needs no correction. TensorFlow's sessions look into the list themselves.
+    Only for the process that saves.
+    """
+    before, state = _read_list(folder, as_written=True), _read_list(folder)
+    if state == before or not _exists(state.model_checkpoint_path):
+        return
+    latest = state.model_checkpoint_path
+    # Not those of the other folder: a run deletes the oldest ones that are listed.
+    own = [
+        os.path.join(folder, os.path.basename(path)) for path in before.all_model_checkpoint_paths
+    ]
+    _write_list(folder, [*(path for path in own if path != latest and _exists(path)), latest])
+    log.info(
+        '%s listed %s; the folder was moved or copied, and the list has the checkpoints beside it '
+        'now, the latest %s',
+        os.path.join(folder, 'checkpoint'),
+        before.model_checkpoint_path,
+        latest,
+    )
 
 
 def step_of(prefix: str) -> int:
@@ -177,7 +200,7 @@ def explained_read(prefix: str) -> Iterator[None]:
                 f'{os.path.basename(prefix)}.* and the file named checkpoint.'
             )
         is_op_error = isinstance(error, tf.errors.OpError)
-        reason = (corrupt_records.plain_message if is_op_error else errors.first_line)(error)
+        reason = (errors.plain_message if is_op_error else errors.first_line)(error)
         raise errors.CheckpointError(f'{prefix} is corrupt: {reason}; {advice}') from error
 
 
@@ -264,6 +287,7 @@ def clean_temporary(model_dir: str) -> List[str]:
     if leftovers:
         log.info('removed unfinished saves of an earlier run: %s', ', '.join(leftovers))
     _list_newest(model_dir)
+    list_by_name(model_dir)
     return leftovers
 
 
@@ -297,12 +321,29 @@ def _list_newest(model_dir: str) -> None:
     log.info('%s is whole, and is listed now: its save was killed before', newest)
 
 
-def _read_list(folder: str) -> Optional[Any]:
-    """The `CheckpointState` in `folder/checkpoint`; None where it is missing or says nothing."""
+def _read_list(folder: str, as_written: bool = False) -> Optional[Any]:
+    """Returns the `CheckpointState` in `folder/checkpoint`; None where it is missing or empty.
+
+    Args:
+        folder: the folder.
+        as_written: whether paths of other folders stay where a checkpoint of the same name is here.
+            Folders that were moved, and published ones, list paths of the machine they are from. A
+            copy must not continue from the original.
+    """
     try:
-        return tf.train.get_checkpoint_state(folder)
+        state = tf.train.get_checkpoint_state(folder)
     except ValueError:  # an empty or a binary file; of other nonsense TensorFlow itself warns
         return None
+    if state is not None and not as_written:
+        paths = state.all_model_checkpoint_paths
+        paths[:] = [_prefer_own(folder, path) for path in paths]
+        state.model_checkpoint_path = _prefer_own(folder, state.model_checkpoint_path)
+    return state
+
+
+def _prefer_own(folder: str, prefix: str) -> str:
+    own = os.path.join(folder, os.path.basename(prefix))
+    return own if prefix != own and _exists(own) else prefix
 
 
 def _write_list(folder: str, prefixes: Sequence[str]) -> None:

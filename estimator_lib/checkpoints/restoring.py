@@ -16,13 +16,13 @@ from estimator_lib.checkpoints import (
     restore_report,
 )
 from estimator_lib.checkpoints.checkpoint_files import (
+    READER_SCOPE,
     checkpoint_shapes,
     latest_checkpoint,
     resolve_checkpoint,
 )
 from estimator_lib.checkpoints.initial_values import init_feed_dict, load_values
 from estimator_lib.checkpoints.restore_report import RestoreReport
-from estimator_lib.data.reader_state import READER_SCOPE
 from estimator_lib.optimization import loss_scale, partitioned
 from estimator_lib.optimization.partitioned import variable_name
 from protos import train_pb2

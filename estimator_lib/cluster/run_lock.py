@@ -24,6 +24,7 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.cluster import heartbeats, job_state, waiting
+from estimator_lib.hooks import preemption
 
 log = logging.getLogger('estimator_lib')
 
@@ -31,12 +32,26 @@ LOCK_FILE = 'run.lock'  # in model_dir
 _USER_ERROR_STATUS = 2
 
 
+_lost: Dict[str, str] = {}  # why this process has a folder no more, by the folder
+
+
+def require(model_dir: str) -> None:
+    """Ends a run that has lost the lock of its folder.
+
+    Raises:
+        errors.UserError: it has; the message has the process id and host of the other run.
+    """
+    if model_dir in _lost:
+        raise errors.UserError(_lost[model_dir])
+
+
 @contextlib.contextmanager
 def held(model_dir: str) -> Iterator[None]:
     """Inside, this process holds the lock of a folder.
 
     A process that loses it all the same, because it was stopped for so long that another machine
-    took it for dead, ends: two runs would overwrite each other's checkpoints.
+    took it for dead, ends: two runs would overwrite each other's checkpoints. Where the process is
+    a user's program, without a `preemption_guard`, `require` ends the run.
 
     Args:
         model_dir: the folder; it is there, and can be written to.
@@ -46,6 +61,7 @@ def held(model_dir: str) -> Iterator[None]:
     """
     lock = _Lock(model_dir)
     lock.take()
+    _lost.pop(model_dir, None)
     stopped = threading.Event()
     thread = threading.Thread(target=lock.keep, args=(stopped,), name='run lock', daemon=True)
     thread.start()
@@ -90,15 +106,17 @@ class _Lock:
                 return
 
     def keep(self, stopped: threading.Event) -> None:
-        """Replaces the lock every few seconds; ends the process when another run has it."""
+        """Replaces the lock every few seconds, until another run has it."""
         while not stopped.wait(heartbeats.LEAST_SECONDS):
             owner = _parsed(_read(self._path) or '')
             if owner and not self._is_own(owner):
-                job_state.leave_now(
-                    _USER_ERROR_STATUS,
+                _lost[self._model_dir] = message = (
                     f'model_dir {self._model_dir}: this run was silent for so long that process '
-                    f'{owner.get("pid")} on host {owner.get("host")} has taken its place.',
+                    f'{owner.get("pid")} on host {owner.get("host")} has taken its place.'
                 )
+                if preemption.owns_process():
+                    job_state.leave_now(_USER_ERROR_STATUS, message)
+                return
             self._content['time'] = time.time()
             job_state.write_state(self._path, self._content)
 

@@ -117,7 +117,8 @@ def run_task(
     job = Job(
         cluster, config.train_config, model_dir, job_state.JobState(model_dir, config.train_config)
     )
-    with preemption.preemption_guard(DEADLINE_SECONDS, ends_process=True), _supervised(job) as it:
+    preemption.end_process_within(DEADLINE_SECONDS)
+    with _supervised(job) as it:
         if cluster.role == SERVER_ROLE:
             parameter_server.serve(job, it, session_config)
         elif job.trains:

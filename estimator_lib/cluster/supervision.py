@@ -2,7 +2,8 @@
 
 The main thread may be inside a training step that never ends, so this is a thread. It finds a
 verdict, which the main thread acts on where it can (a hook asks for the end, a loop raises); when
-it does not in time, the thread ends the process.
+it does not in time, the thread ends the process, or says so where a user's program has no
+`preemption_guard`.
 """
 
 from __future__ import annotations
@@ -72,6 +73,7 @@ class Supervisor:
         self._reported: Dict[str, float] = {}
         self._unreachable_since: Dict[str, float] = {}
         self._finished_since: Optional[float] = None
+        self._has_said_to_leave = False
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name='supervisor', daemon=True)
 
@@ -228,8 +230,16 @@ class Supervisor:
             self._leave(0, '')
 
     def _leave(self, status: int, message: str) -> None:
-        self.heart.tell(heartbeats.ENDED, status=status)
-        job_state.leave_now(status, message)
+        if preemption.owns_process():
+            self.heart.tell(heartbeats.ENDED, status=status)
+            job_state.leave_now(status, message)
+        elif not self._has_said_to_leave:
+            self._has_said_to_leave = True
+            log.error(
+                '%s is to end, and its training step does not: %s',
+                self._job.name,
+                message or 'done',
+            )
 
     def has_evaluator(self) -> bool:
         """Whether the job has a task that evaluates."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from typing import Any, Callable, Iterator, NamedTuple, Optional, Set, Tuple
 
 import tensorflow as tf
@@ -254,7 +253,7 @@ class RecordTester:
         except tf.errors.ResourceExhaustedError:  # which is not the fault of the record
             raise
         except SESSION_ERRORS as error:
-            return self._complaint(record) or plain_message(as_op_error(error))
+            return self._complaint(record) or errors.plain_message(as_op_error(error))
         return None
 
     def _complaint(self, record: bytes) -> Optional[str]:
@@ -270,19 +269,6 @@ def as_op_error(error: Exception) -> tf.errors.OpError:
     if isinstance(error, UnicodeDecodeError):
         return tf.errors.InvalidArgumentError(None, None, error.object.decode(errors='replace'))
     return error
-
-
-def plain_message(error: tf.errors.OpError) -> str:
-    """What TensorFlow has to say about a record, without graph nodes and stack traces."""
-    lines = [line.strip() for line in error.message.split('\n') if line.strip()] or ['']
-    # The cause comes last, and names its node, or its node follows; what precedes are places.
-    causes = [line for line in lines if '[[{{node' in line and not line.startswith('[[')]
-    nodes = [index for index, line in enumerate(lines) if index and line.startswith('[[{{node')]
-    text = causes[0] if causes else lines[nodes[0] - 1 if nodes else -1]
-    text = re.sub(r'\s*\[\[\{\{node.*', '', text)
-    if text.startswith('assertion failed:'):
-        text = text[len('assertion failed:') :].replace('[', '').replace(']', '').strip()
-    return text[:300].rstrip('.')
 
 
 def describe_corrupt_frame(file: records.RecordFile, index: int) -> RecordProblem:

@@ -11,7 +11,8 @@ import dataclasses
 import logging
 import os
 import threading
-from typing import Any, Callable, Dict, List, Optional, Union
+import weakref
+from typing import Any, Callable, ClassVar, Dict, List, Optional, Union
 
 import numpy as np
 import tensorflow as tf
@@ -76,18 +77,21 @@ class MemoryStore:
     """Byte arrays by their keys, in memory. It may be called from several threads.
 
     Args:
-        max_bytes: of all; None: a part of the machine's memory.
+        max_bytes: of all; None: as long as all stores of the process together have less than a
+            part of the machine's memory.
     """
 
     is_shared = False
+    _stores: ClassVar[weakref.WeakSet] = weakref.WeakSet()
+    _lock: ClassVar[threading.Lock] = threading.Lock()  # of all stores
 
     def __init__(self, max_bytes: Optional[int] = None):
-        self._max_bytes = (
-            environment.memory_bytes() // _MEMORY_SHARE if max_bytes is None else max_bytes
-        )
+        self._max_bytes = max_bytes
+        self._max_bytes_of_process = environment.memory_bytes() // _MEMORY_SHARE
         self._values: Dict[Key, np.ndarray] = {}
-        self._lock = threading.Lock()
         self.size = 0
+        with self._lock:
+            self._stores.add(self)
 
     def __len__(self) -> int:
         return len(self._values)
@@ -101,11 +105,17 @@ class MemoryStore:
         with self._lock:
             if key in self._values:
                 return True
-            if self.size + value.size + _ENTRY_BYTES > self._max_bytes:
+            if not self._has_room(value.size + _ENTRY_BYTES):
                 return False
             self._values[key] = value
             self.size += value.size + _ENTRY_BYTES
             return True
+
+    def _has_room(self, size: int) -> bool:
+        if self._max_bytes is not None:
+            return self.size + size <= self._max_bytes
+        taken = sum(store.size for store in self._stores)
+        return taken + size <= self._max_bytes_of_process
 
 
 class ExampleCache:
@@ -113,14 +123,14 @@ class ExampleCache:
 
     Args:
         decode: from a record, a string scalar, to an example; a function of the record alone.
-        open_store: from a digest of what `decode` does to a `MemoryStore` or a `CacheFile`.
+        open_store: from the graph of `decode` to a `MemoryStore` or a `CacheFile`.
         count: how many records there are; None: not known.
     """
 
     def __init__(
         self,
         decode: Callable[[tf.Tensor], Example],
-        open_store: Callable[[str], Union[MemoryStore, CacheFile]],
+        open_store: Callable[[tf1.GraphDef], Union[MemoryStore, CacheFile]],
         count: Callable[[], Optional[int]] = lambda: None,
     ):
         self._decode = decode
@@ -129,10 +139,9 @@ class ExampleCache:
             example = decode(tf1.placeholder(tf.string, []))
             self._structure = example
             self._specs = [tf.TensorSpec.from_tensor(one) for one in tf.nest.flatten(example)]
-            digest = graph_digests.digest(graph.as_graph_def())
         self._layout = Layout(self._specs)
         self._nothing = [_nothing(spec) for spec in self._specs]
-        self._store = open_store(digest)
+        self._store = open_store(graph.as_graph_def())
         self._lock = threading.Lock()
         self._has_room = True
 
@@ -192,8 +201,26 @@ def _nothing(spec: tf.TensorSpec) -> np.ndarray:
     return np.zeros(shape, spec.dtype.as_numpy_dtype)
 
 
+def digest_of_decoding(graph_def: tf1.GraphDef) -> str:
+    """Returns the digest of how records are decoded, for the file that keeps the examples.
+
+    Args:
+        graph_def: the graph of `decode`.
+
+    Raises:
+        errors.ConfigError: a later run could not tell that the decoding has changed.
+    """
+    try:
+        return graph_digests.digest(graph_def)
+    except errors.ConfigError as error:
+        raise errors.ConfigError(
+            f'cache: FILE keeps decoded examples for later runs, but in their decoding {error}; '
+            'set cache: MEMORY.'
+        ) from None
+
+
 def open_file(plan: CachePlan, folder: str, name: str, digest: str) -> CacheFile:
-    """The file of a reader, with a line in the log.
+    """Opens the file of a reader, with a line in the log.
 
     Args:
         plan: how much it may hold.

@@ -7,6 +7,10 @@ from typing import Any, Dict, Iterable, Sequence
 
 import tensorflow as tf
 
+from estimator_lib import errors
+
+# Ops that call Python: a graph has a number of the function, and not what it computes.
+_PYTHON = ('EagerPyFunc', 'PyFunc', 'PyFuncStateless')
 # Attributes that are names, other ones in each process, or say where in a program an op was made.
 _NAMES = ('shared_name', 'container', '_gradient_op_type')
 
@@ -15,6 +19,9 @@ def digest(graph_def: tf.compat.v1.GraphDef) -> str:
     """32 hexadecimal digits that change with the operations, their attributes and their wiring.
 
     Names of nodes and functions do not count: TensorFlow numbers those of a process.
+
+    Raises:
+        errors.ConfigError: the graph calls Python, whose code it does not have.
     """
     found = hashlib.sha256(tf.version.VERSION.encode())
     functions = {function.signature.name: function for function in graph_def.library.function}
@@ -44,6 +51,11 @@ class _Walk:
         names = [*arguments, *(node.name for node in nodes)]
         numbers = {name: str(number) for number, name in enumerate(names)}
         for node in nodes:
+            if node.op in _PYTHON:
+                raise errors.ConfigError(
+                    f'{node.name} calls a Python function (tf.numpy_function, tf.py_function), '
+                    'whose code may change without a trace in the graph'
+                )
             self._add(node.op, *(_renumbered(name, numbers) for name in node.input))
             for key in sorted(node.attr):
                 if key not in _NAMES:

@@ -208,9 +208,10 @@ class RecordInput:
         if plan.in_file:
             folder = plan.file_folder(config.model_dir if config is not None else None)
 
-        def open_store(digest: str) -> Any:
+        def open_store(graph_def: tf1.GraphDef) -> Any:
             if not plan.in_file:
                 return example_cache.MemoryStore(plan.max_bytes)
+            digest = example_cache.digest_of_decoding(graph_def)
             index, count = reading.order.shard
             name = f'{reading.scope}-{digest[:8]}-{index}-of-{count}'
             records = zlib.crc32(reading.fingerprints.tobytes())

@@ -15,12 +15,16 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib.checkpoints.checkpoint_files import (
+    READER_SCOPE,
+    latest_checkpoint,
+    open_checkpoint,
+)
 from estimator_lib.data.record_streams import INDEX_SPAN, unconverted
 
 tf1 = tf.compat.v1
 
 READER = 'reader'  # the key of the reader's state among the features
-READER_SCOPE = 'input_reader'  # the variables' names start with it
 COLUMNS = 3
 _NAMES_COLLECTION = 'input_reader_names'
 
@@ -116,7 +120,7 @@ def advance_position(state: ReaderState) -> tf.Operation:
 
 
 def read_position(model_dir: Optional[str], reader_name: str, num_sources: int) -> np.ndarray:
-    """The position in the latest checkpoint of a folder; zeros when there is none that fits.
+    """Reads the position from the latest checkpoint of a folder; zeros when none fits.
 
     Args:
         model_dir: the folder.
@@ -124,10 +128,10 @@ def read_position(model_dir: Optional[str], reader_name: str, num_sources: int) 
         num_sources: how many sources the reader has.
     """
     zeros = np.zeros([num_sources + 1, COLUMNS], np.int64)
-    checkpoint = tf.train.latest_checkpoint(model_dir) if model_dir else None
+    checkpoint = latest_checkpoint(model_dir) if model_dir else None
     if checkpoint is None:
         return zeros
-    reader, name = tf.train.load_checkpoint(checkpoint), variable_name(reader_name)
+    reader, name = open_checkpoint(checkpoint), variable_name(reader_name)
     if reader.get_variable_to_shape_map().get(name) != list(zeros.shape):
         return zeros
     try:

@@ -34,7 +34,8 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from typing import FrozenSet, List, NamedTuple, Optional, Sequence, Tuple
+import threading
+from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -80,6 +81,8 @@ _MOST_UNEVEN = 0.1
 # The rewrite takes changes of its lists (of products, and of what may follow them) from here alone.
 _PRODUCTS = 'TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_ALLOWLIST_REMOVE'
 _FOLLOWING = 'TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_INFERLIST_REMOVE'
+_CHOICE = 'mixed_precision_choice'
+_of_user: Dict[str, Optional[str]] = {}  # what these variables had before `apply`; None: nothing
 
 # Multiply-and-add of bfloat16: vectors of AVX-512, and tiles.
 _BFLOAT16 = ('avx512_bf16', 'amx_bf16')
@@ -150,19 +153,65 @@ def create_loss_scale(config: train_pb2.TrainConfig) -> Optional[LossScale]:
 
 
 def choose(graph: tf.Graph) -> None:
-    """Says which kinds of ops of a training graph the rewrite leaves in float32 on processors.
-
-    It is said in the environment of the process, for the rewrite looks nowhere else: what holds is
-    what the graph that was built last asks for.
+    """Notes in a training graph which kinds of ops the rewrite leaves in float32 on processors.
 
     Args:
         graph: with the forward pass in it.
     """
     on_gpu = half_type() is tf.float16
     found = balance(graph)
-    _remove(_PRODUCTS, _ALL_PRODUCTS, not on_gpu and not found.gains)
-    _remove(_PRODUCTS, DEPTHWISE, not on_gpu)
-    _remove(_FOLLOWING, NORMS, not on_gpu and found.norms_stay)
+    products = () if on_gpu else DEPTHWISE if found.gains else (*_ALL_PRODUCTS, *DEPTHWISE)
+    following = NORMS if found.norms_stay and not on_gpu else ()
+    # Text, since collections are saved with the graph.
+    chosen = {_PRODUCTS: products, _FOLLOWING: following}.items()
+    graph.get_collection_ref(_CHOICE)[:] = [f'{name}={",".join(kinds)}' for name, kinds in chosen]
+
+
+def apply(graph: tf.Graph) -> None:
+    """Adds what `choose` has noted to the environment of the process, where the rewrite looks.
+
+    Entries of the user stay. What an earlier call added does not: of several graphs that train in
+    one process the last one decides.
+
+    Args:
+        graph: a training graph.
+    """
+    for choice in graph.get_collection(_CHOICE):
+        variable, kinds = choice.split('=')
+        of_user = _of_user.setdefault(variable, os.environ.get(variable))
+        entries = [*(of_user or '').split(','), *kinds.split(',')]
+        os.environ[variable] = ','.join(dict.fromkeys(filter(None, entries)))
+
+
+def restore() -> None:
+    """Gives the environment back as it was before `apply`."""
+    while _of_user:
+        variable, value = _of_user.popitem()
+        if value is None:
+            os.environ.pop(variable, None)
+        else:
+            os.environ[variable] = value
+
+
+class EnvironmentHook(tf.estimator.SessionRunHook):
+    """Applies the choice for as long as a session trains, however that ends.
+
+    `FunctionTrainer` has no coordinator of threads, and restores the environment itself.
+    """
+
+    def after_create_session(self, session: Any, coord: Optional[tf.train.Coordinator]) -> None:
+        """Applies the choice before the first step, which the session compiles."""
+        apply(session.graph)
+        if coord is not None:
+            # A hook is not told of an error. A coordinator is, and it waits for its threads.
+            thread = threading.Thread(target=_restore_when_stopped, args=(coord,), daemon=True)
+            thread.start()
+            coord.register_thread(thread)
+
+
+def _restore_when_stopped(coord: tf.train.Coordinator) -> None:
+    coord.wait_for_stop()
+    restore()
 
 
 class Balance(NamedTuple):
@@ -224,13 +273,6 @@ def balance(graph: tf.Graph) -> Balance:
 def _numbers(tensor: tf.Tensor) -> int:
     """Of a tensor. Sides that are not known are alike: then it is channels that are counted."""
     return math.prod(side or 1 for side in tensor.shape.as_list())
-
-
-def _remove(variable: str, kinds: Sequence[str], removes: bool) -> None:
-    """Adds kinds to a list of the environment, or takes them out; what a user put there stays."""
-    given = [name for name in os.environ.get(variable, '').split(',') if name]
-    kept = [name for name in given if name not in kinds]
-    os.environ[variable] = ','.join([*kept, *(kinds if removes else ())])
 
 
 def description(graph: tf.Graph) -> str:

@@ -13,7 +13,7 @@ import tensorflow as tf
 from estimator_lib import errors, model_fn
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.data import inputs
-from estimator_lib.distribution import eager_workers, strategies
+from estimator_lib.distribution import eager_workers, mixed_precision, strategies
 from estimator_lib.function_loop import call_lengths, hook_calls, step_graphs
 from estimator_lib.hooks import non_finite, profiling, summaries
 from protos import train_pb2
@@ -201,3 +201,4 @@ def _rewrites(session_config: Optional[tf1.ConfigProto]) -> Iterator[None]:
         yield
     finally:
         options.set_experimental_options({name: before.get(name, False) for name in wanted})
+        mixed_precision.restore()

@@ -55,6 +55,7 @@ def compute_training_losses(
         `task.training_metrics` of the first device.
     """
     metrics: Dict[str, Metric] = {}
+    replicas.remember_worker(plan.worker_index)
 
     def replica_losses(features: Features, labels: Labels) -> Tensors:
         predictions = task.predict(features, ModeKeys.TRAIN, labels)

@@ -1,5 +1,11 @@
 """Ending when told to: SIGTERM and Ctrl-C save a checkpoint and leave within seconds.
 
+The front door does so. A program that calls the library keeps its own signal handlers, and nothing
+ends its process, unless it asks for this:
+
+    with preemption.preemption_guard():
+        training.train_and_evaluate(task, config, model_dir)
+
 While `preemption_guard` is active, the first signal either lets the training step that is running
 end, after which the session closes and saves (`PreemptionHook`), or, outside of training, raises
 `Preempted` where the program is. A thread ends the process when neither happens in time: Python's
@@ -58,7 +64,7 @@ def preemption_guard(
     there), it does nothing.
 
     Args:
-        deadline_seconds: after this long the process ends, whatever it is doing.
+        deadline_seconds: after this long the process ends (`os._exit`), whatever it is doing.
         ends_process: whether the caller ends the process when `Preempted` is raised: the deadline
             and the handlers then stay until it has.
 
@@ -69,13 +75,13 @@ def preemption_guard(
     if _Guard.active is not None or threading.current_thread() is not threading.main_thread():
         yield
         return
-    guard = _Guard(deadline_seconds)
+    guard = _Guard(deadline_seconds, ends_process)
     guard.install()
     try:
         yield
         raise_if_requested()
     except Preempted:
-        if ends_process:
+        if guard.ends_process:
             guard.only_wait()
         else:
             guard.restore()
@@ -86,8 +92,23 @@ def preemption_guard(
     guard.restore()
 
 
+def owns_process() -> bool:
+    """Returns whether a guard is active: the program has left it to the library how it ends."""
+    return _Guard.active is not None
+
+
+def end_process_within(deadline_seconds: float) -> None:
+    """Lets the active guard stay, with this deadline, until the process has ended.
+
+    For a task of a cluster, which others wait for. Without a guard it does nothing.
+    """
+    guard = _Guard.active
+    if guard is not None:
+        guard.ends_process, guard.deadline_seconds = True, deadline_seconds
+
+
 def requested() -> bool:
-    """Whether the process has been told to end."""
+    """Returns whether the process has been told to end."""
     guard = _Guard.active
     return guard is not None and guard.signal_number is not None
 
@@ -172,15 +193,18 @@ class _Guard:
         signal_number: the first signal; None before it.
         waits_for_step: whether a signal is only noted, because a hook will see it.
         noticed: whether the thread has seen a signal; Python's handler may be late.
+        deadline_seconds: see `preemption_guard`.
+        ends_process: see `preemption_guard`.
     """
 
     active: Optional[_Guard] = None
 
-    def __init__(self, deadline_seconds: float):
+    def __init__(self, deadline_seconds: float, ends_process: bool):
         self.signal_number: Optional[int] = None
         self.waits_for_step = False
         self.noticed = False
-        self._deadline_seconds = deadline_seconds
+        self.deadline_seconds = deadline_seconds
+        self.ends_process = ends_process
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._writer, False)
         self._thread = threading.Thread(target=self._watch, name='preemption', daemon=True)
@@ -223,12 +247,12 @@ class _Guard:
         while True:
             timeout = None if first is None else max(0.0, deadline - time.monotonic())
             if not select.select([self._reader], [], [], timeout)[0]:
-                _end_now(first, f'not done after {self._deadline_seconds:g} s')
+                _end_now(first, f'not done after {self.deadline_seconds:g} s')
             for number in os.read(self._reader, 64):
                 if number == 0:
                     return
                 if first is None and number in _SIGNALS:
-                    first, deadline = number, time.monotonic() + self._deadline_seconds
+                    first, deadline = number, time.monotonic() + self.deadline_seconds
                     self.noticed = True
                     _say(f'{_name(number)}: saving and ending (Ctrl-C: at once)')
                 elif first is not None and number == signal.SIGINT:

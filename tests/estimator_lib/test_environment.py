@@ -1,9 +1,12 @@
+import pathlib
 import subprocess
 import sys
 
 import pytest
 
 from estimator_lib import environment
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
 def test_this_environment_fits():
@@ -27,6 +30,40 @@ def test_no_tensorflow_gets_one_sentence(monkeypatch):
     monkeypatch.setattr(environment, 'tensorflow_version', lambda: None)
     with pytest.raises(ImportError, match='there is none here'):
         environment.check()
+
+
+def version_without_site_packages(folder):
+    """Returns what a process prints as the version that finds TensorFlow in this folder alone."""
+    code = (
+        f'import sys; sys.path[:0] = [{str(folder)!r}, {str(ROOT)!r}]\n'
+        'from estimator_lib import environment\n'
+        "print(environment.tensorflow_version(), 'tensorflow' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, '-S', '-c', code], capture_output=True, text=True)
+    return done.stdout.split() or done.stderr
+
+
+def write_module(folder, text):
+    (folder / 'tensorflow').mkdir()
+    (folder / 'tensorflow' / '__init__.py').write_text(text)
+
+
+def test_the_build_of_a_vendor_is_found_by_its_module(tmp_path):
+    write_module(tmp_path, 'raise RuntimeError("imported")')
+    described = tmp_path / 'vendor_build-2.15.7.dist-info'
+    described.mkdir()
+    (described / 'METADATA').write_text('Name: vendor-build\nVersion: 2.15.7+vendor\n')
+    (described / 'top_level.txt').write_text('tensorflow\nthird_party\n')
+    assert version_without_site_packages(tmp_path) == ['2.15.7+vendor', 'False']
+
+
+def test_a_build_without_metadata_is_asked_for_its_version(tmp_path):
+    write_module(tmp_path, "__version__ = '2.15.9'")
+    assert version_without_site_packages(tmp_path) == ['2.15.9', 'True']
+
+
+def test_without_the_module_there_is_no_version(tmp_path):
+    assert 'there is none here' in version_without_site_packages(tmp_path)
 
 
 def test_a_start_does_not_import_setuptools():

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_lib import errors, model_fn
+from estimator_lib import distribution, errors, model_fn
+from estimator_lib.distribution import replicas, tf_config
+from estimator_lib.graphs import losses
 from estimator_lib.hooks import non_finite
 from estimator_lib.task import IMAGE, SOURCE_ID
 from protos import cluster_pb2
@@ -54,6 +56,24 @@ def test_clones_do_not_compute_over_all_batches(config):
 
     with tf.Graph().as_default(), pytest.raises(errors.ConfigError, match=r'^model\.line: comp'):
         model_fn.create_model_fn(Joint(), config)(*batch(), 'train')
+
+
+@pytest.mark.parametrize('role, expected', [('chief', 0), ('worker', 1)])
+def test_a_worker_of_parameter_servers_knows_its_number_in_the_step(config, role, expected):
+    plan = distribution.Plan(
+        distribution.Mode.ASYNC_PARAMETER_SERVERS,
+        tf_config.Cluster({'chief': ('a:1',), 'worker': ('b:1',), 'ps': ('d:1',)}, role, 0),
+    )
+    numbers = []
+
+    class Noting(Line):
+        def predict(self, features, mode, labels=None):
+            numbers.append(replicas.index_in_step())
+            return super().predict(features, mode, labels)
+
+    with tf.Graph().as_default():
+        losses.compute_training_losses(Noting(), config, plan, *batch())
+    assert numbers == [expected]
 
 
 def test_what_writes_is_there_when_there_is_a_folder(config, tmp_path):

@@ -1,8 +1,11 @@
 """The engine around a toy task: a line fitted to points, so that every number is known."""
 
+import contextlib
 import json
 import logging
 import re
+import shutil
+import signal
 
 import numpy as np
 import pytest
@@ -12,6 +15,7 @@ from estimator_lib import errors, training
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.distribution import mixed_precision
 from estimator_lib.export import exporting
+from estimator_lib.hooks import preemption
 from protos import cluster_pb2, train_pb2
 from tests.estimator_lib import line_task
 from tests.estimator_lib.line_task import Line, error_after, slope_after
@@ -53,6 +57,59 @@ def test_a_second_run_resumes_with_the_next_examples(config, tmp_path):
     config.train_config.num_steps = 6
     training.train_and_evaluate(Line(), config, str(tmp_path / 'run'), evaluate=False)
     assert saved_slope(tmp_path / 'run') == pytest.approx(slope_after(6), rel=1e-5)
+
+
+def list_by_path(run):
+    """Rewrites the list of a folder as programs do that save with absolute paths."""
+    names = [path.stem for path in sorted(run.glob('model.ckpt-*.index'))]
+    lines = [f'all_model_checkpoint_paths: "{run / name}"' for name in names]
+    lines = [f'model_checkpoint_path: "{run / names[-1]}"', *lines]
+    (run / 'checkpoint').write_text('\n'.join(lines))
+
+
+@pytest.fixture
+def begun(config, tmp_path):
+    """A config and a run of 3 steps, whose `checkpoint` has absolute paths."""
+    config.train_config.num_steps = 3
+    training.train_and_evaluate(Line(), config, str(tmp_path / 'run'), evaluate=False)
+    list_by_path(tmp_path / 'run')
+    config.train_config.num_steps = 6
+    return config, tmp_path / 'run'
+
+
+@pytest.mark.parametrize('how', ['ESTIMATOR', 'TF_FUNCTION', 'Estimator.train'])
+def test_a_moved_folder_resumes_weights_and_the_position_of_the_reader(begun, log, how):
+    config, run = begun
+    moved = run.rename(run.parent / 'moved')
+    if how == 'Estimator.train':
+        input_fn = training.train_input_fn(Line(), config)
+        training.create_estimator(Line(), config, str(moved)).train(input_fn, max_steps=6)
+    else:
+        config.train_config.loop = train_pb2.TrainingLoop.Value(how)
+        training.train_and_evaluate(Line(), config, str(moved), evaluate=False)
+    # Step 4 takes the second batch: with the first one again, the slope is another.
+    assert saved_slope(moved) == pytest.approx(slope_after(6), rel=1e-5)
+    (said,) = [text for text in log.messages if 'was moved or copied' in text]
+    assert f'listed {run}/model.ckpt-3' in said and f'the latest {moved}/model.ckpt-3' in said
+    assert str(run.parent) not in (moved / 'checkpoint').read_text()
+    assert not run.exists()
+
+
+@pytest.mark.parametrize('loop', ['ESTIMATOR', 'TF_FUNCTION'])
+def test_a_copied_folder_leaves_the_original_alone(begun, loop):
+    config, run = begun
+    copy = run.parent / 'copy'
+    shutil.copytree(run, copy)
+    config.train_config.loop = train_pb2.TrainingLoop.Value(loop)
+    training.train_and_evaluate(Line(), config, str(run), evaluate=False)
+    config.train_config.num_steps = 5
+    list_by_path(run)  # of the steps 5 and 6; the copy has that of step 3
+    listed = (run / 'checkpoint').read_text()
+    (copy / 'checkpoint').write_text(listed.replace('ckpt-6', 'ckpt-3'))
+    before = sorted(path.name for path in run.glob('model.ckpt-*'))
+    training.train_and_evaluate(Line(), config, str(copy), evaluate=False)
+    assert saved_slope(copy) == pytest.approx(slope_after(5), rel=1e-5)
+    assert sorted(path.name for path in run.glob('model.ckpt-*')) == before
 
 
 def evaluated_steps(caplog, name='0'):
@@ -407,3 +464,30 @@ def test_what_a_run_says_is_in_model_dir(config, tmp_path, log):
     assert drawn == {
         (step, f'training/{index}', y) for step, ys in steps.items() for index, y in enumerate(ys)
     }
+
+
+class Interrupting(Line):
+    """A user presses Ctrl-C while the graph is built; notes who handles signals by then."""
+
+    def predict(self, features, mode, labels=None):
+        self.handlers = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+        signal.raise_signal(signal.SIGINT)
+        return super().predict(features, mode, labels)
+
+
+@pytest.mark.parametrize('call', ['train_and_evaluate', 'evaluate', 'evaluate_checkpoints'])
+@pytest.mark.parametrize('guarded', [False, True])
+def test_the_library_handles_signals_on_request_only(config, tmp_path, call, guarded):
+    run, task = str(tmp_path / 'run'), Interrupting()
+    arguments = [task, config, run]
+    if call != 'train_and_evaluate':
+        training.train_and_evaluate(Line(), config, run, evaluate=False)
+    if call == 'evaluate_checkpoints':
+        arguments.append(run)
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    guard = preemption.preemption_guard() if guarded else contextlib.nullcontext()
+    expected = preemption.Preempted if guarded else KeyboardInterrupt
+    with pytest.raises(expected), guard:
+        getattr(training, call)(*arguments)
+    assert (task.handlers == before) is not guarded
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before

@@ -2,6 +2,7 @@
 
 import pytest
 
+from estimator_lib import errors
 from model_fns import flag_configs
 from tests.model_fns.test_front_door import given_flags
 
@@ -45,3 +46,40 @@ def test_without_a_path_the_config_of_the_folder_or_else_the_demo(path, tmp_path
     assert config.model.classification.backbone.name == 'lenet'
     demo = flag_configs.load_config(given_flags(model_dir=str(tmp_path / 'new')))
     assert demo.model.WhichOneof('model') == 'ssd'
+
+
+@pytest.mark.parametrize(
+    'flags',
+    [
+        {'mode': 'evaluate', 'checkpoint_dir': '{run}'},
+        {'mode': 'train_and_evaluate', 'checkpoint_dir': '{run}'},
+        {'mode': 'evaluate', 'checkpoint_path': '{run}/model.ckpt-10'},
+        {'mode': 'export', 'checkpoint_path': '{run}'},
+    ],
+)
+def test_a_trained_model_has_the_config_beside_its_checkpoint_or_none(tmp_path, flags):
+    flags = {name: value.format(run=tmp_path / 'run') for name, value in flags.items()}
+    flags = given_flags(model_dir=str(tmp_path / 'evaluation'), **flags)
+    with pytest.raises(
+        errors.UserError, match='no pipeline.config in .*run.*; expected the folder'
+    ):
+        flag_configs.load_config(flags)
+    (tmp_path / 'run').mkdir()
+    (tmp_path / 'run' / 'pipeline.config').write_text(CONFIG)
+    config = flag_configs.load_config(flags)
+    assert config.model.classification.backbone.name == 'lenet'
+
+
+def test_the_config_of_a_run_wins_over_one_beside_a_published_checkpoint(tmp_path):
+    for name, batch_size in (('run', 6), ('published', 7)):
+        (tmp_path / name).mkdir()
+        text = CONFIG.replace('batch_size: 4', f'batch_size: {batch_size}')
+        (tmp_path / name / 'pipeline.config').write_text(text)
+    run, published = str(tmp_path / 'run'), str(tmp_path / 'published')
+
+    def batch_size(**flags):
+        flags = given_flags(mode='evaluate', model_dir=run, **flags)
+        return flag_configs.load_config(flags).train_config.batch_size
+
+    assert batch_size(checkpoint_path=f'{published}/model.ckpt') == 6
+    assert batch_size(checkpoint_dir=published) == 7

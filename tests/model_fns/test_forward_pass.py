@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 
+from estimator_lib.distribution import replicas
 from model_fns import build_task, forward_pass, layers, weights
 from model_fns.detection import fields
 from protos import pipeline_pb2
@@ -296,3 +297,30 @@ class TestDraws:
             step = tf1.train.create_global_step()
             session.run(step.initializer, {step.initializer.inputs[1]: 7})
             assert session.run(forward_pass.step_seed('drop'))[1] == 7
+
+    def test_replicas_of_a_strategy_draw_for_themselves(self):
+        def seed():
+            with forward_pass.VariableStore(SEED).forward_pass(3):
+                return forward_pass.step_seed('drop')
+
+        with tf.Graph().as_default():
+            strategy = tf.distribute.MirroredStrategy(['/cpu:0', '/cpu:1'])
+            with strategy.scope():
+                found = strategy.extended.call_for_each_replica(seed)
+            # The first replica draws what a single one does.
+            seeds = [seed(), *strategy.experimental_local_results(found)]
+            with tf1.Session(config=tf1.ConfigProto(device_count={'CPU': 2})) as session:
+                alone, first, second = session.run(seeds)
+        assert first.tolist() == alone.tolist() and second[1] == alone[1] == 3
+        assert second[0] != alone[0]
+
+    def test_workers_of_parameter_servers_drop_other_values(self):
+        def dropped(worker):
+            with tf.Graph().as_default(), tf1.Session() as session:
+                tf1.set_random_seed(SEED)
+                if worker is not None:
+                    replicas.remember_worker(worker)
+                return session.run(layers.dropout(tf.ones([64]), 0.5, True, 'drop')).tolist()
+
+        alone, chief, first, second = map(dropped, (None, 0, 1, 2))
+        assert alone == chief and len({tuple(one) for one in (chief, first, second)}) == 3

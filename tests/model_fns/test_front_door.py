@@ -4,6 +4,7 @@ import pytest
 
 import run_train_eval
 from estimator_lib import errors
+from estimator_lib.hooks import preemption
 from model_fns import front_door
 
 
@@ -37,11 +38,14 @@ def given_flags(**given):
              'model_dir': 'd'},
             '--saved_model_dir and --model_dir: expected one of them.',
         ),
-        (
-            {'model_dir': 'a', 'checkpoint_path': 'b'},
-            '--set train_config.fine_tune_checkpoint=b',
-        ),
         ({'checkpoint_dir': 'a'}, 'needs --model_dir.'),
+        ({'run_once': True}, '--run_once is of --checkpoint_dir; expected that flag too.'),
+        ({'max_eval_retries': -1}, '--max_eval_retries is of --checkpoint_dir'),
+        ({'eval_timeout': 7}, '--eval_timeout is of --checkpoint_dir'),
+        (
+            {'mode': 'evaluate', 'checkpoint_dir': 'a', 'checkpoint_path': 'b'},
+            '--checkpoint_dir and --checkpoint_path: expected one of them.',
+        ),
     ],
 )  # fmt: skip
 def test_what_is_missing_is_said(given, message):
@@ -58,3 +62,22 @@ def test_metrics_of_a_file_are_printed_beside_those_of_its_checkpoint(capsys):
         '  accuracy = 0.9375 (checkpoint: 0.96875)',
         '  recall = 1',
     ]
+
+
+@pytest.mark.parametrize(
+    'mode, handles',
+    [('train_and_evaluate', True), ('train', True), ('evaluate', True), ('export', False)],
+)
+def test_the_front_door_handles_signals_where_there_is_something_to_save(
+    mode, handles, monkeypatch
+):
+    seen = []
+
+    def note(flags):
+        seen.append(preemption.owns_process())
+        return {}
+
+    for name in ('_train_and_evaluate', '_evaluate', '_export'):
+        monkeypatch.setattr(front_door, name, note)
+    front_door.run(given_flags(mode=mode))
+    assert seen == [handles] and not preemption.owns_process()

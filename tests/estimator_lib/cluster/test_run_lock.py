@@ -45,8 +45,9 @@ def leave_lock(folder, **changes):
 OWNER = textwrap.dedent("""
     import sys, time
     from estimator_lib.cluster import heartbeats, run_lock
+    from estimator_lib.hooks import preemption
     heartbeats.LEAST_SECONDS = 0.2
-    with run_lock.held(sys.argv[1]):
+    with preemption.preemption_guard(), run_lock.held(sys.argv[1]):
         print('held', flush=True)
         input()
 """)
@@ -195,3 +196,19 @@ def test_who_has_lost_the_lock_ends_with_a_sentence(tmp_path, owner):
         'has taken its place.'
     )
     assert lock_of(tmp_path) == content  # which is not its own to remove
+
+
+def test_a_program_of_a_user_that_has_lost_the_lock_goes_on_and_its_run_ends(tmp_path):
+    with run_lock.held(str(tmp_path)):
+        run_lock.require(str(tmp_path))
+        content = {**lock_of(tmp_path), 'token': 'of another', 'pid': 12, 'host': 'far'}
+        (tmp_path / 'run.lock').write_text(json.dumps(content))
+        deadline = time.monotonic() + FOR_EVER
+        with pytest.raises(errors.UserError, match='process 12 on host far has taken its place'):
+            while time.monotonic() < deadline:
+                run_lock.require(str(tmp_path))
+                time.sleep(0.02)
+    assert lock_of(tmp_path) == content
+    (tmp_path / 'run.lock').unlink()
+    with run_lock.held(str(tmp_path)):
+        run_lock.require(str(tmp_path))

@@ -4,6 +4,7 @@ import pytest
 
 from estimator_lib import errors
 from estimator_lib.cluster import heartbeats, job_state, supervision
+from estimator_lib.hooks import preemption
 from tests.estimator_lib.cluster.jobs import SERVERS, job, listening
 
 
@@ -119,3 +120,19 @@ def test_a_peer_whose_process_is_gone_is_lost_within_seconds(peers, clock):
     supervisor._judge(clock.now + 5)
     with pytest.raises(job_state.PeerLost, match='takes no connections'):
         supervisor.raise_verdict()
+
+
+def test_only_a_process_that_was_left_to_it_is_ended(tmp_path, clock, caplog, monkeypatch):
+    left = []
+    monkeypatch.setattr(job_state, 'leave_now', lambda *arguments: left.append(arguments))
+    supervisor = supervision.Supervisor(job(tmp_path, SERVERS, 'worker'))
+    job(tmp_path, SERVERS, 'chief').state.write_failed('chief:0', 'no records', 'x')
+    supervisor._judge(clock.now)
+    for second in range(40):
+        supervisor._enforce(clock.now + second)
+    assert not left
+    (said,) = [record.message for record in caplog.records if 'is to end' in record.message]
+    assert 'worker:0 is to end, and its training step does not: the job has failed' in said
+    with preemption.preemption_guard():
+        supervisor._enforce(clock.now + 41)
+    assert left == [(2, 'the job has failed: chief:0: no records')]

@@ -1,4 +1,5 @@
 import logging
+import weakref
 
 import numpy as np
 import pytest
@@ -107,9 +108,15 @@ def test_a_later_run_reads_what_an_earlier_one_kept(patterns, expected, tmp_path
     assert len(decoded) == TOTAL - kept
 
 
+def set_memory(monkeypatch, memory_bytes):
+    """Gives the machine so much memory, of which stores of other tests take nothing."""
+    monkeypatch.setattr(example_cache.environment, 'memory_bytes', lambda: memory_bytes)
+    monkeypatch.setattr(example_cache.MemoryStore, '_stores', weakref.WeakSet())
+
+
 def test_what_has_no_room_is_decoded_at_each_pass(patterns, expected, monkeypatch, caplog, decoded):
     caplog.set_level(logging.INFO, 'estimator_lib')
-    monkeypatch.setattr(example_cache.environment, 'memory_bytes', lambda: 4 * 10 * 1024)
+    set_memory(monkeypatch, 4 * 10 * 1024)
     one = case(patterns, cache=MEMORY)
     same(one.read(PASSES), expected[False])
     store = one.input_fn._cache._store
@@ -189,3 +196,38 @@ def test_memory_is_bounded_and_keeps_the_first_value():
     )
     assert not store.put((2, 2), np.zeros([300], np.uint8))
     assert store.get((1, 2)).size == 300 and store.get((2, 2)) is None and len(store) == 1
+
+
+def test_stores_without_a_limit_of_their_own_share_one_of_the_process(monkeypatch):
+    set_memory(monkeypatch, 4 * 5 * (1000 + 256))
+    value = np.zeros([1000], np.uint8)
+    stores = [example_cache.MemoryStore() for _ in range(3)]
+    for number in range(4):
+        for store in stores:
+            store.put((number, 0), value)
+    assert [len(store) for store in stores] == [2, 2, 1]
+    # What is set is kept to, and counts for the others.
+    own = example_cache.MemoryStore(3 * (1000 + 256))
+    assert [own.put((number, 0), value) for number in range(4)] == [True, True, True, False]
+    stores.pop()
+    assert not stores[0].put((9, 0), value)
+    del own, store
+    assert [stores[0].put((number, 0), value) for number in (9, 10)] == [True, False]
+
+
+class PythonTask(PictureTask):
+    """Decodes by Python."""
+
+    def decode(self, serialized):
+        example = super().decode(serialized)
+        doubled = tf.numpy_function(lambda number: number * 2, [example['id']], tf.int64)
+        return {**example, 'doubled': tf.ensure_shape(doubled, [])}
+
+
+def test_a_file_is_refused_where_python_decodes(patterns, tmp_path):
+    one = cases.Input(cases.reader_of(patterns[0], cache=MEMORY), cases.EVAL, task=PythonTask())
+    assert one.read().all_ids == list(range(TOTAL))
+    reader = cases.reader_of(patterns[0], cache=FILE, cache_folder=str(tmp_path))
+    expected = 'cache: FILE keeps .* in their decoding PyFunc calls a Python .*; set cache: MEMORY'
+    with pytest.raises(errors.ConfigError, match=expected):
+        cases.Input(reader, cases.EVAL, task=PythonTask()).read()

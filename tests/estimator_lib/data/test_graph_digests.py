@@ -1,5 +1,7 @@
+import pytest
 import tensorflow as tf
 
+from estimator_lib import errors
 from estimator_lib.data import graph_digests
 
 
@@ -23,3 +25,12 @@ def test_what_is_computed_decides_and_names_do_not():
     assert of() == of() == of(before=1)
     assert len(of()) == 32
     assert len({of(), of(factor=4), of(swapped=True), of(names=('b', 'c'))}) == 4
+
+
+@pytest.mark.parametrize('call', [tf.numpy_function, tf.py_function])
+def test_a_graph_that_calls_python_has_no_digest(call):
+    with tf.Graph().as_default() as graph:
+        value = tf.compat.v1.placeholder(tf.int32, [])
+        tf.cond(value > 2, lambda: call(lambda one: one, [value], tf.int32), lambda: value)
+    with pytest.raises(errors.ConfigError, match='calls a Python function'):
+        graph_digests.digest(graph.as_graph_def())

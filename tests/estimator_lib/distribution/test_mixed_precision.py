@@ -1,5 +1,6 @@
 """Where training computes in bfloat16, and where it does not."""
 
+import contextlib
 import logging
 import os
 import subprocess
@@ -30,6 +31,14 @@ INFERRED = 'TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_INFERLIST_REMOVE'
 def environment(monkeypatch):
     for name in (ALLOWED, INFERRED):
         monkeypatch.setenv(name, '')
+    yield
+    mixed_precision.restore()
+
+
+def choose(graph):
+    """Lets the rewrite find what is chosen for a graph."""
+    mixed_precision.choose(graph)
+    mixed_precision.apply(graph)
 
 
 @pytest.fixture
@@ -116,9 +125,9 @@ def test_where_there_are_gpus_they_decide(config, monkeypatch, capabilities, exp
 def test_lists_made_for_processors_are_not_for_gpus(monkeypatch):
     monkeypatch.setenv(INFERRED, 'Softmax')
     uneven = _graph((8, 8, 8))
-    mixed_precision.choose(uneven)
+    choose(uneven)
     gpus(monkeypatch, (8, 0))
-    mixed_precision.choose(uneven)
+    choose(uneven)
     assert (os.environ[ALLOWED], os.environ[INFERRED]) == ('', 'Softmax')
 
 
@@ -188,6 +197,35 @@ def test_what_a_gpu_computes_in_float16(config, monkeypatch, mode):
         assert 'float16' not in {
             tf.as_dtype(node.attr['DstT'].type).name for node in nodes if node.op == 'Cast'
         }
+
+
+@pytest.mark.skipif(not HAS_KERNELS_OF_GPUS, reason='this TensorFlow is not built for GPUs')
+@pytest.mark.parametrize(
+    'variable, kind',
+    [(mixed_precision._PRODUCTS, 'Conv2D'), (mixed_precision._FOLLOWING, 'FusedBatchNormV3')],
+)
+def test_the_rewrite_reads_the_lists_of_the_environment(monkeypatch, variable, kind):
+    """Whatever the processor: TensorFlow ignores a variable that it does not know."""
+    with tf.Graph().as_default() as graph:
+        images = tf1.placeholder(tf.float32, [2, 8, 8, 16])
+        vector = tf.ones([16])
+        products = tf.nn.conv2d(images, tf1.placeholder(tf.float32, [3, 3, 16, 16]), 1, 'SAME')
+        norm = tf.raw_ops.FusedBatchNormV3(
+            x=products, scale=vector, offset=vector, mean=tf.zeros([0]), variance=tf.zeros([0])
+        )
+        outputs = tf.nn.conv2d(norm.y, tf1.placeholder(tf.float32, [3, 3, 16, 16]), 1, 'SAME')
+        outputs = tf.identity(outputs, 'outputs')
+    session_config = tf1.ConfigProto()
+    session_config.graph_options.rewrite_options.auto_mixed_precision = 1
+
+    def types():
+        with graph.as_default():
+            nodes = rewritten_for_a_gpu(graph, [outputs], session_config)
+        return {tf.as_dtype(node.attr['T'].type) for node in nodes if node.op == kind}
+
+    assert types() == {tf.float16}
+    monkeypatch.setenv(variable, kind)
+    assert types() == {tf.float32}
 
 
 class HalfLine(Line):
@@ -384,9 +422,9 @@ def test_batch_norm_stays_where_it_would_be_slower_and_a_users_list_stays(monkey
     even = _graph((8, 8, 32), (2, 1, 8), products=64)
     uneven = _graph((8, 8, 32), (8, 8, 8), products=96)
     for _ in range(2):
-        mixed_precision.choose(uneven)
+        choose(uneven)
         assert os.environ[INFERRED] == 'Softmax,FusedBatchNormV3,FusedBatchNormGradV3'
-    mixed_precision.choose(even)
+    choose(even)
     assert os.environ[INFERRED] == 'Softmax'
     assert os.environ[ALLOWED] == ','.join(mixed_precision.DEPTHWISE)
 
@@ -401,15 +439,66 @@ def test_a_network_of_small_products_stays_float32_whole(monkeypatch):
         'training stays float32 because bfloat16 would be no faster: this network has 32 multiply-'
         'adds for each number that would be converted between them, and more than 40 would'
     ) in mixed_precision.description(small)
-    mixed_precision.choose(small)
+    choose(small)
     removed = os.environ[ALLOWED].split(',')
     assert {'Conv3DMine', 'Conv2D', 'Conv2DBackpropInput', 'MatMul'} < set(removed)
-    mixed_precision.choose(large)
+    choose(large)
     assert os.environ[ALLOWED].split(',') == ['Conv3DMine', *mixed_precision.DEPTHWISE]
     gpus(monkeypatch, (8, 0))
-    mixed_precision.choose(small)
+    choose(small)
     assert os.environ[ALLOWED] == 'Conv3DMine'
     assert 'float32 because' not in mixed_precision.description(small)
+
+
+@pytest.mark.parametrize('of_user', [None, '', 'Softmax,FusedBatchNormV3'])
+def test_the_environment_is_given_back_as_it_was(monkeypatch, of_user):
+    if of_user is None:
+        monkeypatch.delenv(INFERRED)
+    else:
+        monkeypatch.setenv(INFERRED, of_user)
+    choose(_graph((8, 8, 8), products=96))
+    choose(_graph((8, 8, 32), products=64))
+    # Entries of the user stay, even those that are chosen for other networks.
+    assert os.environ[INFERRED] == (of_user or '')
+    choose(_graph((8, 8, 8), products=96))
+    assert set(os.environ[INFERRED].split(',')) == {
+        *(['Softmax'] if of_user else []),
+        'FusedBatchNormV3',
+        'FusedBatchNormGradV3',
+    }
+    mixed_precision.restore()
+    assert os.environ.get(INFERRED) == of_user
+
+
+class Watching(tf.estimator.SessionRunHook):
+    """Notes the user's list of products as it is in a step; then fails, where it is to."""
+
+    def __init__(self, fails):
+        self._fails = fails
+
+    def after_run(self, run_context, run_values):
+        self.seen = os.environ[ALLOWED]
+        if self._fails:
+            raise ValueError('as told')
+
+
+@pytest.mark.parametrize('loop', ['ESTIMATOR', 'TF_FUNCTION'])
+@pytest.mark.parametrize('fails', [False, True])
+def test_training_leaves_nothing_in_the_environment(config, tmp_path, monkeypatch, loop, fails):
+    monkeypatch.setenv(ALLOWED, 'Conv3DMine')
+    monkeypatch.delenv(INFERRED)
+    monkeypatch.setattr(mixed_precision, 'multiplies_bfloat16', lambda: True)
+    monkeypatch.setattr(mixed_precision, 'rewrite', lambda session_config: None)
+    config.train_config.use_bfloat16 = True
+    config.train_config.num_steps = 2
+    config.train_config.loop = train_pb2.TrainingLoop.Value(loop)
+    watching = Watching(fails)
+    monkeypatch.setattr(training, '_ConfigSaver', lambda *arguments: watching)
+    with pytest.raises(ValueError, match='as told') if fails else contextlib.nullcontext():
+        training.train_and_evaluate(Line(), config, str(tmp_path / 'run'), evaluate=False)
+    assert watching.seen.startswith('Conv3DMine,') and 'MatMul' in watching.seen
+    assert os.environ[ALLOWED] == 'Conv3DMine'
+    assert INFERRED not in os.environ
 
 
 @pytest.mark.skipif(
@@ -443,7 +532,7 @@ def test_the_rewritten_graph_computes_in_these_types(channels, kernel, product_t
             outputs = tf.nn.depthwise_conv2d(tf.nn.relu6(norm.y), depthwise, [1, 1, 1, 1], 'SAME')
         outputs = tf.nn.conv2d(outputs, weights, 1, 'SAME')
         gradients = tf.gradients(tf.nn.l2_loss(outputs), [weights, depthwise, vector])
-        mixed_precision.choose(graph)
+        choose(graph)
         metadata = tf1.RunMetadata()
         with tf1.Session(config=training.create_session_config(True)) as session:
             session.run(tf1.global_variables_initializer())

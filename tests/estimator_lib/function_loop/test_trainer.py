@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from google.protobuf import text_format
+from tensorflow.python.eager import context
 
 from estimator_lib import errors, training
 from estimator_lib.checkpoints import checkpoint_files
@@ -275,3 +276,28 @@ def test_workers_begin_at_one_step(mean, is_refused):
 def test_without_eager_execution_it_is_refused(config, tmp_path):
     with tf.Graph().as_default(), pytest.raises(errors.ConfigError, match='for eager TensorFlow'):
         train(config, tmp_path / 'run')
+
+
+@pytest.mark.parametrize(
+    'name',
+    ['auto_mixed_precision', 'auto_mixed_precision_onednn_bfloat16', 'disable_meta_optimizer'],
+)
+def test_functions_are_compiled_with_the_rewrites_of_a_session(name):
+    """By the options that functions get, for TensorFlow ignores one that it does not know."""
+
+    def options_of_functions():
+        options = tf1.ConfigProto.FromString(
+            context.context().function_call_options.config_proto_serialized
+        )
+        return getattr(options.graph_options.rewrite_options, name)
+
+    before = options_of_functions()
+    session_config = tf1.ConfigProto()
+    rewrites = session_config.graph_options.rewrite_options
+    for value in (True, False):
+        is_switch = name == 'disable_meta_optimizer'
+        wanted = value if is_switch else rewrites.ON if value else rewrites.OFF
+        setattr(rewrites, name, wanted)
+        with trainer._rewrites(session_config):
+            assert options_of_functions() == wanted
+    assert options_of_functions() in (before, rewrites.OFF)

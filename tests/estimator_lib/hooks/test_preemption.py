@@ -153,6 +153,22 @@ def test_without_a_guard_the_hook_does_nothing():
     assert steps_taken(3, lambda: None) == 10
 
 
+def test_a_task_of_a_cluster_keeps_the_guard_until_its_process_has_ended():
+    def train():
+        try:
+            with preemption.preemption_guard(deadline_seconds=50):
+                preemption.end_process_within(0.3)
+                signal.raise_signal(signal.SIGTERM)
+        except Preempted:
+            time.sleep(50)
+
+    preemption.end_process_within(0.3)  # without a guard: nothing
+    assert not preemption.owns_process()
+    started = time.monotonic()
+    assert in_child(train) == 143
+    assert time.monotonic() - started < 40
+
+
 # Real processes.
 
 PRELUDE = f"""

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_lib.data import corrupt_records
+from estimator_lib import errors
 from model_fns.datasets import codecs
 from model_fns.segmentation import fields
 from model_fns.segmentation.data import inputs
@@ -48,7 +48,7 @@ def test_instances_are_read_only_when_asked_for(decode):
 
 
 def message_of(error):
-    return corrupt_records.plain_message(error.value)
+    return errors.plain_message(error.value)
 
 
 def test_values_that_are_no_class_are_named_with_the_source(decode):
