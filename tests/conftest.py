@@ -13,6 +13,7 @@ import hypothesis
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+_STARTED = subprocess.Popen
 sys.path.insert(0, str(ROOT))
 
 # The same examples in each run, and no deadlines: a test fails for what the code does, not for a
@@ -94,4 +95,30 @@ def processes_compute_on_one_thread():
         start(self, *args, env=env, **options)
 
     with mock.patch.object(subprocess.Popen, '__init__', start_on_one_thread):
+        yield
+
+
+@pytest.fixture(scope='session')
+def fork_server(processes_compute_on_one_thread):
+    """What forks processes that need not import TensorFlow; begun when a test asks for it."""
+    from tests import processes
+
+    server = processes.Server()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope='module')
+def forked_processes(fork_server):
+    """The processes that a module starts are forked where that is alike, see `tests.processes`."""
+    from tests import processes
+
+    with mock.patch.object(subprocess, 'Popen', processes.make_popen(fork_server)):
+        yield
+
+
+@pytest.fixture
+def started_processes():
+    """In a module with forked processes: those of one test have a start of their own."""
+    with mock.patch.object(subprocess, 'Popen', _STARTED):
         yield
