@@ -122,3 +122,21 @@ def started_processes():
     """In a module with forked processes: those of one test have a start of their own."""
     with mock.patch.object(subprocess, 'Popen', _STARTED):
         yield
+
+
+@pytest.fixture(scope='module')
+def no_initial_values():
+    """The graphs of a module have weights without initial values, see `tests.initial_values`."""
+    from tests import initial_values
+
+    with initial_values.left_out():
+        yield
+
+
+@pytest.fixture
+def initial_values():
+    """In a module without initial values: a test that looks at them has them after all."""
+    from tests import initial_values
+
+    with initial_values.drawn():
+        yield
