@@ -83,6 +83,19 @@ def graphs_run_as_they_are_built():
 
 
 @pytest.fixture(scope='session', autouse=True)
+def operations_do_not_know_their_lines():
+    """TensorFlow keeps the lines that made an operation: a twelfth of the time of making it.
+
+    It shows them beside some of its errors. Processes that tests start keep them as for users.
+    """
+    from tensorflow.python.util import tf_stack
+
+    lines = tf_stack.extract_stack()
+    with mock.patch.object(tf_stack, 'extract_stack', lambda stacklevel=1: lines):
+        yield
+
+
+@pytest.fixture(scope='session', autouse=True)
 def processes_compute_on_one_thread():
     """What tests start shares the cores with other processes: threads would wait for each other.
 
