@@ -39,21 +39,12 @@ def shared() -> pathlib.Path:
 
 
 def pytest_collection_modifyitems(items):
-    """Whole runs come at the beginning of what each of two processes gets, small tests at its end.
+    """Whole runs come first, so that one of two processes gets them, and small tests at the end.
 
-    So the processes end at the same time, and hardly take tests of a file from each other whose
-    fixtures both would make.
+    While a run waits for its processes, the other process computes. At the end the two take small
+    tests from each other, whose fixtures cost little, and end at the same time.
     """
-    of_runs = [item for item in items if item.path.parent.name in ('tests', 'cluster_faults')]
-    if len(of_runs) < 2 or len(of_runs) == len(items):
-        return
-    files = list(dict.fromkeys(item.path for item in of_runs))
-    first = [item for item in of_runs if files.index(item.path) % 2 == 0]
-    second = [item for item in of_runs if files.index(item.path) % 2 == 1]
-    runs = set(of_runs)
-    small = [item for item in items if item not in runs]
-    middle = max(0, len(items) // 2 - len(first))
-    items[:] = [*first, *small[:middle], *second, *small[middle:]]
+    items.sort(key=lambda item: item.path.parent.name not in ('tests', 'cluster_faults'))
 
 
 @pytest.hookimpl(hookwrapper=True)
