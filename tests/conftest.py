@@ -13,6 +13,7 @@ import hypothesis
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+_STARTED = subprocess.Popen
 sys.path.insert(0, str(ROOT))
 
 # The same examples in each run, and no deadlines: a test fails for what the code does, not for a
@@ -38,21 +39,12 @@ def shared() -> pathlib.Path:
 
 
 def pytest_collection_modifyitems(items):
-    """Whole runs come at the beginning of what each of two processes gets, small tests at its end.
+    """Whole runs come first, so that one of two processes gets them, and small tests at the end.
 
-    So the processes end at the same time, and hardly take tests of a file from each other whose
-    fixtures both would make.
+    While a run waits for its processes, the other process computes. At the end the two take small
+    tests from each other, whose fixtures cost little, and end at the same time.
     """
-    of_runs = [item for item in items if item.path.parent.name in ('tests', 'cluster_faults')]
-    if len(of_runs) < 2 or len(of_runs) == len(items):
-        return
-    files = list(dict.fromkeys(item.path for item in of_runs))
-    first = [item for item in of_runs if files.index(item.path) % 2 == 0]
-    second = [item for item in of_runs if files.index(item.path) % 2 == 1]
-    runs = set(of_runs)
-    small = [item for item in items if item not in runs]
-    middle = max(0, len(items) // 2 - len(first))
-    items[:] = [*first, *small[:middle], *second, *small[middle:]]
+    items.sort(key=lambda item: item.path.parent.name not in ('tests', 'cluster_faults'))
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -82,6 +74,19 @@ def graphs_run_as_they_are_built():
 
 
 @pytest.fixture(scope='session', autouse=True)
+def operations_do_not_know_their_lines():
+    """TensorFlow keeps the lines that made an operation: a twelfth of the time of making it.
+
+    It shows them beside some of its errors. Processes that tests start keep them as for users.
+    """
+    from tensorflow.python.util import tf_stack
+
+    lines = tf_stack.extract_stack()
+    with mock.patch.object(tf_stack, 'extract_stack', lambda stacklevel=1: lines):
+        yield
+
+
+@pytest.fixture(scope='session', autouse=True)
 def processes_compute_on_one_thread():
     """What tests start shares the cores with other processes: threads would wait for each other.
 
@@ -94,4 +99,48 @@ def processes_compute_on_one_thread():
         start(self, *args, env=env, **options)
 
     with mock.patch.object(subprocess.Popen, '__init__', start_on_one_thread):
+        yield
+
+
+@pytest.fixture(scope='session')
+def fork_server(processes_compute_on_one_thread):
+    """What forks processes that need not import TensorFlow; begun when a test asks for it."""
+    from tests import processes
+
+    server = processes.Server()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope='module')
+def forked_processes(fork_server):
+    """The processes that a module starts are forked where that is alike, see `tests.processes`."""
+    from tests import processes
+
+    with mock.patch.object(subprocess, 'Popen', processes.make_popen(fork_server)):
+        yield
+
+
+@pytest.fixture
+def started_processes():
+    """In a module with forked processes: those of one test have a start of their own."""
+    with mock.patch.object(subprocess, 'Popen', _STARTED):
+        yield
+
+
+@pytest.fixture(scope='module')
+def no_initial_values():
+    """The graphs of a module have weights without initial values, see `tests.initial_values`."""
+    from tests import initial_values
+
+    with initial_values.left_out():
+        yield
+
+
+@pytest.fixture
+def initial_values():
+    """In a module without initial values: a test that looks at them has them after all."""
+    from tests import initial_values
+
+    with initial_values.drawn():
         yield

@@ -21,6 +21,8 @@ from tests.model_fns.datasets import converted, id_files
 from tests.model_fns.segmentation import tiny_networks
 from tests.test_run_train_eval import ROOT, front_door, latest
 
+pytestmark = pytest.mark.usefixtures('forked_processes')
+
 COUNT = 10  # images of a data set: 8 to train on
 NAMES = {1: 'green', 2: 'blue'}  # of what tiny_detection draws
 STEPS = 2

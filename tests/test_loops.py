@@ -23,6 +23,8 @@ from tests import tiny_data, tiny_detection, tiny_segmentation, tiny_two_stage
 from tests.estimator_lib.distribution import curve_cases
 from tests.estimator_lib.distribution.curve_cases import losses
 
+pytestmark = pytest.mark.usefixtures('forked_processes')
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Data and steps: of what is the same for all tasks, a network of few layers makes 100.
 CASES = {

@@ -13,6 +13,8 @@ import tensorflow as tf
 from tests import tiny_data
 from tests.test_run_train_eval import front_door
 
+pytestmark = pytest.mark.usefixtures('forked_processes')
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 STEPS = 18
 EVERY = 4  # steps from one checkpoint to the next

@@ -14,6 +14,8 @@ from model_fns.images import image_header
 from tests import tiny_detection
 from tests.test_run_train_eval import NO_EXPORT, estimator_predictions, front_door, latest
 
+pytestmark = pytest.mark.usefixtures('forked_processes')
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 OUTPUTS = {

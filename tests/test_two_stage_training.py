@@ -13,6 +13,8 @@ import pytest
 from tests import tiny_two_stage
 from tests.estimator_lib.distribution import curve_cases
 
+pytestmark = pytest.mark.usefixtures('forked_processes')
+
 STEPS = 4
 EVERY = 2  # steps from one checkpoint to the next
 

@@ -20,6 +20,8 @@ from tests import tiny_data
 from tests.conftest import ROOT
 from tests.test_run_train_eval import front_door as in_this_process
 
+pytestmark = pytest.mark.usefixtures('forked_processes')
+
 # The machine may be busy: a bound on what must not hang, not an expectation.
 SECONDS = 400.0
 
@@ -134,7 +136,9 @@ def children(pid):
     != 0,
     reason='the kernel allows no network namespaces',
 )
-def test_the_ports_of_a_launched_cluster_are_open_to_its_tasks_alone(few_layers, tmp_path):
+def test_the_ports_of_a_launched_cluster_are_open_to_its_tasks_alone(
+    few_layers, tmp_path, started_processes
+):
     command = [
         *(sys.executable, '-m', 'estimator_lib.launch_local', '--num_workers=0', '--num_ps=1'),
         *('--', f'--model_dir={tmp_path}', '--mode=train', '--num_train_steps=4'),

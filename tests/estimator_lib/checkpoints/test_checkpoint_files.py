@@ -13,6 +13,8 @@ from tensorflow.core.protobuf import saver_pb2
 from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files
 
+pytestmark = pytest.mark.usefixtures('forked_processes')
+
 tf1 = tf.compat.v1
 
 

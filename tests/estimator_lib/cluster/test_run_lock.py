@@ -16,6 +16,8 @@ from estimator_lib import errors
 from estimator_lib.cluster import heartbeats, run_lock
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.usefixtures('forked_processes')
+
 # Seconds of silence after which an owner of another machine is taken for dead, in tests about
 # owners that are known to be dead or alive at once: no busy machine is so slow.
 FOR_EVER = 60.0

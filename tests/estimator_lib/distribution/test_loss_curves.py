@@ -11,6 +11,8 @@ import pytest
 from estimator_lib import distribution
 from tests.estimator_lib.distribution import curve_cases
 
+pytestmark = pytest.mark.usefixtures('forked_processes')
+
 STEPS = 100
 FEW_STEPS = 12
 # An example for each replica: what each learns from does not depend on who shares the batch out.

@@ -22,6 +22,8 @@ from protos import cluster_pb2, train_pb2
 from tests.estimator_lib import line_task, tiny_task
 from tests.estimator_lib.line_task import Line
 
+pytestmark = pytest.mark.usefixtures('forked_processes')
+
 tf1 = tf.compat.v1
 ALLOWED = 'TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_ALLOWLIST_REMOVE'
 INFERRED = 'TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_INFERLIST_REMOVE'

@@ -16,6 +16,8 @@ from estimator_lib.export import exported_model, exporting, serving
 from protos import export_pb2, pipeline_pb2
 from tests.estimator_lib import tiny_task
 
+pytestmark = pytest.mark.usefixtures('forked_processes')
+
 tf1 = tf.compat.v1
 
 IMAGES = np.random.RandomState(3).randint(0, 256, [3, 9, 12, 3]).astype(np.uint8)

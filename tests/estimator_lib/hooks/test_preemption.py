@@ -14,6 +14,8 @@ import tensorflow as tf
 from estimator_lib.hooks import preemption
 from estimator_lib.hooks.preemption import Preempted
 
+pytestmark = pytest.mark.usefixtures('forked_processes')
+
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 

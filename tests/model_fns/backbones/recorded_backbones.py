@@ -30,6 +30,7 @@ import pytest
 import tensorflow as tf
 
 from model_fns.backbones import registry
+from tests import initial_values
 from tests.conftest import shared_folder
 
 tf1 = tf.compat.v1
@@ -76,6 +77,7 @@ def build(
     return Built(graph, images, end_points)
 
 
+@initial_values.left_out()
 def check_variables(name: str, image_size: Optional[Tuple[int, int]] = None) -> None:
     """Compares variables and end points with the published list of that network.
 
@@ -102,6 +104,7 @@ def check_variables(name: str, image_size: Optional[Tuple[int, int]] = None) -> 
     assert len(updates) == expected['n_update_ops']
 
 
+@initial_values.left_out()
 def check_golden(name: str, gradient_tolerance: float = 0.02) -> None:
     """Compares what a network computes with the recorded case of that name.
 
@@ -115,6 +118,7 @@ def check_golden(name: str, gradient_tolerance: float = 0.02) -> None:
     _check_training(name, case, images, gradient_tolerance)
 
 
+@initial_values.left_out()
 def check_detection_variables(config: str, build: Builder, extra: str = '(?!)') -> None:
     """Compares a backbone's variables with those of a published detection model.
 
@@ -138,6 +142,7 @@ def check_detection_variables(config: str, build: Builder, extra: str = '(?!)') 
     assert actual == published
 
 
+@initial_values.left_out()
 def check_detection_features(case_name: str, build: Builder, taps: Sequence[str]) -> None:
     """Compares a backbone's end points with the feature maps of a recorded detection model.
 
@@ -161,6 +166,7 @@ def check_detection_features(case_name: str, build: Builder, taps: Sequence[str]
         assert_close(_stats(value), case[f'infer/fm_{index}__stats'], 1e-4, taps[index])
 
 
+@initial_values.left_out()
 def check_segmentation_features(case_name: str, build: Builder) -> None:
     """Compares a backbone's end points with those of a recorded segmentation model."""
     case = _read_arrays('segmentation', f'{case_name}.npz')
@@ -180,6 +186,7 @@ def variables_of(graph: tf.Graph) -> Dict[str, Tuple[Tuple[int, ...], bool]]:
     return {v.op.name: (tuple(v.shape), v.op.name in trainable) for v in variables}
 
 
+@initial_values.left_out()
 def count_parameters(
     name: str, num_classes: int, options: Optional[registry.Options] = None
 ) -> int:
@@ -193,6 +200,7 @@ def parameters_of(graph: tf.Graph) -> int:
     return sum(math.prod(shape) for shape, trainable in variables_of(graph).values() if trainable)
 
 
+@initial_values.left_out()
 def check_atrous_features(build_features: Builder, output_stride: int, end_point: str) -> None:
     """Every n-th value of atrous feature maps is a value of the strided ones.
 

@@ -9,6 +9,8 @@ from model_fns.backbones import efficientnet, registry
 from tests.model_fns.backbones import recorded_backbones
 from tests.model_fns.detection import recorded_objects, slow_networks
 
+pytestmark = pytest.mark.usefixtures('no_initial_values')
+
 tf1 = tf.compat.v1
 
 PATH = 'model/_feature_extractor/'
@@ -213,6 +215,7 @@ def test_an_unknown_end_point_is_an_error():
         )
 
 
+@pytest.mark.usefixtures('initial_values')
 def test_first_values():
     options = registry.Options()
     style = efficientnet.efficientnet_style(True, options)

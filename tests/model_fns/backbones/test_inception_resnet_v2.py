@@ -11,6 +11,8 @@ from model_fns.backbones.inception_resnet_v2 import Repeat, Residual
 from tests.model_fns.backbones import recorded_backbones
 from tests.model_fns.backbones.inception_facts import detector_variables
 
+pytestmark = pytest.mark.usefixtures('no_initial_values')
+
 tf1 = tf.compat.v1
 
 PLAIN = layers.LayerStyle(initializer=layers.ONES, activation=tf.nn.relu)
@@ -24,6 +26,7 @@ def test_computes_what_was_recorded():
     recorded_backbones.check_golden('inception_resnet_v2')
 
 
+@pytest.mark.usefixtures('initial_values')
 @pytest.mark.parametrize('activate, expected', [(True, [0.0, 6.2]), (False, [-2.2, 6.2])])
 def test_residual_is_scaled_before_it_is_added(activate, expected):
     # The branch sums the channels, 2.8, to two channels; the projection sums those, 5.6; times
@@ -45,6 +48,7 @@ def test_scales_are_the_published_ones():
     assert [(block.scale, block.activate) for block in last] == [(1.0, False)]
 
 
+@pytest.mark.usefixtures('initial_values')
 def test_atrous_block_sees_each_second_pixel():
     """On every second pixel it computes what the plain block computes of those pixels alone."""
     random = np.random.RandomState(3)

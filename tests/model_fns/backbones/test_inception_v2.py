@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import pytest
 import tensorflow as tf
 
 from model_fns import layers
 from model_fns.backbones import inception_v2, registry
 from tests.model_fns.backbones import recorded_backbones
 from tests.model_fns.backbones.inception_facts import detector_variables, layer_kinds
+
+pytestmark = pytest.mark.usefixtures('no_initial_values')
 
 tf1 = tf.compat.v1
 

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import pytest
 import tensorflow as tf
 
 from model_fns.backbones import inception_v4, registry
 from tests.model_fns.backbones import recorded_backbones
 from tests.model_fns.backbones.inception_facts import layer_kinds
+
+pytestmark = pytest.mark.usefixtures('no_initial_values')
 
 tf1 = tf.compat.v1
 

@@ -10,6 +10,8 @@ from model_fns import layers
 from model_fns.backbones import mobilenet_v1, registry
 from tests.model_fns.backbones import recorded_backbones
 
+pytestmark = pytest.mark.usefixtures('no_initial_values')
+
 tf1 = tf.compat.v1
 
 FULL_SSD = [
@@ -94,6 +96,7 @@ def test_last_channels_are_scaled_too():
         assert channels == [256, 256, 128]
 
 
+@pytest.mark.usefixtures('initial_values')
 def test_images_of_any_size_and_explicit_padding():
     with tf.Graph().as_default(), tf1.Session() as session:
         images = tf1.placeholder(tf.float32, [None, None, None, 1])

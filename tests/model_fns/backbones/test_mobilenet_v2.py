@@ -8,6 +8,8 @@ import tensorflow as tf
 from model_fns.backbones import mobilenet_parts, mobilenet_v2, registry
 from tests.model_fns.backbones import recorded_backbones
 
+pytestmark = pytest.mark.usefixtures('no_initial_values')
+
 tf1 = tf.compat.v1
 
 

@@ -9,6 +9,8 @@ import tensorflow as tf
 from model_fns.backbones import mobilenet_parts, mobilenet_v3, registry
 from tests.model_fns.backbones import recorded_backbones
 
+pytestmark = pytest.mark.usefixtures('no_initial_values')
+
 tf1 = tf.compat.v1
 
 
@@ -109,6 +111,7 @@ def test_atrous_features_hold_the_strided_ones(architecture):
     )
 
 
+@pytest.mark.usefixtures('initial_values')
 def test_every_variable_gets_a_gradient():
     options = registry.Options(depth_multiplier=0.2)
     built = recorded_backbones.build('mobilenet_v3_small', (40, 33), True, options=options)

@@ -10,6 +10,8 @@ from estimator_lib import errors
 from model_fns import forward_pass
 from model_fns.backbones import registry
 
+pytestmark = pytest.mark.usefixtures('no_initial_values')
+
 tf1 = tf.compat.v1
 
 # Networks whose convolutions without padding make maps smaller than the image over the stride:
@@ -173,6 +175,7 @@ def test_a_name_is_registered_once():
         registry.add(registry.get_network('mobilenet_v2'))
 
 
+@pytest.mark.usefixtures('initial_values')
 @pytest.mark.parametrize(
     'name, dtype, bound',
     [

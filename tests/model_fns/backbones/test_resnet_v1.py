@@ -9,6 +9,8 @@ import tensorflow as tf
 from model_fns.backbones import registry, resnet_blocks, resnet_v1
 from tests.model_fns.backbones import recorded_backbones
 
+pytestmark = pytest.mark.usefixtures('no_initial_values')
+
 tf1 = tf.compat.v1
 
 
@@ -109,6 +111,7 @@ def test_larger_feature_maps_hold_the_strided_ones(settings, steps):
         np.testing.assert_allclose(sampled, expected, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.usefixtures('initial_values')
 def test_atrous_training_differentiates():
     style = resnet_blocks.resnet_style(True, registry.Options())
     built = _features('resnet_v1_18', 33, style=style, output_stride=8, depth_multiplier=0.125)

@@ -7,6 +7,8 @@ import tensorflow as tf
 from model_fns.backbones import registry, resnet_blocks, resnet_v2
 from tests.model_fns.backbones import recorded_backbones, slow_layers
 
+pytestmark = pytest.mark.usefixtures('no_initial_values')
+
 tf1 = tf.compat.v1
 
 

@@ -10,6 +10,8 @@ from estimator_lib import errors
 from model_fns.backbones import registry, xception
 from tests.model_fns.backbones import recorded_backbones, slow_layers
 
+pytestmark = pytest.mark.usefixtures('no_initial_values')
+
 tf1 = tf.compat.v1
 
 # One module of each kind, and a strided one with atrous ones after it.
@@ -187,6 +189,7 @@ def test_refuses_what_it_cannot_have(settings, message):
         xception.xception_features(tf.zeros([1, 33, 33, 3]), 'xception_41', style, **settings)
 
 
+@pytest.mark.usefixtures('initial_values')
 def test_classifier(tiny):
     graph = tf.Graph()
     with graph.as_default():

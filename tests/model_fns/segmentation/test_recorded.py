@@ -15,6 +15,8 @@ from tests.conftest import shared_folder
 from tests.model_fns.backbones import recorded_backbones
 from tests.model_fns.segmentation import tiny_networks
 
+pytestmark = pytest.mark.usefixtures('no_initial_values')
+
 tf1 = tf.compat.v1
 
 SPECS = shared_folder() / 'spec' / 'variables' / 'segmentation'

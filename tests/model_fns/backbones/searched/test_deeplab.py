@@ -12,6 +12,8 @@ from model_fns.backbones.searched import deeplab
 from tests.model_fns.backbones import recorded_backbones
 from tests.model_fns.backbones.searched import slow_cells
 
+pytestmark = pytest.mark.usefixtures('no_initial_values')
+
 tf1 = tf.compat.v1
 
 
@@ -161,6 +163,7 @@ def test_output_strides_that_there_are_not(name, stride, known):
         _features(name, tf.zeros([1, 65, 65, 3]), output_stride=stride)
 
 
+@pytest.mark.usefixtures('initial_values')
 def test_style_is_the_published_one():
     style = deeplab.nas_style(True, registry.Options())
     assert style.regularizer.weight == 4e-5 and style.regularize_depthwise

@@ -14,6 +14,8 @@ from tests.model_fns.backbones import recorded_backbones
 from tests.model_fns.backbones.inception_facts import detector_variables
 from tests.model_fns.backbones.searched import slow_cells
 
+pytestmark = pytest.mark.usefixtures('no_initial_values')
+
 tf1 = tf.compat.v1
 
 # Three sections of one cell each, so that each kind of previous map occurs.
@@ -145,6 +147,7 @@ def test_stem_of_small_images():
     assert variables['cell_0/cell_output/reduction_1/path_conv/weights'].shape == (1, 1, 6, 4)
 
 
+@pytest.mark.usefixtures('initial_values')
 def test_second_stage_goes_on_where_the_first_ends():
     style, options = nasnet.nasnet_style(False, registry.Options(), TINY), registry.Options()
     images = tf.random.stateless_uniform([1, 67, 67, 3], [1, 2], -1.0, 1.0)
@@ -214,6 +217,7 @@ def test_options():
     assert large.regularizer == layers.l2(5e-5) and large.batch_norm.scale
 
 
+@pytest.mark.usefixtures('initial_values')
 def test_initial_weights_keep_the_variance_of_gradients():
     style = nasnet.nasnet_style(True, registry.Options(), TINY)
     drawn = style.initializer([3, 3, 64, 128], (1, 2)).numpy()

@@ -12,6 +12,8 @@ from model_fns.backbones.searched import nasnet, pnasnet
 from tests.model_fns.backbones import recorded_backbones
 from tests.model_fns.backbones.searched import slow_cells
 
+pytestmark = pytest.mark.usefixtures('no_initial_values')
+
 tf1 = tf.compat.v1
 
 TINY = nasnet.Architecture(
@@ -78,6 +80,7 @@ def test_stages_of_a_detector():
     assert sum('drop_path' in op.name for op in drawn) == 4
 
 
+@pytest.mark.usefixtures('initial_values')
 def test_second_stage_goes_on_where_the_first_ends():
     architecture = dataclasses.replace(TINY, cells=6, second_stage=4)
     style, options = nasnet.nasnet_style(False, registry.Options(), TINY), registry.Options()

@@ -12,6 +12,8 @@ from protos import ssd_pb2
 from tests.model_fns.detection import recorded_detectors, recorded_objects
 from tests.model_fns.detection.architectures.test_ssd import groundtruth_of
 
+pytestmark = pytest.mark.usefixtures('no_initial_values')
+
 tf1 = tf.compat.v1
 
 NAMES = ('tf2/ssd_mobilenet_v2_fpnlite_320', 'tf2/efficientdet_d0_256')

@@ -14,6 +14,8 @@ from model_fns.detection.boxes import quadrilaterals, targets
 from protos import ssd_pb2
 from tests.model_fns.detection import recorded_detectors
 
+pytestmark = pytest.mark.usefixtures('no_initial_values')
+
 tf1 = tf.compat.v1
 
 WHERE = 'model.ssd'
@@ -312,6 +314,7 @@ def rotated_model(more=''):
     return ssd.build_ssd(text_format.Merge(more, config), WHERE)
 
 
+@pytest.mark.usefixtures('initial_values')
 def test_rotated_anchors_find_themselves():
     """Groundtruth that is an anchor is its target, with a code of zeros, and is decoded again."""
     model = rotated_model()
@@ -357,6 +360,7 @@ def test_rotated_anchors_find_themselves():
     assert distances.min(axis=0).max() < 1e-3
 
 
+@pytest.mark.usefixtures('initial_values')
 @pytest.mark.parametrize(
     'more',
     [

@@ -13,6 +13,8 @@ from model_fns.layers import weighted
 from model_fns.segmentation.networks import backbones
 from tests.model_fns.backbones import recorded_backbones
 
+pytestmark = pytest.mark.usefixtures('no_initial_values')
+
 tf1 = tf.compat.v1
 
 RESNETS = tuple(f'resnet_v1_{size}{end}' for size in (101, 18, 50) for end in ('', '_beta'))

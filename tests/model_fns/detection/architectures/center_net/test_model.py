@@ -14,6 +14,8 @@ from tests.model_fns.detection import recorded_objects
 from tests.model_fns.detection.architectures.center_net import recorded
 from tests.tiny_center_net import MODEL
 
+pytestmark = pytest.mark.usefixtures('no_initial_values')
+
 tf1 = tf.compat.v1
 
 # The text of the message `model`.

@@ -11,6 +11,8 @@ from model_fns.detection import detector
 from model_fns.detection.architectures.center_net import extractors, object_paths
 from tests.conftest import shared_folder
 
+pytestmark = pytest.mark.usefixtures('no_initial_values')
+
 tf1 = tf.compat.v1
 
 ENDING = '/.ATTRIBUTES/VARIABLE_VALUE'

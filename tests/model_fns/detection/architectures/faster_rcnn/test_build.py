@@ -14,6 +14,8 @@ from model_fns.detection.architectures.faster_rcnn import build, model
 from tests import tiny_two_stage
 from tests.model_fns.detection.test_config_rules import configs
 
+pytestmark = pytest.mark.usefixtures('no_initial_values')
+
 tf1 = tf.compat.v1
 
 WHERE = 'model.faster_rcnn'

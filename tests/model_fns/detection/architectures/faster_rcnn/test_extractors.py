@@ -11,6 +11,8 @@ from model_fns.detection.architectures.faster_rcnn import extractors
 from tests import tiny_two_stage
 from tests.conftest import shared_folder
 
+pytestmark = pytest.mark.usefixtures('no_initial_values')
+
 tf1 = tf.compat.v1
 
 # Size of the first stage's map of an image of 100 x 130 pixels and its channels, side of the pooled

@@ -19,6 +19,8 @@ from tests.conftest import shared_folder
 from tests.model_fns.backbones import recorded_backbones
 from tests.model_fns.detection.architectures.faster_rcnn import oracles
 
+pytestmark = pytest.mark.usefixtures('no_initial_values')
+
 tf1 = tf.compat.v1
 
 BOXES, MASKS = 'faster_rcnn_resnet50_256x320', 'mask_rcnn_inception_v2_256x320'

@@ -9,6 +9,8 @@ from model_fns.detection.networks.feature_extractors.bifpn import BidirectionalP
 from protos import ssd_pb2
 from tests.model_fns.detection.extractor_configs import build, shapes_of
 
+pytestmark = pytest.mark.usefixtures('no_initial_values')
+
 tf1 = tf.compat.v1
 
 TYPE = "type: 'ssd_efficientnet-b0_bifpn_keras'"

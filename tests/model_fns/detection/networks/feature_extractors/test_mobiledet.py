@@ -6,6 +6,8 @@ import pytest
 
 from tests.model_fns.detection.extractor_configs import shapes_of
 
+pytestmark = pytest.mark.usefixtures('no_initial_values')
+
 
 @pytest.mark.parametrize(
     'kind, maps, scope',

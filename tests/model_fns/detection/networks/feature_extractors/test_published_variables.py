@@ -16,6 +16,8 @@ from protos import pipeline_pb2, ssd_pb2
 from tests.conftest import shared_folder
 from tests.model_fns.detection import recorded_detectors
 
+pytestmark = pytest.mark.usefixtures('no_initial_values')
+
 tf1 = tf.compat.v1
 
 CONFIGS = shared_folder() / 'configs'

@@ -6,6 +6,8 @@ import pytest
 
 from tests.model_fns.detection import recorded_detectors
 
+pytestmark = pytest.mark.usefixtures('no_initial_values')
+
 
 @pytest.mark.parametrize('name', recorded_detectors.CASES)
 def test_inference_is_as_recorded(name):

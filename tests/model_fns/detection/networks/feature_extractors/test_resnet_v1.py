@@ -9,6 +9,8 @@ from estimator_lib import errors
 from model_fns import layers
 from tests.model_fns.detection.extractor_configs import build, shapes_of
 
+pytestmark = pytest.mark.usefixtures('no_initial_values')
+
 tf1 = tf.compat.v1
 
 
