@@ -110,6 +110,8 @@ def create_model_fn(
     ) -> tf.estimator.EstimatorSpec:
         if mode == ModeKeys.TRAIN:
             return create_step_fn(task, pipeline, graph_hook_fn)(features, labels, config).as_spec()
+        if config is not None and config.model_dir:
+            checkpoint_files.require_listed(config.model_dir)
         if mode == ModeKeys.EVAL:
             create_graph = evaluation.create_evaluation_fn(task, pipeline, graph_hook_fn)
             return evaluation.create_spec(task, pipeline, create_graph(features, labels))

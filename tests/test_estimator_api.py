@@ -6,6 +6,7 @@ One tiny model of each task goes through every call that `tf.estimator` offers.
 import functools
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -366,6 +367,18 @@ def test_an_evaluation_in_memory_has_the_variables_of_the_training(case, tmp_pat
     metrics = estimator.evaluate(case.input_fn(ModeKeys.EVAL))
     for name in (case.metric, 'Loss/total_loss'):
         assert in_memory[1, name] == pytest.approx(metrics[name], rel=1e-4)
+
+
+@one_task
+def test_a_moved_folder_is_never_evaluated_with_initial_values(case, tmp_path):
+    shutil.copytree(case.root / 'trained', tmp_path / 'moved')
+    (tmp_path / 'moved' / 'checkpoint').write_text(
+        f'model_checkpoint_path: "/gone/model.ckpt-{STEPS}"\n'
+    )
+    moved = case.estimator(tmp_path / 'moved')
+    with pytest.raises(errors.CheckpointError, match='was moved: .* call again'):
+        moved.evaluate(case.input_fn(ModeKeys.EVAL))
+    assert moved.evaluate(case.input_fn(ModeKeys.EVAL))['global_step'] == STEPS
 
 
 @each_task

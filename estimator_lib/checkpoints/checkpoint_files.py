@@ -119,6 +119,26 @@ def list_by_name(folder: str) -> None:
     )
 
 
+def require_listed(folder: str) -> None:
+    """Refuses a moved folder in which TensorFlow, unlike `latest_checkpoint`, finds nothing.
+
+    An Estimator has then decided to evaluate or predict with initial values. The list is corrected
+    for the next call.
+
+    Raises:
+        errors.CheckpointError: the folder is such a one.
+    """
+    prefix = latest_checkpoint(folder)
+    if prefix is None or tf.train.latest_checkpoint(folder) is not None:
+        return
+    list_by_name(folder)
+    raise errors.CheckpointError(
+        f'{folder} was moved: its list of checkpoints named files that are not there, so that '
+        f'tf.estimator would use initial values. The list has been corrected, and its latest is '
+        f'{prefix}: call again.'
+    )
+
+
 def step_of(prefix: str) -> int:
     """The global step at which a checkpoint was written, by its name or, failing that, content.
 
