@@ -8,7 +8,7 @@ kernels are called directly here.
 from __future__ import annotations
 
 import io
-from typing import NamedTuple, Optional, Sequence
+from typing import NamedTuple, Optional
 
 import tensorflow as tf
 from PIL import BmpImagePlugin, GifImagePlugin, JpegImagePlugin, PngImagePlugin
@@ -28,12 +28,6 @@ _RESIZE_KERNELS = {
 }
 RESIZE_METHODS = tuple(_RESIZE_KERNELS)
 _LARGE = 8  # times as many pixels as the result
-
-# Shares of an image's side. Coordinates that are so little outside are meant to be on its edge: they
-# are computed, and their last bits differ between processors.
-_EDGE_ROUNDING = 1e-5
-# The kernel computes its last sample from both ends of a box, and rounds five times on the way.
-_KERNEL_ROUNDING = 2.0**-21
 
 MAX_PIXELS = input_reader_pb2.InputReader().max_image_pixels  # where a config does not say
 
@@ -102,50 +96,6 @@ def resize(
     if not tf.is_tensor(is_large):
         return resized(batch if is_large else tf.cast(batch, tf.float32))[0]
     return tf.cond(is_large, lambda: resized(batch), lambda: resized(tf.cast(batch, tf.float32)))[0]
-
-
-def snap_to_edges(coordinates: tf.Tensor, margin: float = 0.0) -> tf.Tensor:
-    """Moves normalized coordinates on the edges of an image inside of it.
-
-    Samples are 0 outside of an image. Without this a whole row of them would depend on whether a
-    coordinate on the edge is computed as 1 or as 1.0000001.
-
-    Args:
-        coordinates: float32, any shape; 0 and 1 are the centers of the first and last pixels.
-        margin: how far inside they are moved.
-
-    Returns:
-        The coordinates. What is outside of the image by more than rounding is as it was.
-    """
-    inside = tf.clip_by_value(coordinates, margin, 1.0 - margin)
-    return tf.where(tf.abs(coordinates - inside) <= _EDGE_ROUNDING, inside, coordinates)
-
-
-def crop_and_resize(
-    images: tf.Tensor,
-    boxes: tf.Tensor,
-    rows: tf.Tensor,
-    size: Sequence[int],
-    method: str = 'bilinear',
-) -> tf.Tensor:
-    """Samples images on a grid from one border of a box to the other, both included.
-
-    Samples outside of the image are 0; a border on an edge of the image is inside, whatever its
-    last bits are. No gradient goes to boxes.
-
-    Args:
-        images: [B, height, width, channels].
-        boxes: float32 [n, 4], normalized; an inverted one gives a mirrored crop.
-        rows: int32 [n]: the image of each box.
-        size: rows and columns of the grid: two ints, or int32 [2].
-        method: `bilinear` or `nearest`.
-
-    Returns:
-        float32 [n, *size, channels].
-    """
-    first, last = tf.split(tf.stop_gradient(boxes), 2, axis=-1)
-    snapped = [snap_to_edges(first), snap_to_edges(last, _KERNEL_ROUNDING)]
-    return tf.image.crop_and_resize(images, tf.concat(snapped, -1), rows, size, method)
 
 
 def crop_or_pad(image: tf.Tensor, height: int, width: int) -> tf.Tensor:

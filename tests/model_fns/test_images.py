@@ -12,7 +12,6 @@ from PIL import Image
 
 from estimator_lib import errors
 from model_fns import images
-from tests.model_fns import edge_cases
 
 tf1 = tf.compat.v1
 
@@ -316,57 +315,6 @@ def test_reversed_where():
         assert session.run(none, {happens: 1}).shape == (0, 4, 3)
         np.testing.assert_array_equal(session.run(reversed_, {happens: 0}), values)
         np.testing.assert_array_equal(session.run(reversed_, {happens: 1}), values[:, ::-1])
-
-
-def cropped(image, boxes, size, method='bilinear'):
-    """Crops [n, *size, channels] of one image."""
-    with tf.Graph().as_default(), tf1.Session() as session:
-        rows = tf.zeros([len(boxes)], tf.int32)
-        crops = images.crop_and_resize(
-            tf.constant(image[np.newaxis]), tf.constant(boxes), rows, size, method
-        )
-        return session.run(crops)
-
-
-class TestCropAndResize:
-    """Samples are 0 outside of an image, and a border on its edge is inside."""
-
-    @pytest.mark.parametrize('side', [5, 16, 19, 67])
-    @pytest.mark.parametrize('samples', [2, 4, 7, 14])
-    def test_the_last_bit_of_a_border_on_the_edge_moves_no_sample_out(self, side, samples):
-        nears = np.random.RandomState(0).uniform(0, 0.9, [40, 1])
-        ends = np.float32([*edge_cases.around(0), *edge_cases.around(1)])
-        nears, ends = np.broadcast_arrays(np.float32(nears), ends)
-        boxes = np.stack([nears, nears, ends, ends], axis=-1).reshape([-1, 4])
-        boxes = np.concatenate([boxes, boxes[:, [2, 1, 0, 3]], boxes[:, [0, 3, 2, 1]]])
-        # Of ones, any sample inside is 1.
-        ones = np.ones([side, side, 1], np.float32)
-        for method in ('bilinear', 'nearest'):
-            crops = cropped(ones, boxes, [samples] * 2, method)
-            np.testing.assert_allclose(crops, np.ones(crops.shape), rtol=1e-5)
-
-    def test_what_is_truly_outside_is_0(self):
-        ones = np.ones([5, 5, 1], np.float32)
-        boxes = np.float32([[-0.5, 0, 1, 1.5], [0, -1e-3, 1 + 1e-3, 1], [0, 0, 1, 1]])
-        crops = cropped(ones, boxes, [3, 3])
-        expected = np.ones([3, 3, 3])
-        expected[0, 0] = expected[0, :, 2] = expected[1, :, 0] = expected[1, 2] = 0
-        np.testing.assert_allclose(crops[..., 0], expected, rtol=1e-5)
-
-    def test_samples_are_interpolated(self):
-        """Rows of an image that are 0, 10 and 20, from its middle to its end, and back."""
-        rows = np.float32([0, 10, 20]).reshape([3, 1, 1])
-        boxes = np.float32([[0.5, 0, 1, 0], [1, 0, 0.5, 0]])
-        crops = cropped(np.tile(rows, [1, 3, 1]), boxes, [3, 1])
-        np.testing.assert_allclose(crops[..., 0, 0], [[10, 15, 20], [20, 15, 10]], rtol=1e-5)
-
-
-def test_coordinates_on_an_edge_are_moved_inside_and_others_are_not():
-    given = [-0.5, -1e-3, -1e-6, 0, 1e-3, 0.5, 1, 1 + 1e-6, 1 + 1e-3, np.inf, np.nan]
-    with tf.Graph().as_default(), tf1.Session() as session:
-        found = session.run(images.snap_to_edges(tf.constant(given, tf.float32)))
-    expected = [-0.5, -1e-3, 0, 0, 1e-3, 0.5, 1, 1, 1 + 1e-3, np.inf, np.nan]
-    np.testing.assert_array_equal(found, np.float32(expected))
 
 
 def test_window_and_crop_or_pad():

@@ -7,7 +7,7 @@ from typing import Sequence, Tuple
 
 import tensorflow as tf
 
-from model_fns import images as image_ops
+from model_fns import crops as box_crops
 
 SIZE = 4  # numbers of a box
 SIDES = ('ymin', 'xmin', 'ymax', 'xmax')
@@ -63,7 +63,7 @@ def crop(
 ) -> tf.Tensor:
     """Features inside of boxes, by bilinear interpolation; see `family.ModelBoxes`."""
     normalized = from_boxes(boxes, *image_size)
-    return image_ops.crop_and_resize(features, normalized, images, [size, size])
+    return box_crops.crop_and_resize(features, normalized, images, [size, size])
 
 
 def area(boxes: tf.Tensor) -> tf.Tensor:

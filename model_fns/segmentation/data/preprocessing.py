@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from estimator_lib.config import validation
 from estimator_lib.task import Example, Features, Labels
-from model_fns import images
+from model_fns import crops, images
 from model_fns.segmentation import fields
 from model_fns.segmentation.config_rules_values import VALUES
 from model_fns.segmentation.data import distortions, resize_range
@@ -296,7 +296,7 @@ def from_config(
 
 def _read(pixels: tf.Tensor, window: _Window, method: str) -> tf.Tensor:
     """A window of an image, float32 [height, width, channels], read off the unscaled image."""
-    read = images.crop_and_resize(
+    read = crops.crop_and_resize(
         pixels[tf.newaxis], window.box[tf.newaxis], [0], window.size, method
     )[0]
     read.set_shape([None, None, pixels.shape[-1]])

@@ -29,9 +29,7 @@ class TestCrops:
         # Borders on the edge are read a 2^21st of the image inside of it.
         tolerance = 1e-5 * np.abs(case['native']).max()
         crops, pooled = second_stage.Crops(4), second_stage.Crops(4, 2, 2)
-        np.testing.assert_allclose(
-            crops(*inputs, UNIT), case['native'][0], rtol=0, atol=tolerance
-        )
+        np.testing.assert_allclose(crops(*inputs, UNIT), case['native'][0], rtol=0, atol=tolerance)
         np.testing.assert_allclose(pooled(*inputs, UNIT), case['pooled'], rtol=0, atol=tolerance)
 
     def test_each_image_has_its_own_boxes(self):
