@@ -412,6 +412,7 @@ def test_a_network_of_small_products_stays_float32_whole(monkeypatch):
     assert 'float32 because' not in mixed_precision.description(small)
 
 
+@pytest.mark.bfloat16
 @pytest.mark.skipif(
     not mixed_precision.multiplies_bfloat16(), reason='this processor has no bfloat16'
 )
