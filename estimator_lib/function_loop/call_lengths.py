@@ -55,8 +55,6 @@ class CallLengths:
         """
         reports, profiled = config.progress, config.progress.profile_step
         ends = [profiled - 1, profiled] if profiled else []
-        draws = reports.summarize_variables or config.summarize_gradients
-        histograms = reports.summary_every_n_steps if draws else 0
         return cls(
             first,
             [
@@ -64,8 +62,7 @@ class CallLengths:
                 reports.summary_every_n_steps,
                 reports.pictures_every_n_steps,
             ],
-            # Checkpoints, since the session's begin; histograms, since its first step.
-            [(first, config.checkpoints.save_every_n_steps), (first + 1, histograms)],
+            [(first, config.checkpoints.save_every_n_steps)],  # since the session's begin
             [*ends, *([] if max_steps is None else [max_steps])],
             1 if single_steps else config.steps_per_call,
         )

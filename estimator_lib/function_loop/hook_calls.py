@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.function_loop import step_graphs
+from estimator_lib.hooks import global_steps
 from estimator_lib.optimization import partitioned
 
 tf1 = tf.compat.v1
@@ -232,7 +233,11 @@ class HookCalls:
         return tf1.train.SessionRunContext(tf1.train.SessionRunArgs(None), self._session)
 
     def _ask(self, is_last: bool) -> List[Tuple[Any, Optional[tf1.train.SessionRunArgs]]]:
-        return [self._asked(hook) for hook in self._hooks if is_last or _sees_each_step(hook)]
+        asked = [hook for hook in self._hooks if is_last or _sees_each_step(hook)]
+        for hook in asked:
+            if isinstance(hook, global_steps.GlobalStepHook):
+                hook.skip_to(self._session.step)
+        return [self._asked(hook) for hook in asked]
 
     def _asked(
         self, hook: tf.estimator.SessionRunHook

@@ -47,6 +47,10 @@ class GlobalStepHook(tf.estimator.SessionRunHook):
         self.step = step_after_run(int(fetched), self.step)
         self.step_done(run_context, run_values._replace(results=results))
 
+    def skip_to(self, step: int) -> None:
+        """Moves to a step; called where `before_run` and `after_run` were not called for each."""
+        self.step = step
+
     def read_step(self, session: tf1.Session) -> int:
         """The global step at this moment, by a run of its own."""
         return int(session.run(self._global_step))
@@ -55,7 +59,8 @@ class GlobalStepHook(tf.estimator.SessionRunHook):
         """What else to fetch in the coming run: nested tensors, the same ones in each run.
 
         A session prepares the graph anew for each set of fetches: a second set would cost more, at
-        the first step that uses it, than all the numbers that it saves.
+        the first step that uses it, than all the numbers that it saves. Only what is expensive to
+        compute is left out of some runs; the first one has it.
         """
         return ()
 

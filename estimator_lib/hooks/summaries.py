@@ -126,6 +126,44 @@ class TrainingPictures(global_steps.GlobalStepHook):
         write(self._folder, self.step, {}, pictures)
 
 
+class TrainingHistograms(global_steps.GlobalStepHook):
+    """Writes summaries of the graph when `TrainingScalars` writes scalars.
+
+    Unlike `tf.compat.v1.train.SummarySaverHook` it counts steps exactly, where a run reads the
+    global step after its update too, and where a loop runs several steps in one call.
+
+    Args:
+        summary: string scalar, a serialized `Summary`; computed only when it is written.
+        folder: of the events.
+        every_n_steps: events when the global step is a multiple of it.
+    """
+
+    sees_each_step = False  # Each would have to compute its histograms.
+
+    def __init__(self, summary: tf.Tensor, folder: str, every_n_steps: int):
+        self._summary = summary
+        self._folder = folder
+        self._every_n_steps = every_n_steps
+
+    def session_begun(self) -> None:
+        """Counts from where the session begins."""
+        self._next = self.step + 1
+
+    def fetches(self) -> Any:
+        """The summary, when it is time."""
+        return [self._summary] if self.step + 1 >= self._next else []
+
+    def step_done(self, run_context: Any, run_values: Any) -> None:
+        """Writes, when it is time."""
+        del run_context
+        if not run_values.results:
+            return
+        writer = writer_of(self._folder)
+        writer.add_summary(run_values.results[0], self.step)
+        writer.flush()
+        self._next = self.step - self.step % self._every_n_steps + self._every_n_steps
+
+
 def training_hooks(
     scalars: Mapping[str, tf.Tensor],
     folder: str,
@@ -146,10 +184,8 @@ def training_hooks(
         TrainingScalars(scalars, folder, every_n_steps, wait_seconds)
     ]
     merged = tf1.summary.merge_all()
-    if merged is not None:  # histograms, which are made only when they are written
-        hooks.append(
-            tf1.train.SummarySaverHook(every_n_steps, output_dir=folder, summary_op=merged)
-        )
+    if merged is not None:
+        hooks.append(TrainingHistograms(merged, folder, every_n_steps))
     return hooks
 
 

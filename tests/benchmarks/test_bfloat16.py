@@ -49,6 +49,7 @@ def test_what_is_measured_is_not_measured_again():
     assert list(bfloat16.missing(['a', 'b', 'c', 'older'], how, results)) == ['b', 'c', 'older']
 
 
+@pytest.mark.bfloat16
 def test_a_network_is_measured_in_both_types_and_passes():
     how = bfloat16.How(32, 1, 1, 1)
     result = bfloat16.measure('cifarnet', how)

@@ -7,6 +7,8 @@ from typing import Sequence, Tuple
 
 import tensorflow as tf
 
+from model_fns import crops as box_crops
+
 SIZE = 4  # numbers of a box
 SIDES = ('ymin', 'xmin', 'ymax', 'xmax')
 RECORD_KEYS = tuple(f'image/object/bbox/{side}' for side in SIDES)
@@ -60,8 +62,8 @@ def crop(
     image_size: Tuple[tf.Tensor, tf.Tensor],
 ) -> tf.Tensor:
     """Features inside of boxes, by bilinear interpolation; see `family.ModelBoxes`."""
-    normalized = tf.stop_gradient(from_boxes(boxes, *image_size))
-    return tf.image.crop_and_resize(features, normalized, images, [size, size])
+    normalized = from_boxes(boxes, *image_size)
+    return box_crops.crop_and_resize(features, normalized, images, [size, size])
 
 
 def area(boxes: tf.Tensor) -> tf.Tensor:

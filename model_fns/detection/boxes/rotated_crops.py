@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from model_fns import crops as box_crops
+
 # Boxes whose crops are computed at once: each takes four gathers of its whole crop.
 _BLOCK = 64
 
@@ -14,7 +16,7 @@ def crop(
     """Crops of boxes, by bilinear interpolation; 0 outside of the map.
 
     The corners of a box are those of its grid, and the corners of the image those of the map: with
-    angles of 0 it is `tf.image.crop_and_resize`.
+    angles of 0 it is `crops.crop_and_resize`.
 
     Args:
         features: float [B, height, width, channels].
@@ -28,7 +30,7 @@ def crop(
     """
     places = _grid(boxes, size) / tf.cast(tf.stack(image_size), features.dtype)
     last = tf.cast(tf.shape(features)[1:3] - 1, features.dtype)
-    places = places * last
+    places = box_crops.snap_to_edges(places) * last
 
     def block(index: tf.Tensor, crops: tf.TensorArray):
         some = slice(index * _BLOCK, (index + 1) * _BLOCK)

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from estimator_lib.config import validation
 from estimator_lib.task import Example, Features, Labels
-from model_fns import images
+from model_fns import crops, images
 from model_fns.segmentation import fields
 from model_fns.segmentation.config_rules_values import VALUES
 from model_fns.segmentation.data import distortions, resize_range
@@ -23,8 +23,6 @@ from protos import segmentation_pb2
 
 Size = Tuple[int, int]  # height, width
 
-# Keeps places at an image's edge from falling outside by rounding; a share of the image's side.
-_INSIDE = 2.0**-20
 _STEP_ROUNDING = 1e-4  # 0.1 does not divide 1.5 in floating point
 
 
@@ -298,13 +296,8 @@ def from_config(
 
 def _read(pixels: tf.Tensor, window: _Window, method: str) -> tf.Tensor:
     """A window of an image, float32 [height, width, channels], read off the unscaled image."""
-    box = 0.5 + (window.box - 0.5) * (1.0 - 2.0 * _INSIDE)
-    read = tf.raw_ops.CropAndResize(
-        image=pixels[tf.newaxis],
-        boxes=box[tf.newaxis],
-        box_ind=[0],
-        crop_size=window.size,
-        method=method,
+    read = crops.crop_and_resize(
+        pixels[tf.newaxis], window.box[tf.newaxis], [0], window.size, method
     )[0]
     read.set_shape([None, None, pixels.shape[-1]])
     return read

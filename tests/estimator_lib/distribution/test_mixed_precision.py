@@ -503,6 +503,7 @@ def test_training_leaves_nothing_in_the_environment(config, tmp_path, monkeypatc
     assert INFERRED not in os.environ
 
 
+@pytest.mark.bfloat16
 @pytest.mark.skipif(
     not mixed_precision.multiplies_bfloat16(), reason='this processor has no bfloat16'
 )

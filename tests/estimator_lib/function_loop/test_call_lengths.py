@@ -54,11 +54,3 @@ def test_a_config_gives_the_cadences(input_ends, expected):
     config.checkpoints.save_every_n_steps = 12
     lengths = call_lengths.CallLengths.from_config(config, 0, 12, input_ends)
     assert walk(lengths, 0, 12) == expected
-
-
-def test_histograms_have_their_own_steps():
-    config = train_pb2.TrainConfig()
-    config.progress.every_n_steps = config.progress.summary_every_n_steps = 10
-    config.progress.summarize_variables = True
-    lengths = call_lengths.CallLengths.from_config(config, 5, 30, False)
-    assert walk(lengths, 5, 30) == [6, 10, 16, 20, 26, 30]

@@ -192,22 +192,36 @@ def test_it_starts_from_another_checkpoint(config, tmp_path):
         assert start.get_tensor(name) == pytest.approx(slope_after(2), rel=1e-6)
 
 
+def steps_by_tag(folder):
+    """The global steps at which events were written."""
+    found = {}
+    for path in glob.glob(f'{folder}/events*'):
+        for event in tf1.train.summary_iterator(path):
+            for value in event.summary.value:
+                found.setdefault(value.tag, []).append(event.step)
+    return found
+
+
 def test_histograms_pictures_and_a_profile_are_written(config, tmp_path):
     reports = config.train_config.progress
     reports.summary_every_n_steps, reports.pictures_every_n_steps = 3, 2
     reports.summarize_variables = True
     reports.profile_step = 6
     train(config, tmp_path / 'run')
-    found = {}
-    for path in glob.glob(f'{tmp_path}/run/events*'):
-        for event in tf1.train.summary_iterator(path):
-            for value in event.summary.value:
-                found.setdefault(value.tag, []).append(event.step)
-    # After the first step, and so many steps later.
-    assert found['variables/slope'] == [1, 4]
-    assert found['loss'] == [1, 3, 6]
+    found = steps_by_tag(tmp_path / 'run')
+    assert found['variables/slope'] == found['loss'] == [1, 3, 6]
     trace = json.loads((tmp_path / 'run' / 'profile' / 'trace_step_6.json').read_text())
     assert any('Iterator' in event['name'] for event in trace['traceEvents'])
+
+
+def test_histograms_are_written_at_the_end_of_calls_of_several_steps(config, tmp_path):
+    config.train_config.checkpoints.save_every_n_steps = 100
+    config.train_config.progress.every_n_steps = 100
+    config.train_config.progress.summary_every_n_steps = 5
+    config.train_config.progress.summarize_variables = True
+    config.train_config.steps_per_call = 10
+    train(config, tmp_path / 'run', num_steps=12)
+    assert steps_by_tag(tmp_path / 'run')['variables/slope'] == [1, 5, 10]
 
 
 def test_the_only_worker_of_a_cluster_trains_by_functions_too(config, tmp_path, monkeypatch, log):

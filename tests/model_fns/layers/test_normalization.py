@@ -92,7 +92,7 @@ class TestBatchNorm:
         np.testing.assert_allclose(flat, image.reshape(6, 4), rtol=1e-5)
 
 
-@pytest.mark.parametrize('dtype', ['bfloat16', 'float16'])
+@pytest.mark.parametrize('dtype', [pytest.param('bfloat16', marks=pytest.mark.bfloat16), 'float16'])
 def test_statistics_stay_float32_in_low_precision(dtype):
     """A mean of 1/3 has no exact value in these types."""
     values = np.repeat([[0.0], [0.0], [1.0]], 64, 0).reshape(1, 8, 24, 1)

@@ -282,7 +282,10 @@ LAYERS = {
 }
 
 
-@pytest.mark.parametrize('dtype, bound', [('bfloat16', 3e-2), ('float16', 4e-3)])
+@pytest.mark.parametrize(
+    'dtype, bound',
+    [pytest.param('bfloat16', 3e-2, marks=pytest.mark.bfloat16), ('float16', 4e-3)],
+)
 @pytest.mark.parametrize('kind', LAYERS)
 @pytest.mark.parametrize('batch_norm', [None, layers.BatchNorm(scale=True)], ids=['bias', 'norm'])
 def test_low_precision_follows_float32(kind, dtype, bound, batch_norm):

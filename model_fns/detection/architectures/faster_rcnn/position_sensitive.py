@@ -10,6 +10,7 @@ from typing import Tuple
 
 import tensorflow as tf
 
+from model_fns import crops as box_crops
 from model_fns import layers
 from model_fns.detection.architectures.faster_rcnn import second_stage
 from model_fns.detection.boxes import axis_aligned
@@ -53,10 +54,10 @@ class Bins:
         apart = tf.reshape(maps, [batch, height * width, self.count, channels])
         apart = tf.transpose(apart, [0, 2, 1, 3])
         apart = tf.reshape(apart, [batch * self.count, height, width, channels])
-        bins = tf.reshape(self._split(tf.stop_gradient(boxes)), [-1, axis_aligned.SIZE])
+        bins = tf.reshape(self._split(boxes), [-1, axis_aligned.SIZE])
         images = tf.repeat(tf.range(batch), count)[:, tf.newaxis] * self.count
         images = tf.reshape(images + tf.range(self.count), [-1])
-        crops = tf.image.crop_and_resize(apart, bins, images, size)
+        crops = box_crops.crop_and_resize(apart, bins, images, size)
         return tf.reshape(crops, [-1, *self.grid, *size, channels])
 
     def pooled(self, maps: tf.Tensor, boxes: tf.Tensor) -> tf.Tensor:

@@ -15,6 +15,7 @@ from typing import Callable
 import tensorflow as tf
 
 from estimator_lib import errors
+from model_fns import crops as box_crops
 from model_fns import layers
 from model_fns.detection.boxes import axis_aligned, targets
 from model_fns.detection.detections import suppression
@@ -191,7 +192,7 @@ class MaskLoss:
         # One mask for each row, of whole images only where they are: nothing is copied.
         flat = tf.reshape(groundtruth.masks, tf.stack([-1, height, width, 1]))
         places = images * count + tf.clip_by_value(matches, 0, count - 1)
-        crops = tf.image.crop_and_resize(flat, tf.stop_gradient(boxes) / sides, places, size)
+        crops = box_crops.crop_and_resize(flat, boxes / sides, places, size)
         matched = (matches >= 0)[:, tf.newaxis, tf.newaxis]
         return tf.where(matched, crops[..., 0], 0.0)
 

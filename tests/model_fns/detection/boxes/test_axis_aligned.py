@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from model_fns.detection.boxes import axis_aligned
+from tests.model_fns import edge_cases
 
 tf1 = tf.compat.v1
 
@@ -177,3 +178,17 @@ def test_boxes_around_transformed_ones():
     # A quarter turn, (y, x) to (x, -y), then 10 further in x.
     found = run(axis_aligned.transform, [[1, 2, 4, 7]], [[0, 1], [-1, 0]], [0, 10])
     np.testing.assert_allclose(found, [[2, 6, 7, 9]])
+
+
+@pytest.mark.parametrize('side', [256.0, 300.0])
+def test_a_crop_does_not_depend_on_the_last_bit_of_a_box_on_the_images_edge(side):
+    """Of ones, all samples are 1: none is outside of the map, where it would be 0."""
+    nears = np.linspace(0, 0.9 * side, 30)
+    boxes = [[near, near, far, far] for near in nears for far in edge_cases.around(side)]
+    crops = run(
+        lambda boxes: axis_aligned.crop(
+            tf.ones([1, 19, 19, 1]), boxes, tf.zeros([len(nears) * 3], tf.int32), 7, (side, side)
+        ),
+        boxes,
+    )
+    np.testing.assert_allclose(crops, np.ones_like(crops), rtol=1e-5)

@@ -1,9 +1,11 @@
 import math
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from model_fns.detection.boxes import rotated_crops
+from tests.model_fns import edge_cases
 from tests.model_fns.detection import rotated_cases
 
 IMAGE = tf.constant([96.0, 128.0])
@@ -57,3 +59,22 @@ def test_slopes_reach_the_features():
     # Each of the 16 places shares its 1 among cells.
     np.testing.assert_allclose(np.sum(tape.gradient(cropped, features)), 16, rtol=1e-5)
     assert crops(np.ones([1, 6, 8, 1]), np.zeros([0, 5])).shape == [0, 4, 4, 1]
+
+
+@pytest.mark.parametrize('angle', [0.0, math.pi / 2, math.pi, -math.pi / 2])
+def test_a_crop_does_not_depend_on_the_last_bit_of_a_box_on_the_images_edge(angle):
+    """Of ones, all samples are 1: none is outside of the map, where it would be 0."""
+    across = abs(round(math.sin(angle)))
+    boxes = []
+    for far in edge_cases.around(96.0):
+        for near in np.linspace(0, 80, 20):
+            sides = [far - near, 128.0]
+            boxes.append([(near + far) / 2, 64.0, sides[across], sides[1 - across], angle])
+    found = crops(np.ones([1, 6, 8, 1]), boxes, size=7)
+    np.testing.assert_allclose(found, np.ones(found.shape), rtol=1e-5)
+
+
+def test_what_is_truly_outside_is_0():
+    found = crops(np.ones([1, 6, 8, 1]), [[96.0, 64.0, 96.0, 64.0, 0.0]], size=3)
+    expected = np.repeat([[1.0], [1.0], [0.0]], 3, axis=1)
+    np.testing.assert_allclose(found[0, ..., 0], expected, rtol=1e-5)

@@ -425,6 +425,7 @@ def test_a_code_of_another_size_than_the_coder_has(make):
     assert make(code_size=8) is not None
 
 
+@pytest.mark.bfloat16
 @pytest.mark.parametrize('kind', [ConvolutionalBoxPredictor, WeightSharedBoxPredictor])
 def test_low_precision_follows_float32_and_gives_float32(kind):
     found = []

@@ -462,6 +462,7 @@ def test_a_mirrored_view_adds_no_layers():
 # Compute type.
 
 
+@pytest.mark.bfloat16
 @pytest.mark.parametrize('refinement', [None, decoder.Decoder(num_filters=4)], ids=['aspp', 'both'])
 def test_low_precision_follows_float32_and_gives_float32(refinement):
     def build(images, dtype):

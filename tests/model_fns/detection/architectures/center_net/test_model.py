@@ -78,7 +78,9 @@ def test_training_is_as_recorded(case, checkpoint):
     expected = case.arrays['train/grad_norms']
     # A bias before batch norm has no gradient but rounding.
     counted = expected > 0.01 * np.median(expected)
-    np.testing.assert_allclose(norms[counted], expected[counted], rtol=1e-3)
+    # With the last bit a unit at the corner of its ReLU gains or loses its gradient.
+    differences = np.abs(norms[counted] / expected[counted] - 1)
+    assert np.median(differences) < 1e-3 and differences.max() < 1e-2
 
 
 def tiny_config():

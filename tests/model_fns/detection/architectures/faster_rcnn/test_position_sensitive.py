@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from model_fns import layers
 from model_fns.detection.architectures.faster_rcnn import position_sensitive
+from tests.model_fns import edge_cases
 from tests.model_fns.detection.architectures.faster_rcnn import oracles
 
 BINS = position_sensitive.Bins((2, 2), (4, 4))
@@ -66,6 +67,14 @@ class TestBins:
         for index in range(2):
             expected = pooled_slowly(maps[index], boxes[index], bins)
             np.testing.assert_allclose(ours[index], expected, rtol=1e-3, atol=1e-4)
+
+    def test_the_last_bit_of_a_box_on_the_edge_moves_no_sample_out(self):
+        """Of ones, all samples are 1: none is outside of the map, where it would be 0."""
+        bins = position_sensitive.Bins((3, 3), (12, 12))
+        nears = np.linspace(0, 0.9, 30)
+        boxes = [[near, near, far, far] for near in nears for far in edge_cases.around(1)]
+        samples = bins.samples(tf.ones([1, 19, 19, 9]), tf.constant([boxes], tf.float32))
+        np.testing.assert_allclose(samples, np.ones(samples.shape), rtol=1e-5)
 
     def test_a_bin_has_channels_of_its_own(self):
         maps = np.zeros([1, 4, 4, 4], np.float32)

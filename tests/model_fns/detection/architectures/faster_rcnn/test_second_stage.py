@@ -26,26 +26,25 @@ class TestCrops:
     def test_recorded(self):
         case = oracles.case('crop_and_resize')
         inputs = [tf.constant(case['feature_map'])], tf.constant(case['boxes'])
-        np.testing.assert_allclose(
-            second_stage.Crops(4)(*inputs, UNIT), case['native'][0], rtol=1e-5, atol=1e-6
-        )
-        np.testing.assert_allclose(
-            second_stage.Crops(4, 2, 2)(*inputs, UNIT), case['pooled'], rtol=1e-5, atol=1e-6
-        )
+        # Borders on the edge are read a 2^21st of the image inside of it.
+        tolerance = 1e-5 * np.abs(case['native']).max()
+        crops, pooled = second_stage.Crops(4), second_stage.Crops(4, 2, 2)
+        np.testing.assert_allclose(crops(*inputs, UNIT), case['native'][0], rtol=0, atol=tolerance)
+        np.testing.assert_allclose(pooled(*inputs, UNIT), case['pooled'], rtol=0, atol=tolerance)
 
     def test_each_image_has_its_own_boxes(self):
         features = tf.constant(np.arange(2 * 2 * 2).reshape([2, 2, 2, 1]), tf.float32)
         boxes = tf.constant([[[0.0, 0, 1, 1], [0, 0, 0, 0]], [[1, 1, 1, 1], [0, 0, 0, 1]]])
         crops = second_stage.Crops(2)([features], boxes, UNIT).numpy()[..., 0]
         expected = [[[0, 1], [2, 3]], [[0, 0], [0, 0]], [[7, 7], [7, 7]], [[4, 5], [4, 5]]]
-        np.testing.assert_allclose(crops, expected)
+        np.testing.assert_allclose(crops, expected, rtol=0, atol=1e-5)
 
     def test_gradients_reach_features_and_not_boxes(self):
         features, boxes = tf.ones([1, 3, 3, 1]), tf.constant([[[0.0, 0.0, 1.0, 1.0]]])
         with tf.GradientTape(persistent=True) as tape:
             tape.watch([features, boxes])
             total = tf.reduce_sum(second_stage.Crops(3)([features], boxes, UNIT))
-        np.testing.assert_allclose(tape.gradient(total, features), np.ones([1, 3, 3, 1]))
+        np.testing.assert_allclose(tape.gradient(total, features), np.ones([1, 3, 3, 1]), rtol=1e-5)
         assert tape.gradient(total, boxes) is None
 
 

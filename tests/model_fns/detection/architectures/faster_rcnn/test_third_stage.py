@@ -11,6 +11,7 @@ from model_fns import layers
 from model_fns.detection.architectures.faster_rcnn import model, second_stage, third_stage
 from model_fns.detection.boxes import targets
 from model_fns.detection.losses import losses, mining
+from tests.model_fns import edge_cases
 from tests.model_fns.detection.architectures.faster_rcnn import oracles
 from tests.model_fns.detection.architectures.faster_rcnn.test_regions import recorded_groundtruth
 
@@ -93,6 +94,18 @@ class TestMaskLoss:
         unmatched = tf.constant([-1, 0, -2])
         ours = third_stage.MaskLoss().targets(groundtruth, boxes, images, unmatched, [5, 5])
         assert not ours.numpy()[[0, 2]].any()
+
+    def test_the_last_bit_of_a_box_on_the_edge_moves_no_target_out(self):
+        """Of a mask of the whole image, all targets are 1."""
+        masks = np.ones([1, 1, 256, 256], np.uint8)
+        none = tf.zeros([1, 0, 4])
+        groundtruth = targets.Groundtruth(none, none, none, none, masks=tf.constant(masks))
+        nears = np.linspace(0, 230, 30)
+        boxes = [[near, near, far, far] for near in nears for far in edge_cases.around(256)]
+        rows = tf.zeros([len(boxes)], tf.int32)
+        boxes = tf.constant(boxes, tf.float32)
+        ours = third_stage.MaskLoss().targets(groundtruth, boxes, rows, rows, [15, 15])
+        np.testing.assert_allclose(ours, np.ones(ours.shape), rtol=1e-5)
 
     def test_recorded(self):
         case = oracles.case('second_stage_loss')
