@@ -13,8 +13,8 @@ import tensorflow as tf
 
 Gradient = Callable[[tf.Tensor], Tuple[tf.Tensor, None, None]]
 
-# Shares of an image's side. Coordinates that are so little outside are meant to be on its edge:
-# they are computed, and their last bits differ between processors.
+# Normalized coordinates that are so little outside of an image are meant to be on its edge: they
+# are computed, and their last bits differ between processors.
 _EDGE_ROUNDING = 1e-5
 # The kernel computes its last sample from both ends of a box, and rounds five times on the way.
 _KERNEL_ROUNDING = 2.0**-21

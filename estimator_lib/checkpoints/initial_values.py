@@ -110,7 +110,7 @@ def with_warm_started_averages(
     graph = tf1.get_default_graph()
     averages = _moving_averages(graph)
     averaged = [
-        (variable, _initializers_of(variable))
+        (variable, _component_initializers(variable))
         for variable in graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
         if variable_name(variable) in averages and not partitioned.is_eager(variable)
     ]
@@ -122,7 +122,7 @@ def with_warm_started_averages(
         if init_fn is not None:
             init_fn(scaffold, session)
         for variable, before in averaged:
-            if _initializers_of(variable) != before:
+            if _component_initializers(variable) != before:
                 value = session.run(partitioned.components(variable)[0])
                 targets = partitioned.components(averages[variable_name(variable)])
                 session.run(
@@ -206,7 +206,7 @@ def _portions(settings: Iterable[Feeding], max_bytes: int) -> Iterator[List[Feed
         yield portion
 
 
-def _initializers_of(variable: tf.Variable) -> List[tf.Operation]:
+def _component_initializers(variable: tf.Variable) -> List[tf.Operation]:
     return [component.initializer for component in partitioned.components(variable)]
 
 

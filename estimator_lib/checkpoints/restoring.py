@@ -213,7 +213,7 @@ def check_model_dir(
 
 
 def may_start_fresh(name: str) -> bool:
-    """Whether a run may resume without a variable: a reader's position, or the loss scale."""
+    """Returns True for a reader's position and the loss scale, which a checkpoint may lack."""
     return name.startswith(f'{READER_SCOPE}/') or loss_scale.is_of_loss_scale(name)
 
 

@@ -25,7 +25,7 @@ EvaluationFn = Callable[[Features, Labels], 'EvaluationGraph']
 
 @dataclasses.dataclass(frozen=True)
 class EvaluationGraph:
-    """What is built for a batch of an evaluation.
+    """Tensors and ops that an evaluation runs for each batch.
 
     Attributes:
         loss: the sum of the losses, float32 scalar.

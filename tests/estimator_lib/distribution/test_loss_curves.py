@@ -7,9 +7,11 @@ import sys
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from estimator_lib import distribution
-from tests.estimator_lib.distribution import curve_cases
+from tests.estimator_lib import line_task
+from tests.estimator_lib.distribution import curve_cases, line_program
 
 pytestmark = pytest.mark.usefixtures('forked_processes')
 
@@ -65,12 +67,12 @@ def test_synchronous_parameter_servers(data, alone, tmp_path):
     same(alone, tmp_path)
 
 
-def all_reduce(data, model_dir, steps, task, override=''):
-    """Trains on two workers, a process each."""
+def run_workers(*command):
+    """Runs a program as two workers, a process each."""
     addresses = {'worker': curve_cases.free_addresses(2)}
     processes = [
         subprocess.Popen(
-            [sys.executable, curve_cases.__file__, data, model_dir, str(steps), task, override],
+            [sys.executable, *map(str, command)],
             env={
                 **os.environ,
                 'TF_CONFIG': json.dumps(
@@ -90,8 +92,26 @@ def all_reduce(data, model_dir, steps, task, override=''):
     assert [process.returncode for process in processes] == [0, 0], outputs
 
 
+def all_reduce(data, model_dir, steps, task, override=''):
+    """Trains on two workers."""
+    run_workers(curve_cases.__file__, data, model_dir, steps, task, override)
+
+
+def test_workers_leave_out_a_step_of_one_of_them_together(tmp_path):
+    records = tmp_path / 'points.tfrecord'
+    # The second of each two steps has a NaN, which one of the workers reads.
+    line_task.write_points(records, (1.0, 2.0, 3.0, float('nan')))
+    run_workers(line_program.__file__, records, tmp_path / 'run')
+    latest = tf.train.latest_checkpoint(str(tmp_path / 'run'))
+    assert latest.endswith('-4')
+    slope = line_task.slope_after(2, [(1.0, 2.0)])
+    assert tf.train.load_variable(latest, 'slope') == pytest.approx(slope, rel=1e-5)
+
+
 def test_all_reduce(data, alone, tmp_path):
-    all_reduce(data, tmp_path, STEPS, 'published')
+    # The policy has updates run in a condition, on all workers or on none.
+    policy = 'train_config { non_finite_loss_policy: SKIP_STEP }'
+    all_reduce(data, tmp_path, STEPS, 'published', policy)
     same(alone, tmp_path)
 
 
