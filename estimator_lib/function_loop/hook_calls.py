@@ -147,7 +147,7 @@ class HookCalls:
         asked = [hook for hook in self._hooks if is_last or _sees_each_step(hook)]
         for hook in asked:
             if isinstance(hook, global_steps.GlobalStepHook):
-                hook.skip_to(self._session.step)
+                hook.follow_step(self._session.step)
         return [(hook, hook.before_run(self._now)) for hook in asked]
 
     def _run_values(
