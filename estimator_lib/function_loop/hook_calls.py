@@ -236,7 +236,7 @@ class HookCalls:
         asked = [hook for hook in self._hooks if is_last or _sees_each_step(hook)]
         for hook in asked:
             if isinstance(hook, global_steps.GlobalStepHook):
-                hook.set_step(self._session.step)
+                hook.follow_step(self._session.step)
         return [self._asked(hook) for hook in asked]
 
     def _asked(

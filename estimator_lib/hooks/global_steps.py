@@ -47,7 +47,7 @@ class GlobalStepHook(tf.estimator.SessionRunHook):
         self.step = step_after_run(int(fetched), self.step)
         self.step_done(run_context, run_values._replace(results=results))
 
-    def set_step(self, step: int) -> None:
+    def follow_step(self, step: int) -> None:
         """Moves to a step; called where `before_run` and `after_run` were not called for each."""
         self.step = step
 

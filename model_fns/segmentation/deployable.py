@@ -107,11 +107,12 @@ class SegmentationDeployable(interface.Deployable):
         Args:
             content: int32 [2]: its height and width in the features.
         """
-        room = tf.constant(self.input_shape[:2])
-        factor = tf.reduce_min(tf.cast(room, tf.float32) / tf.cast(content, tf.float32))
-        smaller = tf.cast(tf.cast(content, tf.float32) * factor, tf.int32)
-        smaller = tf.clip_by_value(smaller, 1, room)
-        return tuple(tf.unstack(tf.where(factor < 1.0, smaller, content)))
+        room, sides = tf.constant(self.input_shape[:2]), tf.cast(content, tf.int64)
+        # In whole numbers: times a rounded factor, the side that fills the input can lose a pixel.
+        scaled = sides * tf.cast(room, tf.int64)[:, tf.newaxis] // sides[:, tf.newaxis]
+        smaller = tf.maximum(tf.cast(tf.reduce_min(scaled, axis=0), tf.int32), 1)
+        is_larger = tf.reduce_any(content > room)
+        return tuple(tf.unstack(tf.where(is_larger, smaller, content)))
 
 
 def _contents(features: Features) -> tf.Tensor:

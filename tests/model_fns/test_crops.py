@@ -27,7 +27,7 @@ class TestCropAndResize:
     @pytest.mark.parametrize('samples', [2, 4, 7, 14])
     def test_the_last_bit_of_a_border_on_the_edge_moves_no_sample_out(self, side, samples):
         nears = np.random.RandomState(0).uniform(0, 0.9, [40, 1])
-        ends = np.float32([*edge_cases.around(0), *edge_cases.around(1)])
+        ends = np.float32([*edge_cases.neighbors(0), *edge_cases.neighbors(1)])
         nears, ends = np.broadcast_arrays(np.float32(nears), ends)
         boxes = np.stack([nears, nears, ends, ends], axis=-1).reshape([-1, 4])
         boxes = np.concatenate([boxes, boxes[:, [2, 1, 0, 3]], boxes[:, [0, 3, 2, 1]]])

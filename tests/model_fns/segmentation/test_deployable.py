@@ -92,6 +92,23 @@ def test_a_larger_image_is_seen_at_the_size_of_the_file(trained, deployed):
     np.testing.assert_allclose(large[-1, -1], small[-1, -1] * ratio, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize(
+    ('content', 'expected'),
+    [
+        ((41, 82), (32, 64)),  # 82 * (64 / 82) is 63.999996 in float32
+        ((593, 10), (64, 1)),
+        ((1000, 2), (64, 1)),
+        ((64, 64), (64, 64)),
+        ((3, 5), (3, 5)),
+    ],
+)
+def test_a_larger_image_fills_a_side_of_the_input(content, expected):
+    deployable = SegmentationDeployable((64, 64), None, None, [], [0.0] * 3)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        size = deployable._size_in_input(tf.constant(content))
+        assert tuple(session.run(size)) == expected
+
+
 def test_of_a_batch_each_image_has_its_own_size():
     """In an evaluation images are padded to one size, whatever theirs is."""
     deployable = SegmentationDeployable(

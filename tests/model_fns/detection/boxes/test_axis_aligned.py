@@ -184,7 +184,7 @@ def test_boxes_around_transformed_ones():
 def test_a_crop_does_not_depend_on_the_last_bit_of_a_box_on_the_images_edge(side):
     """Of ones, all samples are 1: none is outside of the map, where it would be 0."""
     nears = np.linspace(0, 0.9 * side, 30)
-    boxes = [[near, near, far, far] for near in nears for far in edge_cases.around(side)]
+    boxes = [[near, near, far, far] for near in nears for far in edge_cases.neighbors(side)]
     crops = run(
         lambda boxes: axis_aligned.crop(
             tf.ones([1, 19, 19, 1]), boxes, tf.zeros([len(nears) * 3], tf.int32), 7, (side, side)

@@ -66,7 +66,7 @@ def test_a_crop_does_not_depend_on_the_last_bit_of_a_box_on_the_images_edge(angl
     """Of ones, all samples are 1: none is outside of the map, where it would be 0."""
     across = abs(round(math.sin(angle)))
     boxes = []
-    for far in edge_cases.around(96.0):
+    for far in edge_cases.neighbors(96.0):
         for near in np.linspace(0, 80, 20):
             sides = [far - near, 128.0]
             boxes.append([(near + far) / 2, 64.0, sides[across], sides[1 - across], angle])

@@ -14,7 +14,7 @@ from model_fns.detection.architectures.faster_rcnn import regions
 from model_fns.detection.boxes import targets
 from model_fns.detection.detections import suppression
 from protos import model_pb2
-from tests import tiny_two_stage
+from tests import matched_rows, tiny_two_stage
 from tests.conftest import shared_folder
 from tests.model_fns.backbones import recorded_backbones
 from tests.model_fns.detection.architectures.faster_rcnn import oracles
@@ -94,8 +94,46 @@ def trained(case):
     return predictions, losses, np.array(norms), without
 
 
+OF_PROPOSALS = (
+    fields.PROPOSAL_BOXES,
+    fields.REFINED_BOX_ENCODINGS,
+    fields.CLASS_LOGITS,
+    fields.RAW_DETECTION_BOXES,
+    fields.RAW_DETECTION_SCORES,
+)
+
+
+def proposals_as_recorded(case, mode):
+    """The rows of our proposals in the order of the recorded ones, which is that of scores."""
+    predictions = {'infer': inferred, 'train': trained}[mode](case)[0]
+    expected = recorded(case)[1][f'{mode}/pred__proposal_boxes']
+    return matched_rows.nearest_rows(predictions[fields.PROPOSAL_BOXES][0], expected[0])
+
+
+def detections_as_recorded(case):
+    """Likewise the rows of detections."""
+    names = fields.DETECTION_BOXES, fields.DETECTION_SCORES, fields.DETECTION_CLASSES
+    outputs, arrays = inferred(case)[1], recorded(case)[1]
+    ours = [outputs[name] for name in names]
+    expected = [arrays[f'infer/det__{name}'] for name in names]
+    rows = [
+        np.column_stack([boxes[0], scores[0], classes[0]])
+        for boxes, scores, classes in (ours, expected)
+    ]
+    return matched_rows.nearest_rows(*rows)
+
+
 def close(ours, expected, tolerance=1e-4):
     np.testing.assert_allclose(ours, expected, rtol=0, atol=tolerance * np.abs(expected).max())
+
+
+def check_predictions(case, mode, name, expected):
+    predictions = {'infer': inferred, 'train': trained}[mode](case)[0]
+    values = predictions[name].reshape(expected.shape)
+    if name in OF_PROPOSALS:
+        axis = 1 if name == fields.PROPOSAL_BOXES else 0
+        values = np.take(values, proposals_as_recorded(case, mode), axis)
+    close(values, expected)
 
 
 class TestRecordedInference:
@@ -113,9 +151,8 @@ class TestRecordedInference:
         ],
     )
     def test_predictions(self, case, ours, published):
-        predictions, _ = inferred(case)
         expected = recorded(case)[1][f'infer/pred__{published}']
-        close(predictions[ours].reshape(expected.shape), expected)
+        check_predictions(case, 'infer', ours, expected)
 
     @of_both
     @pytest.mark.parametrize(
@@ -132,15 +169,23 @@ class TestRecordedInference:
         ],
     )
     def test_detections(self, case, name):
-        close(inferred(case)[1][name], recorded(case)[1][f'infer/det__{name}'])
+        values, expected = inferred(case)[1][name], recorded(case)[1][f'infer/det__{name}']
+        if name in OF_PROPOSALS:
+            values = values[:, proposals_as_recorded(case, 'infer')]
+        elif values.ndim > 1:
+            values = values[:, detections_as_recorded(case)]
+        if name == fields.DETECTION_ANCHOR_INDICES:  # of proposals
+            values = np.argsort(proposals_as_recorded(case, 'infer'))[values.astype(int)]
+        close(values, expected)
 
     def test_masks(self):
         (predictions, outputs), arrays = inferred(MASKS), recorded(MASKS)[1]
-        logits = predictions[fields.MASK_LOGITS]
+        logits, order = predictions[fields.MASK_LOGITS], detections_as_recorded(MASKS)
         name = 'infer/pred__mask_predictions'
         assert logits.shape == tuple(arrays[f'{name}__shape'])
-        close(logits.ravel()[:: int(arrays[f'{name}__stride'])], arrays[f'{name}__sub'])
-        close(outputs[fields.DETECTION_MASKS], arrays['infer/det__detection_masks'])
+        sampled = logits[order].ravel()[:: int(arrays[f'{name}__stride'])]
+        close(sampled, arrays[f'{name}__sub'])
+        close(outputs[fields.DETECTION_MASKS][:, order], arrays['infer/det__detection_masks'])
 
 
 class TestRecordedTraining:
@@ -158,7 +203,7 @@ class TestRecordedTraining:
     )
     def test_predictions(self, case, ours, published):
         expected = recorded(case)[1][f'train/pred__{published}']
-        close(trained(case)[0][ours].reshape(expected.shape), expected)
+        check_predictions(case, 'train', ours, expected)
 
     @of_both
     def test_losses(self, case):
@@ -185,9 +230,9 @@ class TestRecordedTraining:
         assert without == {str(name) for name in arrays['train/no_grad_vars']}
         floor = 0.01 * np.median(expected)
         errors_of_norms = np.abs(ours - expected) / np.maximum(expected, floor)
-        # Rounding, which differs between runs on several threads, was seen to move it by 4e-3.
-        assert np.median(errors_of_norms) < 1e-2
-        assert errors_of_norms.max() < 0.05
+        # The kernels of other processors were seen to move it by 2e-4 and 1e-3.
+        assert np.median(errors_of_norms) < 1e-3
+        assert errors_of_norms.max() < 1e-2
 
 
 def test_coder():

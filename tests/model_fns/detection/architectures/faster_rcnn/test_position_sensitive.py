@@ -72,7 +72,7 @@ class TestBins:
         """Of ones, all samples are 1: none is outside of the map, where it would be 0."""
         bins = position_sensitive.Bins((3, 3), (12, 12))
         nears = np.linspace(0, 0.9, 30)
-        boxes = [[near, near, far, far] for near in nears for far in edge_cases.around(1)]
+        boxes = [[near, near, far, far] for near in nears for far in edge_cases.neighbors(1)]
         samples = bins.samples(tf.ones([1, 19, 19, 9]), tf.constant([boxes], tf.float32))
         np.testing.assert_allclose(samples, np.ones(samples.shape), rtol=1e-5)
 

@@ -101,7 +101,7 @@ class TestMaskLoss:
         none = tf.zeros([1, 0, 4])
         groundtruth = targets.Groundtruth(none, none, none, none, masks=tf.constant(masks))
         nears = np.linspace(0, 230, 30)
-        boxes = [[near, near, far, far] for near in nears for far in edge_cases.around(256)]
+        boxes = [[near, near, far, far] for near in nears for far in edge_cases.neighbors(256)]
         rows = tf.zeros([len(boxes)], tf.int32)
         boxes = tf.constant(boxes, tf.float32)
         ours = third_stage.MaskLoss().targets(groundtruth, boxes, rows, rows, [15, 15])
