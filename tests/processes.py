@@ -85,9 +85,12 @@ class Server:
     def __init__(self):
         self._environment = dict(os.environ)
         self._lock = threading.Lock()
-        self.usable = sys.platform == 'linux'
-        if not self.usable:
-            return
+        self.usable = sys.platform == 'linux' and _adopt_orphans(False)
+        if self.usable:
+            self._begin()
+
+    def _begin(self) -> None:
+        """Starts the process, and waits until it has imported everything."""
         self._connection, other = socket.socketpair()
         code = f'from tests import processes; processes.serve({other.fileno()})'
         # A pool of threads would be there from NumPy's import on.
@@ -100,11 +103,13 @@ class Server:
             pass_fds=[other.fileno()],
         )
         other.close()
-        self.usable = self._connection.recv(1) == b'1'
+        if self._connection.recv(1) != b'1':
+            self.close()
+            self.usable = False
 
     def close(self) -> None:
         """Ends the server; what it has forked stays."""
-        if sys.platform == 'linux':
+        if self.usable:
             self._connection.close()
             self._process.wait()
 
@@ -307,6 +312,6 @@ def _run(program: Program) -> None:
         runpy.run_path(program.what, run_name='__main__')
 
 
-def _adopt_orphans(adopts: bool) -> None:
-    """Whether this process is the next parent of descendants who lose theirs."""
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(adopts), 0, 0, 0)
+def _adopt_orphans(adopts: bool) -> bool:
+    """Sets whether this process adopts descendants who lose their parent; False if it cannot."""
+    return ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(adopts), 0, 0, 0) == 0

@@ -198,3 +198,11 @@ def test_this_process_adopts_no_orphans_in_between(forked_popen):
     command = [sys.executable, '-S', '-c', textwrap.dedent(code)]
     out = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     assert int(out) != os.getpid()
+
+
+def test_on_other_systems_all_have_their_own_start(monkeypatch):
+    monkeypatch.setattr(sys, 'platform', 'darwin')
+    server = processes.Server()
+    popen = processes.make_popen(server)
+    assert not probe(popen, ['-c', BEGINNING + PROBE])['imported']
+    server.close()
