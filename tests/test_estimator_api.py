@@ -6,6 +6,7 @@ One tiny model of each task goes through every call that `tf.estimator` offers.
 import functools
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -390,26 +391,10 @@ def test_labels_that_are_missing_are_named(case):
         case.trained.evaluate(input_fn)
 
 
-PROGRAM = """
-import sys
-
-import tensorflow as tf
-
-from estimator_lib import config as config_lib
-from estimator_lib import training
-from model_fns import build_task, create_model_fn
-
-config = config_lib.load_pipeline_config(sys.argv[1])
-task = build_task(config)
-estimator = tf.estimator.Estimator(
-    create_model_fn(config), sys.argv[2], tf.estimator.RunConfig(save_checkpoints_steps=2)
-)
-train = tf.estimator.TrainSpec(training.train_input_fn(task, config), max_steps=4)
-evaluation = tf.estimator.EvalSpec(
-    training.eval_input_fn(task, config), steps=None, start_delay_secs=0, throttle_secs=0
-)
-tf.estimator.train_and_evaluate(estimator, train, evaluation)
-"""
+def program_of_the_docs():
+    """The program of the page about Python."""
+    page = (ROOT / 'docs' / 'python.md').read_text(encoding='utf-8')
+    return re.search(r'```python\n(import sys\n.*?)```', page, re.DOTALL).group(1)
 
 
 def start(program, config, model_dir, addresses, role):
@@ -434,9 +419,9 @@ def classifier(tmp_path):
     return path
 
 
-def test_a_program_of_twenty_lines_is_every_task_of_a_cluster(classifier, tmp_path):
+def test_the_program_of_the_docs_is_every_task_of_a_cluster(classifier, tmp_path):
     program = tmp_path / 'program.py'
-    program.write_text(PROGRAM)
+    program.write_text(program_of_the_docs())
     roles = ('chief', 'worker', 'ps', 'evaluator')
     ports = local_processes.free_ports(len(roles))
     addresses = {role: [f'localhost:{port}'] for role, port in zip(roles, ports)}
