@@ -3,6 +3,7 @@
 One tiny model of each task goes through every call that `tf.estimator` offers.
 """
 
+import contextlib
 import functools
 import os
 import pathlib
@@ -397,7 +398,7 @@ def program_of_the_docs():
     return re.search(r'```python\n(import sys\n.*?)```', page, re.DOTALL).group(1)
 
 
-def start(program, config, model_dir, addresses, role):
+def start(program, config, model_dir, addresses, role, log):
     """A task of a cluster, as a process that runs a user's program."""
     return subprocess.Popen(
         [sys.executable, str(program), str(config), str(model_dir)],
@@ -407,36 +408,35 @@ def start(program, config, model_dir, addresses, role):
             'TF_CPP_MIN_LOG_LEVEL': '2',
             'TF_CONFIG': local_processes.tf_config(addresses, role, 0),
         },
-        stderr=subprocess.PIPE,
-        text=True,
+        stderr=log,
     )
 
 
 @pytest.fixture
 def classifier(tmp_path):
     path = tiny_data.write_all(tmp_path)
-    path.write_text(tiny_data.LENET_CONFIG.format(folder=tmp_path))
+    config = tiny_data.LENET_CONFIG.format(folder=tmp_path)
+    # A worker begins at once, whether the others are at its step already or not.
+    path.write_text(config.replace('train_config {', 'train_config { startup_delay_steps: 0', 1))
     return path
 
 
 def test_the_program_of_the_docs_is_every_task_of_a_cluster(classifier, tmp_path):
     program = tmp_path / 'program.py'
     program.write_text(program_of_the_docs())
-    roles = ('chief', 'worker', 'ps', 'evaluator')
-    ports = local_processes.free_ports(len(roles))
-    addresses = {role: [f'localhost:{port}'] for role, port in zip(roles, ports)}
-    del addresses['evaluator']
-    tasks = {role: start(program, classifier, tmp_path / 'run', addresses, role) for role in roles}
-    try:
+    addresses = local_processes.build_addresses(num_workers=1, num_ps=1)
+    with contextlib.ExitStack() as stack:
+        tasks = {}
+        for role in ('chief', 'worker', 'ps', 'evaluator'):
+            log = stack.enter_context(open(tmp_path / f'{role}.txt', 'wb'))
+            task = start(program, classifier, tmp_path / 'run', addresses, role, log)
+            tasks[role] = stack.enter_context(task)
+            stack.callback(task.kill)
         for role in ('chief', 'worker', 'evaluator'):
-            _, text = tasks[role].communicate(timeout=300)
-            assert tasks[role].returncode == 0, f'{role}: {text}'
+            status = tasks[role].wait(timeout=300)
+            assert status == 0, (tmp_path / f'{role}.txt').read_text()
         # TensorFlow's own parameter server waits for ever.
         assert tasks['ps'].poll() is None
-    finally:
-        for task in tasks.values():
-            task.kill()
-            task.communicate()
     assert tf.train.latest_checkpoint(str(tmp_path / 'run')).endswith('-4')
     (path,) = (tmp_path / 'run' / 'eval').glob('events*')
     tags = {

@@ -70,8 +70,12 @@ def wait_for_step(
     step: int,
     should_end: Callable[[], bool] = lambda: False,
     poll_seconds: float = 1.0,
+    still_seconds: float = 60.0,
 ) -> None:
-    """Returns when the global step has come to a step.
+    """Returns when the global step has come to a step, or no longer moves.
+
+    Where the others have trained and then stop at an earlier step (the `max_steps` of a program, of
+    which a worker is not told), nobody would ever get there.
 
     Args:
         session: where it can be read.
@@ -79,11 +83,18 @@ def wait_for_step(
         step: to wait for.
         should_end: asked every so often; True ends the wait.
         poll_seconds: between two looks.
+        still_seconds: without a step of the others, after the first one, that end the wait.
     """
-    next_word = time.monotonic()
+    next_word = moved = time.monotonic()
+    last = 0
     while True:
         current = int(session.run(global_step))
         if current >= step or should_end():
+            return
+        if current != last or not current:
+            last, moved = current, time.monotonic()
+        elif time.monotonic() - moved >= still_seconds:
+            log.info('beginning at step %d, where the others have stopped', current)
             return
         if time.monotonic() >= next_word:
             next_word = time.monotonic() + _SAY_EVERY_SECONDS

@@ -53,6 +53,20 @@ def test_a_worker_in_step_with_others_has_the_hook_of_its_exchange():
     assert startup.hooks(plan, Exchange(), num_steps=100) == ['its hook']
 
 
+def test_a_wait_ends_where_the_others_have_stopped(caplog):
+    steps = [0, 0, 0, 1, 2, 3, 3]
+
+    class Session:
+        def run(self, step):
+            return steps.pop(0)
+
+    with caplog.at_level('INFO', 'estimator_lib'):
+        startup.wait_for_step(Session(), None, 7, poll_seconds=0.0, still_seconds=0.0)
+    # Not at step 0, which the others may take long to begin with.
+    assert steps == []
+    assert caplog.messages[-1] == 'beginning at step 3, where the others have stopped'
+
+
 def test_a_wait_that_should_end(caplog):
     """It says once where it is, and returns though the step has not come."""
 
