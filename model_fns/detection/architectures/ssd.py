@@ -121,9 +121,9 @@ class SsdModel(detector.Detector):
     def preprocess(self, images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
         """See `Detector`; as published, pad values are those of normalized images."""
         images = self._extractor_for(False).preprocess(images)
-        if true_shapes is None:
-            return images
-        return detector.fill_padding(images, true_shapes, self.resizer.pad_values)
+        if true_shapes is not None:
+            images = detector.fill_padding(images, true_shapes, self.resizer.pad_values)
+        return self.resizer.to_network_channels(images)
 
     def predict(
         self,

@@ -41,12 +41,12 @@ class ImageResizer(abc.ABC):
 
     Args:
         method: `bilinear`, `nearest`, `bicubic` or `area`.
-        grayscale: whether colours become their luminance, one channel.
+        grayscale: whether the network takes one channel, see `to_network_channels`.
 
     Attributes:
         static_size: (height, width) of every result; None where it depends on the image: a batch
             is then padded to its largest.
-        pad_values: what padding holds after the network's normalisation, for each channel.
+        pad_values: of padding, for each color; of normalized images in single-shot detectors.
     """
 
     static_size: Optional[Tuple[int, int]] = None
@@ -63,7 +63,7 @@ class ImageResizer(abc.ABC):
 
     @property
     def channels(self) -> int:
-        """Of results."""
+        """Channels that the network takes."""
         return 1 if self._grayscale else 3
 
     @property
@@ -87,8 +87,6 @@ class ImageResizer(abc.ABC):
             image: uint8 or float32 [height, width, channels].
             masks: [n, height, width].
         """
-        if self._grayscale and image.shape[-1] == 3:
-            image = tf.image.rgb_to_grayscale(image)
         height, width, _ = tf.unstack(tf.shape(image))
         content = self.content_size(height, width)
         padded = self.padded_size(*content)
@@ -106,6 +104,19 @@ class ImageResizer(abc.ABC):
                 masks.set_shape([None, *self.static_size])
         true_shape = tf.stack([*content, image.shape[-1]])
         return Resized(tf.cast(resized, tf.float32), masks, true_shape)
+
+    def to_network_channels(self, images: tf.Tensor) -> tf.Tensor:
+        """Converts colors to their luminance (ITU-R BT.601) where the config asks for it.
+
+        As published this follows padding, and in single-shot detectors normalization too, so a
+        detector calls it, not `resize`.
+
+        Args:
+            images: float32 [..., 3], or [..., 1], which stay as they are.
+        """
+        if not self._grayscale or images.shape[-1] == 1:
+            return images
+        return tf.image.rgb_to_grayscale(images)
 
 
 class FixedShapeResizer(ImageResizer):

@@ -190,13 +190,13 @@ def test_pad_to_multiple():
     ],
 )
 def test_grayscale(text):
-    red = np.zeros([2, 2, 3])
+    red = np.zeros([2, 2, 3], np.float32)
     red[..., 0] = 100
-    image, _, true_shape = resize(text % 'convert_to_grayscale: true', red)
-    assert true_shape == [2, 2, 1]
-    # ITU-R BT.601, to a whole number of uint8.
-    assert image[..., 0].tolist() == [[29, 29], [29, 29]]
-    assert resize(text % 'convert_to_grayscale: true', red[..., :1])[2] == [2, 2, 1]
+    gray, colored = (resizer_of(text % more) for more in ('convert_to_grayscale: true', ''))
+    assert (gray.channels, colored.channels) == (1, 3)
+    np.testing.assert_allclose(gray.to_network_channels(red), np.full([2, 2, 1], 29.89), rtol=1e-5)
+    assert colored.to_network_channels(red) is red
+    assert gray.to_network_channels(red[..., :1]).shape == (2, 2, 1)
 
 
 @pytest.mark.parametrize(
