@@ -47,10 +47,12 @@ class ImageResizer(abc.ABC):
         static_size: (height, width) of every result; None where it depends on the image: a batch
             is then padded to its largest.
         pad_values: of padding, for each color; of normalized images in single-shot detectors.
+        aligns_corners: see `images.resize`.
     """
 
     static_size: Optional[Tuple[int, int]] = None
     pad_values: Tuple[float, ...] = (0.0,)
+    aligns_corners = False
 
     def __init__(self, method: str = 'bilinear', grayscale: bool = False):
         self._method = method
@@ -90,9 +92,10 @@ class ImageResizer(abc.ABC):
         height, width, _ = tf.unstack(tf.shape(image))
         content = self.content_size(height, width)
         padded = self.padded_size(*content)
-        resized = image_ops.resize(image, *content, self._method)
+        aligns = self.aligns_corners
+        resized = image_ops.resize(image, *content, self._method, aligns)
         if masks is not None:
-            masks = image_ops.resize(masks[..., tf.newaxis], *content, 'nearest')[..., 0]
+            masks = image_ops.resize(masks[..., tf.newaxis], *content, 'nearest', aligns)[..., 0]
         if padded is not None:
             below, beside = padded[0] - content[0], padded[1] - content[1]
             resized = image_ops.surround(resized, tf.zeros([2], tf.int32), [below, beside])
@@ -195,6 +198,8 @@ class IdentityResizer(ImageResizer):
 class ConditionalShapeResizer(ImageResizer):
     """Images above (or below) a size are brought to it; the others stay.
 
+    As published, corners are aligned, and the other side is truncated to a whole number.
+
     Args:
         threshold: in pixels.
         if_greater: whether it is a bound of the longer side from above; else one of the shorter
@@ -202,6 +207,8 @@ class ConditionalShapeResizer(ImageResizer):
         method: see `ImageResizer`.
         grayscale: see `ImageResizer`.
     """
+
+    aligns_corners = True
 
     def __init__(
         self,
@@ -218,10 +225,12 @@ class ConditionalShapeResizer(ImageResizer):
         """See `ImageResizer`."""
         sides = tf.cast(tf.stack([height, width]), tf.float32)
         if self._if_greater:
-            factor = tf.minimum(1.0, self._threshold / tf.reduce_max(sides))
+            side = tf.reduce_max(sides)
+            target = tf.minimum(side, self._threshold)
         else:
-            factor = tf.maximum(1.0, self._threshold / tf.reduce_min(sides))
-        return _whole(tf.round(sides * factor))
+            side = tf.reduce_min(sides)
+            target = tf.maximum(side, self._threshold)
+        return _whole(sides * (target / side))
 
 
 class PadToMultipleResizer(ImageResizer):
