@@ -249,7 +249,7 @@ def test_hyperparams_of_a_pyramid_are_honoured_without_the_backbone():
 def test_images_are_padded_to_a_multiple_below_a_pyramid_alone():
     setting = 'feature_extractor.pad_to_multiple=64'
     assert of_pyramid(setting) == []
-    assert warnings_of(setting) == [
+    assert warnings_of(named(setting)) == [
         named(
             'feature_extractor.pad_to_multiple has no effect: faster_rcnn_mobilenet_v1_025 has no '
             'feature pyramid, and takes images of any size.'

@@ -64,7 +64,7 @@ def test_detections_are_as_recorded(case, inferred):
     names = (fields.DETECTION_BOXES, fields.DETECTION_SCORES, fields.DETECTION_CLASSES)
     for image in range(len(case.images)):
         ours, expected = (
-            np.concatenate([np.atleast_2d(one[image].T).T for one in values], axis=1)
+            np.column_stack([one[image] for one in values])
             for values in (
                 [inferred[2][name] for name in names],
                 [case.arrays[f'infer/det__{name}'] for name in names],
