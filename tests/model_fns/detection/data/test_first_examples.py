@@ -36,8 +36,8 @@ def test_nothing_is_said_of_boxes_of_known_classes(reader, records):
 def test_boxes_that_are_left_out_are_counted():
     records = [named('dog', 'fox'), named('fox', 'owl'), b'not an example']
     assert first_examples.check(records, False, BY_NAME) == [
-        'train_input_reader: the first 3 examples have 4 boxes, and 3 of them are left out, because '
-        "the model has no such classes: 'fox' (2), 'owl' (1)"
+        'train_input_reader: the first 3 examples have 4 boxes, and 3 of them are left out, '
+        "because the model has no such classes: 'fox' (2), 'owl' (1)"
     ]
 
 
@@ -49,7 +49,11 @@ def test_boxes_that_are_left_out_are_counted():
             [named('Dog', 'Dog')],
             r"no such classes: 'Dog' \(2\); expected those of the label map: 'cat', 'dog'\.$",
         ),
-        (BY_ID, [numbered(0, 3)], r'no such classes: 0 \(1\), 3 \(1\); expected ids from 1 to 2\.$'),
+        (
+            BY_ID,
+            [numbered(0, 3)],
+            r'no such classes: 0 \(1\), 3 \(1\); expected ids from 1 to 2\.$',
+        ),
         (BY_ID, [numbered(), numbered()], 'the 2 examples have no boxes: there is nothing to lear'),
     ],
 )
