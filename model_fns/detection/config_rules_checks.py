@@ -124,12 +124,11 @@ def readers(pipeline: PipelineConfig) -> Iterator[Tuple[str, input_reader_pb2.In
 def resizer_problems(path: str, config: image_resizer_pb2.ImageResizer) -> Iterator[Problem]:
     """What is padded with."""
     kind = config.WhichOneof('image_resizer_oneof')
-    keeping = config.keep_aspect_ratio_resizer
-    values, channels = len(keeping.per_channel_pad_value), 1 if keeping.convert_to_grayscale else 3
-    if values not in (0, channels):
+    values = len(config.keep_aspect_ratio_resizer.per_channel_pad_value)
+    if values not in (0, 3):  # padding is converted to gray with the image
         yield Problem(
             f'{path}.{kind}.per_channel_pad_value',
-            f'{values} values; expected {channels}, or none.',
+            f'{values} values; expected 3, or none.',
         )
 
 

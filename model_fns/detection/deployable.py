@@ -52,7 +52,7 @@ class SingleShotDeployable(interface.Deployable):
         changes_frame: bool,
         drops_empty: bool,
     ):
-        self.input_shape = (*model.resizer.static_size, model.resizer.channels)
+        self.input_shape = (*model.resizer.static_size, 3)  # the network's graph makes colors gray
         self.meanings = _MEANINGS
         self._model = model
         self._converter = converter
@@ -152,7 +152,10 @@ class SingleShotDeployable(interface.Deployable):
         return {_IN_ORDER: float(np.max(differences))}
 
     def _padding_pixel(self) -> tf.Tensor:
-        """float32 [channels]: what the normalisation, which is affine, makes the padding of."""
+        """Returns what the normalization, which is affine, makes the padding of.
+
+        float32 [3], or [1] of a network that takes gray images.
+        """
         black = tf.zeros([1, 1, 1, self.input_shape[-1]])
         lowest, next_one = (self._model.preprocess(one, None) for one in (black, black + 1.0))
         # Of an image without content there is padding alone.

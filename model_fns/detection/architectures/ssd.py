@@ -119,15 +119,11 @@ class SsdModel(detector.Detector):
         return self._extractor_for(False).backbone_scope
 
     def preprocess(self, images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
-        """See `Detector`; as published, few networks normalize padding as images."""
-        made = self._extractor_for(False)
-        if made.normalizes_padding:
-            padded = detector.fill_raw_padding(images, true_shapes, self.resizer.pad_values)
-            return made.preprocess(padded)
-        images = made.preprocess(images)
-        if true_shapes is None:
-            return images
-        return detector.fill_padding(images, true_shapes, self.resizer.pad_values)
+        """See `Detector`; as published, pad values are those of normalized images."""
+        images = self._extractor_for(False).preprocess(images)
+        if true_shapes is not None:
+            images = detector.fill_padding(images, true_shapes, self.resizer.pad_values)
+        return self.resizer.to_network_channels(images)
 
     def predict(
         self,

@@ -41,16 +41,18 @@ class ImageResizer(abc.ABC):
 
     Args:
         method: `bilinear`, `nearest`, `bicubic` or `area`.
-        grayscale: whether colours become their luminance, one channel.
+        grayscale: whether the network takes one channel, see `to_network_channels`.
 
     Attributes:
         static_size: (height, width) of every result; None where it depends on the image: a batch
             is then padded to its largest.
-        pad_values: what padding holds after the network's normalisation, for each channel.
+        pad_values: of padding, for each color; of normalized images in single-shot detectors.
+        aligns_corners: see `images.resize`.
     """
 
     static_size: Optional[Tuple[int, int]] = None
     pad_values: Tuple[float, ...] = (0.0,)
+    aligns_corners = False
 
     def __init__(self, method: str = 'bilinear', grayscale: bool = False):
         self._method = method
@@ -63,7 +65,7 @@ class ImageResizer(abc.ABC):
 
     @property
     def channels(self) -> int:
-        """Of results."""
+        """Channels that the network takes."""
         return 1 if self._grayscale else 3
 
     @property
@@ -87,14 +89,13 @@ class ImageResizer(abc.ABC):
             image: uint8 or float32 [height, width, channels].
             masks: [n, height, width].
         """
-        if self._grayscale and image.shape[-1] == 3:
-            image = tf.image.rgb_to_grayscale(image)
         height, width, _ = tf.unstack(tf.shape(image))
         content = self.content_size(height, width)
         padded = self.padded_size(*content)
-        resized = image_ops.resize(image, *content, self._method)
+        aligns = self.aligns_corners
+        resized = image_ops.resize(image, *content, self._method, aligns)
         if masks is not None:
-            masks = image_ops.resize(masks[..., tf.newaxis], *content, 'nearest')[..., 0]
+            masks = image_ops.resize(masks[..., tf.newaxis], *content, 'nearest', aligns)[..., 0]
         if padded is not None:
             below, beside = padded[0] - content[0], padded[1] - content[1]
             resized = image_ops.surround(resized, tf.zeros([2], tf.int32), [below, beside])
@@ -106,6 +107,19 @@ class ImageResizer(abc.ABC):
                 masks.set_shape([None, *self.static_size])
         true_shape = tf.stack([*content, image.shape[-1]])
         return Resized(tf.cast(resized, tf.float32), masks, true_shape)
+
+    def to_network_channels(self, images: tf.Tensor) -> tf.Tensor:
+        """Converts colors to their luminance (ITU-R BT.601) where the config asks for it.
+
+        As published this follows padding, and in single-shot detectors normalization too, so a
+        detector calls it, not `resize`.
+
+        Args:
+            images: float32 [..., 3], or [..., 1], which stay as they are.
+        """
+        if not self._grayscale or images.shape[-1] == 1:
+            return images
+        return tf.image.rgb_to_grayscale(images)
 
 
 class FixedShapeResizer(ImageResizer):
@@ -184,6 +198,8 @@ class IdentityResizer(ImageResizer):
 class ConditionalShapeResizer(ImageResizer):
     """Images above (or below) a size are brought to it; the others stay.
 
+    As published, corners are aligned, and the other side is truncated to a whole number.
+
     Args:
         threshold: in pixels.
         if_greater: whether it is a bound of the longer side from above; else one of the shorter
@@ -191,6 +207,8 @@ class ConditionalShapeResizer(ImageResizer):
         method: see `ImageResizer`.
         grayscale: see `ImageResizer`.
     """
+
+    aligns_corners = True
 
     def __init__(
         self,
@@ -207,10 +225,12 @@ class ConditionalShapeResizer(ImageResizer):
         """See `ImageResizer`."""
         sides = tf.cast(tf.stack([height, width]), tf.float32)
         if self._if_greater:
-            factor = tf.minimum(1.0, self._threshold / tf.reduce_max(sides))
+            side = tf.reduce_max(sides)
+            target = tf.minimum(side, self._threshold)
         else:
-            factor = tf.maximum(1.0, self._threshold / tf.reduce_min(sides))
-        return _whole(tf.round(sides * factor))
+            side = tf.reduce_min(sides)
+            target = tf.maximum(side, self._threshold)
+        return _whole(sides * (target / side))
 
 
 class PadToMultipleResizer(ImageResizer):

@@ -79,6 +79,7 @@ class FasterRcnnModel(detector.Detector):
     def preprocess(self, images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
         """See `Detector`; as published, padding is normalized as images are."""
         images = detector.fill_raw_padding(images, true_shapes, self.resizer.pad_values)
+        images = self.resizer.to_network_channels(images)
         return self._backbone.extractor.preprocess(images)
 
     def predict(

@@ -70,7 +70,6 @@ class SsdEfficientNetBifpn(FeatureExtractor):
         ('use_depthwise', 'the convolutions of its neck are separable whatever it says'),
     )
     rare = ('bifpn', 'drop_path_keep_prob')
-    normalizes_padding = True
 
     def __init__(self, settings: Settings, network: str):
         super().__init__(settings)

@@ -160,8 +160,6 @@ class FeatureExtractor(abc.ABC):
         min_size: smallest input height and width, in pixels.
         unsupported: settings that the network has no place for, and why; they must be left out.
         rare: settings that it has a place for, and most have not.
-        normalizes_padding: whether padding is normalized as images are; else it is put in behind
-            that.
         last_layer: the scope of the backbone's last layer that features are made of; empty: of all.
         has_residual_backbone: whether the backbone too differs between the generations.
 
@@ -174,7 +172,6 @@ class FeatureExtractor(abc.ABC):
     min_size = 1
     unsupported: Tuple[Tuple[str, str], ...] = ()
     rare: Tuple[str, ...] = ()
-    normalizes_padding = False
     last_layer = ''
     has_residual_backbone = False
 

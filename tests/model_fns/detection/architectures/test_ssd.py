@@ -390,8 +390,8 @@ def test_rotated_losses_have_slopes(more):
     assert np.all(np.isfinite(found)) and np.any(found != 0)
 
 
-def of_type(kind):
-    config = text_format.Parse(SMALL % (3, HYPERPARAMS, HYPERPARAMS), ssd_pb2.Ssd())
+def of_type(kind, text=''):
+    config = small_config(text=text)
     config.feature_extractor.type = kind
     return ssd.build_ssd(config, 'model.ssd')
 
@@ -407,17 +407,34 @@ def test_a_foreign_checkpoint_names_the_other_type_where_there_is_one(kind, end)
     assert of_type(kind).foreign_checkpoint(['FeatureExtractor/a']).endswith(end)
 
 
-@pytest.mark.parametrize(
-    ('kind', 'expected'),
-    [
-        # As published: normalized as images are, or put in behind that.
-        ('ssd_efficientnet-b0_bifpn_keras', [-0.485 / 0.229, -0.456 / 0.224, -0.406 / 0.225]),
-        ('ssd_mobilenet_v2_keras', [0.0, 0.0, 0.0]),
+COLORS = np.array([[[[200.0, 100.0, 50.0]], [[0.0] * 3]]], np.float32)
+# What each extractor makes of the color, by hand: minus the mean, over the deviation.
+NORMALIZED = {
+    'ssd_efficientnet-b0_bifpn_keras': [
+        (200 / 255 - 0.485) / 0.229,
+        (100 / 255 - 0.456) / 0.224,
+        (50 / 255 - 0.406) / 0.225,
     ],
-)
-def test_padding_is_normalized_where_it_was_published_so(kind, expected):
-    model = of_type(kind)
-    images = tf.constant([[[[255.0] * 3], [[0.0] * 3]]])
-    seen = model.preprocess(images, tf.constant([[1, 1, 3]])).numpy()
-    np.testing.assert_allclose(seen[0, 1, 0], expected, rtol=1e-5)
-    assert (seen[0, 0, 0] > 0.9).all()
+    'ssd_mobilenet_v2_keras': [200 / 127.5 - 1, 100 / 127.5 - 1, 50 / 127.5 - 1],
+    'ssd_resnet50_v1_fpn_keras': [200 - 123.68, 100 - 116.779, 50 - 103.939],
+}
+
+
+@pytest.mark.parametrize('kind', NORMALIZED)
+def test_padding_is_zero_on_the_normalized_scale(kind):
+    seen = of_type(kind).preprocess(tf.constant(COLORS), tf.constant([[1, 1, 3]])).numpy()
+    np.testing.assert_allclose(seen[0, 0, 0], NORMALIZED[kind], rtol=1e-4)
+    np.testing.assert_array_equal(seen[0, 1, 0], [0.0, 0.0, 0.0])
+
+
+@pytest.mark.parametrize('kind', NORMALIZED)
+def test_gray_is_that_of_normalized_colors_and_padding(kind):
+    padded = """image_resizer { keep_aspect_ratio_resizer {
+      min_dimension: 96 max_dimension: 96 pad_to_max_dimension: true convert_to_grayscale: true
+      per_channel_pad_value: [1, 2, 3]
+    } }"""
+    seen = of_type(kind, padded).preprocess(tf.constant(COLORS), tf.constant([[1, 1, 3]])).numpy()
+    weights = np.array([0.2989, 0.587, 0.114])
+    assert seen.shape == (1, 2, 1, 1)
+    expected = [weights @ NORMALIZED[kind], weights @ [1, 2, 3]]
+    np.testing.assert_allclose(seen[0, :, 0, 0], expected, rtol=1e-4)

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
+from model_fns.detection import detector
 from model_fns.detection.data import image_resizers
 from protos import image_resizer_pb2
+from tests.conftest import shared_folder
 from tests.model_fns.detection.architectures.faster_rcnn import oracles
 
 tf1 = tf.compat.v1
@@ -150,6 +154,7 @@ def test_identity():
         ('GREATER', (8, 8), (8, 8)),
         ('GREATER', (3, 5), (3, 5)),
         ('GREATER', (100, 1), (8, 1)),
+        ('GREATER', (20, 19), (8, 7)),  # 7.6 is truncated
         ('SMALLER', (4, 6), (8, 12)),
         ('SMALLER', (10, 9), (10, 9)),
     ],
@@ -190,13 +195,13 @@ def test_pad_to_multiple():
     ],
 )
 def test_grayscale(text):
-    red = np.zeros([2, 2, 3])
+    red = np.zeros([2, 2, 3], np.float32)
     red[..., 0] = 100
-    image, _, true_shape = resize(text % 'convert_to_grayscale: true', red)
-    assert true_shape == [2, 2, 1]
-    # ITU-R BT.601, to a whole number of uint8.
-    assert image[..., 0].tolist() == [[29, 29], [29, 29]]
-    assert resize(text % 'convert_to_grayscale: true', red[..., :1])[2] == [2, 2, 1]
+    gray, colored = (resizer_of(text % more) for more in ('convert_to_grayscale: true', ''))
+    assert (gray.channels, colored.channels) == (1, 3)
+    np.testing.assert_allclose(gray.to_network_channels(red), np.full([2, 2, 1], 29.89), rtol=1e-5)
+    assert colored.to_network_channels(red) is red
+    assert gray.to_network_channels(red[..., :1]).shape == (2, 2, 1)
 
 
 @pytest.mark.parametrize(
@@ -224,6 +229,38 @@ def test_grayscale(text):
 def test_configs_that_cannot_be(text, message):
     with pytest.raises(errors.ConfigError, match=message):
         resizer_of(text)
+
+
+def recorded_resizers():
+    path = shared_folder() / 'golden' / 'tf2' / 'resizers.npz'
+    if not path.is_file():
+        pytest.skip('resizers.npz is not in ../shared/golden')
+    return np.load(path)
+
+
+def test_recorded_resizers():
+    with recorded_resizers() as recorded:
+        for name, text in json.loads(str(recorded['cases'])).items():
+            resizer = resizer_of(text)
+            for index in range(6):
+                if f'{name}/{index}/image' not in recorded:
+                    continue
+                image = recorded[f'input_{index}']
+                height, width, _ = image.shape
+                mask = np.zeros([1, height, width], np.uint8)
+                mask[:, height // 4 : 3 * height // 4, width // 3 :] = 1
+                found = resizer.resize(tf.constant(image), tf.constant(mask))
+                shape = found.true_shape.numpy()
+                assert shape[:2].tolist() == recorded[f'{name}/{index}/true_shape'][:2].tolist()
+                padded = detector.fill_raw_padding(
+                    found.image[tf.newaxis], shape[np.newaxis], resizer.pad_values
+                )
+                seen = resizer.to_network_channels(padded)[0]
+                np.testing.assert_allclose(
+                    seen, recorded[f'{name}/{index}/image'], atol=2e-3, err_msg=f'{name} {index}'
+                )
+                if f'{name}/{index}/mask' in recorded:
+                    np.testing.assert_array_equal(found.masks, recorded[f'{name}/{index}/mask'])
 
 
 def test_recorded_sizes_of_images_that_keep_their_aspect():
