@@ -155,6 +155,14 @@ class Task(abc.ABC):
         """Whether examples differ in size: zeros then bring them to the largest of their batch."""
         return False
 
+    def batches_by_size(self) -> bool:
+        """Whether an evaluation puts only images of one size into a batch.
+
+        The metrics then do not depend on which images share a batch. Examples may differ in size,
+        and keep it. Labels have the height and width of their image, or static shapes.
+        """
+        return False
+
     @abc.abstractmethod
     def predict(self, features: Features, mode: str, labels: Optional[Labels] = None) -> Tensors:
         """Builds the network: raw outputs of a batch of features.

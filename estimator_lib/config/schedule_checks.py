@@ -121,9 +121,6 @@ def doubts(train_config: train_pb2.TrainConfig) -> Iterator[str]:
     if not optimizer:
         return
     rate = getattr(train_config.optimizer, optimizer).learning_rate
-    manual = rate.manual_step_learning_rate
-    if manual.warmup and not manual.schedule:
-        yield 'manual_step_learning_rate.warmup has no effect without schedule.'
     total = rate.cosine_decay_learning_rate.total_steps
     if rate.HasField('cosine_decay_learning_rate') and total < train_config.num_steps:
         yield (

@@ -197,7 +197,26 @@ class SlowInception(Inception):
 @FAMILIES.register('efficientnet')
 @dataclasses.dataclass(frozen=True)
 class EfficientNet(Inception):
-    """The crops of `Inception`; each colour has the mean 0 and the variance 1 on ImageNet."""
+    """Colors of mean 0 and variance 1 on ImageNet, and a view of its own in evaluation.
+
+    Training crops as `Inception`. Evaluation takes the largest crop from the middle that has the
+    result's shape, times size / (size + 32), and resizes it bicubically (the published
+    `preprocess_for_eval`): 224 of 256 pixels for 224, 600 of 632 for 600.
+    """
+
+    MARGIN = 32
+
+    def _frame(self, image, size):
+        # In whole numbers, so that a crop does not lose a pixel to a rounded share.
+        whole = tf.shape(image)[-3:-1]
+        height, width = (side + self.MARGIN for side in size)
+        is_high = whole[0] * width > whole[1] * height
+        part, of = tf.where(is_high, whole[1], whole[0]), tf.where(is_high, width, height)
+        crop = tf.maximum(tf.constant(size) * part // of, 1)
+        start = (whole - crop + 1) // 2
+        end = start + crop
+        pixels = image[..., start[0] : end[0], start[1] : end[1], :]
+        return images.resize(pixels, *size, 'bicubic')
 
     def _normalize(self, pixels):
         mean, deviation = self._statistics(pixels)
@@ -218,8 +237,9 @@ class Vgg(Family):
     """A crop of an image whose shorter side has a fixed or random length; the mean colour removed.
 
     Args:
-        short_side: length in evaluation. Training draws one from it to its double. None: 256, or
-            for results larger than 256 as much larger than the result as 256 is than 224.
+        short_side: length in evaluation. Training draws one from it to its double. None: as much
+            larger than the result as 256 is than 224, so that the view is that of the published
+            size.
     """
 
     short_side: Optional[int] = None
@@ -248,8 +268,7 @@ class Vgg(Family):
         return _of_channels(self.MEAN, pixels)
 
     def _short_side(self, size: Size) -> int:
-        default = 256 if max(size) <= 256 else math.ceil(max(size) * 256 / 224)
-        return self.short_side or default
+        return self.short_side or -(-max(size) * 256 // 224)
 
 
 @FAMILIES.register('lenet')

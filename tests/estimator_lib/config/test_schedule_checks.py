@@ -105,16 +105,6 @@ def test_a_run_beyond_its_cosine_is_doubted():
     assert list(checks.doubts(config)) == []
 
 
-def test_a_warmup_to_a_rate_that_is_not_there_is_doubted():
-    config = train_pb2.TrainConfig()
-    rate = config.optimizer.sgd_optimizer.learning_rate.manual_step_learning_rate
-    rate.warmup = True
-    (doubt,) = checks.doubts(config)
-    assert 'manual_step_learning_rate.warmup has no effect without schedule' in doubt
-    rate.schedule.add(step=3)
-    assert list(checks.doubts(config)) == []
-
-
 def test_what_the_published_code_refuses_is_refused(shared):
     """Of the recorded cases, those whose schedule a config can ask for."""
     recorded = json.loads((shared / 'golden' / 'learning_rates.json').read_text())
