@@ -25,11 +25,13 @@ class ImageCodec:
             encoded = tf1.placeholder(tf.string, [])
             pixels = tf1.placeholder(tf.uint8, [None, None, 3])
             decoded = images.decode_image(encoded)
+            deep = tf.io.decode_png(encoded, channels=3, dtype=tf.uint16)
             jpeg = tf.io.encode_jpeg(pixels, quality=92)
         # No number of threads: all sessions of a process share the pool that its first one makes.
         config = tf1.ConfigProto(device_count={'GPU': 0})
         self._session = tf1.Session(graph=graph, config=config)
         self._decode = self._session.make_callable(decoded, [encoded])
+        self._decode_deep = self._session.make_callable(deep, [encoded])
         self._encode_jpeg = self._session.make_callable(jpeg, [pixels])
 
     def decode(self, encoded: bytes) -> np.ndarray:
@@ -43,6 +45,23 @@ class ImageCodec:
         except tf.errors.InvalidArgumentError as error:
             problem = image_decoding.decoding_problem(encoded)
             raise errors.DataError(f'the image {problem}.') from error
+
+    def scaled(self, encoded: bytes, bits: int) -> bytes:
+        """Returns a PNG of 16 bits a channel as one of 8 bits.
+
+        Args:
+            encoded: the bytes of the file.
+            bits: of the values, 8 to 16: the brightest is 2 ** bits - 1.
+
+        Raises:
+            errors.DataError: it does not decode.
+        """
+        try:
+            pixels = self._decode_deep(encoded)
+        except tf.errors.InvalidArgumentError as error:
+            problem = image_decoding.decoding_problem(encoded)
+            raise errors.DataError(f'the image {problem}.') from error
+        return encode_png(np.minimum(pixels >> (bits - 8), 255).astype(np.uint8))
 
     def encode_jpeg(self, pixels: np.ndarray) -> bytes:
         """A JPEG file of uint8 [height, width, 3]."""

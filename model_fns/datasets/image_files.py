@@ -18,6 +18,7 @@ from model_fns import images
 ENDINGS = ('.jpg', '.jpeg', '.png', '.gif', '.bmp', '.webp', '.tif', '.tiff')
 FORMATS = 'JPEG, PNG, GIF, BMP, WebP or TIFF'
 
+_DEPTH_AT = 24  # in a PNG file, see ISO/IEC 15948, 11.2.2
 _ORIENTATION = 0x0112  # the EXIF tag
 _AS_STORED = 1
 _TURNED_BY_A_QUARTER = (5, 6, 7, 8)
@@ -83,6 +84,11 @@ def prepare(encoded: bytes, apply_exif: bool = True, max_pixels: Optional[int] =
     except Exception as error:  # of many kinds, one for each way in which bytes can be wrong
         raise errors.DataError(_problem(encoded, error)) from error
     return ImageFile(encoded, images.image_header(encoded), orientation)
+
+
+def is_deep(encoded: bytes) -> bool:
+    """Returns whether a file is a PNG of 16 bits a channel, by its header."""
+    return image_decoding.format_of(encoded) == 'PNG' and encoded[_DEPTH_AT] == 16
 
 
 def _open_other(encoded: bytes) -> Image.Image:
