@@ -166,6 +166,10 @@ class SegmentationTask(Task):
         """See `preprocessing.Preprocessing.augment`."""
         return self._preprocessor.augment(example, seed)
 
+    def augmentations(self) -> Sequence[str]:
+        """Returns what the preprocessing varies, see `Task`."""
+        return self._preprocessor.augmentations()
+
     def prepare(self, example: Example, mode: str) -> Tuple[Features, Labels]:
         """Image and labels at the crop's size, with the targets of the heads that there are."""
         crop = None if mode == ModeKeys.TRAIN else self._crop_of_evaluation()
