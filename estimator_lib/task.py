@@ -28,10 +28,12 @@ class DataReport(NamedTuple):
     Attributes:
         lines: to print.
         doubts: sentences about what is possible, and probably not meant.
+        problems: sentences about examples that no run can use, where all have been looked at.
     """
 
     lines: Sequence[str] = ()
     doubts: Sequence[str] = ()
+    problems: Sequence[str] = ()
 
 
 class Shown(NamedTuple):
@@ -133,6 +135,10 @@ class Task(abc.ABC):
         Returns:
             The example, with the same keys.
         """
+
+    def augmentations(self) -> Sequence[str]:
+        """Returns what `augment` does, in its order, in the words of the config; empty: nothing."""
+        return ()
 
     @abc.abstractmethod
     def prepare(self, example: Example, mode: str) -> Tuple[Features, Labels]:

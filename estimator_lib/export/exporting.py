@@ -174,6 +174,11 @@ def origin(config: pipeline_pb2.TrainEvalPipelineConfig, prefix: str) -> Dict[st
     }
 
 
+def step_of_export(path: str) -> Optional[int]:
+    """Returns the global step of an export; None where it does not say, as others' do not."""
+    return checkpoint_files.read_state(os.path.join(path, ORIGIN_FILE)).get('global_step')
+
+
 def copy_export(path: str, export_dir: str) -> str:
     """Copies a SavedModel to `export_dir/<timestamp>/`; returns the path of the copy."""
 

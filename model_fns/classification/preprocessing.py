@@ -38,6 +38,8 @@ class Family(abc.ABC):
 
     use_grayscale: bool = False
 
+    AUGMENTATIONS = ()  # what `train` varies, for people
+
     def train(self, image: tf.Tensor, height: int, width: int, seed: tf.Tensor) -> tf.Tensor:
         """One image, varied.
 
@@ -147,6 +149,8 @@ class Inception(Family):
 
     central_fraction: float = 0.875
 
+    AUGMENTATIONS = ('crops of any size and shape', 'mirroring', 'brightness', 'saturation')
+
     def _distort(self, image, size, seed):
         flip, brightness, saturation = _uniforms(seed, 3)
         crop = _flip(_random_box(image, seed), flip)
@@ -176,6 +180,8 @@ class SlowInception(Inception):
     Hue and contrast vary as well as brightness and saturation, the four in one of four orders, and
     the resize is of one of four kinds.
     """
+
+    AUGMENTATIONS = (*Inception.AUGMENTATIONS, 'hue', 'contrast', 'kinds of resizing')
 
     def _distort(self, image, size, seed):
         flip, method, order, *factors = _uniforms(seed, 7)
@@ -244,6 +250,7 @@ class Vgg(Family):
 
     short_side: Optional[int] = None
 
+    AUGMENTATIONS = ('scales', 'crops', 'mirroring')
     MEAN = (123.68, 116.78, 103.94)
 
     def _distort(self, image, size, seed):
@@ -301,6 +308,8 @@ class Cifarnet(Family):
     """
 
     padding: int = 4
+
+    AUGMENTATIONS = ('crops', 'mirroring', 'contrast')
 
     def _distort(self, image, size, seed):
         row, column, flip, contrast = _uniforms(seed, 4)

@@ -167,6 +167,10 @@ class SegmentationTask(Task):
         """See `preprocessing.Preprocessing.augment`."""
         return self._preprocessor.augment(example, seed)
 
+    def augmentations(self) -> Sequence[str]:
+        """Returns what the preprocessing varies, see `Task`."""
+        return self._preprocessor.augmentations()
+
     def prepare(self, example: Example, mode: str) -> Tuple[Features, Labels]:
         """Returns image and labels with the targets of the heads that there are.
 

@@ -9,7 +9,7 @@ Serving: the same for a batch.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -90,6 +90,20 @@ class Preprocessing:
     max_blur_length: int = 0
     blur_probability: float = 0.5
     least_size: Optional[Size] = None
+
+    def augmentations(self) -> List[str]:
+        """Returns what `augment` does, for people."""
+        steps = {
+            f'scales from {self.scales[0]:g} to {self.scales[1]:g}': self.scales != (1, 1),
+            f'crops of {self.crop[0]} x {self.crop[1]}': True,
+            f'mirroring (probability {self.flip_probability:g})': self.flip_probability,
+            f'brightness (up to {self.max_brightness:g})': self.max_brightness,
+            f'contrast (up to {self.max_contrast:g})': self.max_contrast > 1,
+            f'saturation (up to {self.max_saturation:g})': self.max_saturation > 1,
+            f'motion blur (up to {self.max_blur_length} pixels)': self.max_blur_length,
+            f'rotation (up to {self.max_rotation:g} degrees)': self.max_rotation,
+        }
+        return [text for text, is_done in steps.items() if is_done]
 
     def augment(self, example: Example, seed: tf.Tensor) -> Example:
         """One example, varied, at the crop's size.

@@ -328,3 +328,13 @@ def test_from_config():
 def test_what_a_config_cannot_ask_for(values, message):
     with pytest.raises(errors.ConfigError, match=message):
         build(**values)
+
+
+def test_what_is_varied_is_told():
+    assert Preprocessing((33, 65)).augmentations() == [
+        'scales from 0.5 to 2',
+        'crops of 33 x 65',
+        'mirroring (probability 0.5)',
+    ]
+    still = Preprocessing((33, 65), scales=(1, 1), flip_probability=0, max_rotation=5)
+    assert still.augmentations() == ['crops of 33 x 65', 'rotation (up to 5 degrees)']
