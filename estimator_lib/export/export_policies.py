@@ -151,19 +151,22 @@ class Best(NamedTuple):
 
 
 def read_best(model_dir: str) -> Optional[Best]:
-    """Returns the best evaluation of a run; None where `model_dir/best` holds no known one."""
+    """Returns the best evaluation of a run; None where `model_dir/best` holds no known one.
+
+    A step that the run has not come to is of another run, whose files are still there.
+    """
     folder = os.path.join(model_dir, 'export', 'best')
     state = checkpoint_files.read_state(os.path.join(folder, BEST_FILE))
     step, metric, value = (state.get(key) for key in ('step', 'metric', 'value'))
     types_fit = (
         isinstance(step, int) and isinstance(metric, str) and isinstance(value, (int, float))
     )
+    folders = model_dir, os.path.join(model_dir, BEST_CHECKPOINT)
     try:
-        folder_of_best = plain_paths.plain_path(os.path.join(model_dir, BEST_CHECKPOINT))
-        kept = checkpoint_files.latest_step(folder_of_best)
+        latest, kept = (checkpoint_files.latest_step(plain_paths.plain_path(f)) for f in folders)
     except errors.CheckpointError:
         return None
-    if not types_fit or kept != step:
+    if not types_fit or not kept == step <= latest:
         return None
     path = os.path.join(folder, str(state.get('path')))
     is_there = tf.io.gfile.exists(os.path.join(path, exporting.SAVED_MODEL_FILE))

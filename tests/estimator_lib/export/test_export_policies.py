@@ -85,6 +85,10 @@ def test_the_best_evaluation_is_read_back_where_its_checkpoint_is_there(tmp_path
     assert export_policies.read_best(str(model_dir)) is None
     step = checkpoint_files.step_of(checkpoint)
     path = best.export(step, checkpoint, {'accuracy': 0.25}, False)
+    assert export_policies.read_best(str(model_dir)) is None  # the run has not come to that step
+    checkpoint_files.keep_copy(checkpoint, str(model_dir / 'again'))
+    for file in (model_dir / 'again').iterdir():
+        file.rename(model_dir / file.name)
     expected = export_policies.Best(step, 'accuracy', 0.25, path)
     assert export_policies.read_best(str(model_dir)) == expected
     kept = {name: (model_dir / 'best' / name).read_text() for name in texts}
