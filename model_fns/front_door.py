@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
+import math
 from typing import Any, Callable, Dict, Mapping, Optional
 
 from estimator_lib import distribution, errors, training
@@ -243,6 +244,8 @@ def _refuse_of_devices(flags: Any) -> None:
 def _predict(flags: Any) -> None:
     for name in ('images', 'output_dir'):
         _need(flags, name)
+    if flags.score_threshold is not None and math.isnan(flags.score_threshold):
+        raise errors.UserError('--score_threshold is nan; expected a number from 0.')
     if flags.raw and flags.output_format != 'json':
         raise errors.UserError(f'--raw: {flags.output_format} has no place for it; expected json.')
     if flags.runner_options and not flags.runner:
