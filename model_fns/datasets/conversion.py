@@ -23,6 +23,7 @@ from typing import (
     Tuple,
 )
 
+import numpy as np
 import tensorflow as tf
 import tqdm
 
@@ -152,9 +153,9 @@ def make_plan(source: Source, label_map_path: str, output_prefix: str, options: 
     classes = (
         LabelMap.read(label_map_path) if known else LabelMap.from_names(source.class_names(items))
     )
-    if options.tiling is not None:
-        items = _cut(items, options)
     random.Random(options.seed).shuffle(items)
+    if options.tiling is not None:
+        items = _cut(items, options)  # The tiles of an image stay together: it is decoded once.
     prefixes = _prefixes(output_prefix, [name for name, _ in options.split])
     parts = split_by(
         [source.stratum(item) for item in items], [share for _, share in options.split] or [1.0]
@@ -313,6 +314,7 @@ class Converter:
         self._min_area_inside = options.min_area_inside
         self._drop_empty_tiles = options.drop_empty_tiles
         self._codec = codecs.ImageCodec()
+        self._tiled = codecs.DecodedImages(self._decode)
 
     def convert(self, item: Item) -> Outcome:
         """The record of an item, or why there is none."""
@@ -322,14 +324,19 @@ class Converter:
         except errors.DataError as problem:
             return Outcome(None, [*problems, str(problem)])
 
-    def _serialized(self, item: Item, report: sources.Report) -> Optional[bytes]:
+    def _decode(self, path: str) -> Tuple[image_files.ImageFile, np.ndarray]:
+        """Returns an image as a record has it, and its pixels: uint8 [height, width, 3]."""
         try:
-            with tf.io.gfile.GFile(item.path, 'rb') as file:
+            with tf.io.gfile.GFile(path, 'rb') as file:
                 content = file.read()
         except tf.errors.OpError:
             raise errors.DataError('there is no such file.') from None
         image = image_files.prepare(content, self._apply_exif)
-        pixels = self._codec.decode(image.encoded)
+        return image, self._codec.decode(image.encoded)
+
+    def _serialized(self, item: Item, report: sources.Report) -> Optional[bytes]:
+        decode = self._decode if item.window is None else self._tiled.get
+        image, pixels = decode(item.path)
         name = os.path.basename(item.path)
         features = records.image_features(image.encoded, image.header, name, item.source_id)
         try:
