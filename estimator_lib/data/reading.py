@@ -64,7 +64,7 @@ class Reading:
     cache: Optional[CachePlan] = None
 
     @property
-    def by_size(self) -> bool:
+    def groups_sizes(self) -> bool:
         """Whether a batch has images of one size only."""
         return self.mode != ModeKeys.TRAIN and self.task.batches_by_size()
 
@@ -213,7 +213,7 @@ def create_batches(
     start = tf.convert_to_tensor(start, tf.int64)
     if reading.mode == ModeKeys.TRAIN:
         start = reader_state.valid_start(start, reading.fingerprints)
-    if reading.by_size:
+    if reading.groups_sizes:
         (source,) = reading.sources  # An evaluation reads all of its files as one.
         dataset = _create_batches_by_size(reading, source, start, cache)
     else:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import collections
+import concurrent.futures
+import threading
+from typing import Callable, Generic, TypeVar
+
 import numpy as np
 import tensorflow as tf
 
@@ -11,6 +16,11 @@ from estimator_lib.drawing.visualization import encode_png as encode_png
 from model_fns import images
 
 tf1 = tf.compat.v1
+
+Decoded = TypeVar('Decoded')
+
+# Tiles of one image follow each other: threads work on its last ones and on the first of the next.
+_KEPT = 2
 
 
 class ImageCodec:
@@ -76,3 +86,34 @@ class ImageCodec:
 
     def __exit__(self, error_type, error, traceback) -> None:
         self.close()
+
+
+class DecodedImages(Generic[Decoded]):
+    """The images that were asked for last; safe to use from several threads.
+
+    Args:
+        decode: makes what is kept of the path of an image. It is called once for an image as long
+            as this is kept: threads that ask for the image at the same time wait for the first.
+    """
+
+    def __init__(self, decode: Callable[[str], Decoded]):
+        self._decode = decode
+        self._lock = threading.Lock()
+        self._images: collections.OrderedDict[str, concurrent.futures.Future] = (
+            collections.OrderedDict()
+        )
+
+    def get(self, path: str) -> Decoded:
+        """Returns what `decode` makes of a path, or raises what it raises."""
+        with self._lock:
+            known = self._images.get(path)
+            image = self._images.setdefault(path, known or concurrent.futures.Future())
+            self._images.move_to_end(path)
+            while len(self._images) > _KEPT:
+                self._images.popitem(last=False)
+        if known is None:
+            try:
+                image.set_result(self._decode(path))
+            except BaseException as error:
+                image.set_exception(error)
+        return image.result()

@@ -23,6 +23,7 @@ from typing import (
     Tuple,
 )
 
+import numpy as np
 import tensorflow as tf
 import tqdm
 
@@ -167,9 +168,9 @@ def make_plan(source: Source, label_map_path: str, output_prefix: str, options: 
         raise errors.DataError(f'{listed}there is no image to convert; see --images and --list.')
     known = tf.io.gfile.exists(label_map_path)
     classes = LabelMap.read(label_map_path) if known else _new_classes(source, items, options)
-    if options.tiling is not None:
-        items = _cut(items, options)
     random.Random(options.seed).shuffle(items)
+    if options.tiling is not None:
+        items = _cut(items, options)  # The tiles of an image stay together: it is decoded once.
     prefixes = _prefixes(output_prefix, [name for name, _ in options.split])
     parts = split_by(
         [source.stratum(item) for item in items], [share for _, share in options.split] or [1.0]
@@ -359,6 +360,7 @@ class Converter:
         self._clips = options.clips
         self._bits = options.bits
         self._codec = codecs.ImageCodec()
+        self._tiled = codecs.DecodedImages(self._decode)
 
     def convert(self, item: Item) -> Outcome:
         """The record of an item, or why there is none."""
@@ -373,9 +375,9 @@ class Converter:
         summary = summarize(features, report.num_clipped, len(report.problems))
         return Outcome(records.serialize(features), report.problems, summary)
 
-    def _features(self, item: Item, report: sources.Report) -> Optional[records.Features]:
-        """Returns what a record says; None for a tile without objects that is not wanted."""
-        image = image_files.prepare(_content(item.path), self._apply_exif)
+    def _decode(self, path: str) -> Tuple[image_files.ImageFile, np.ndarray]:
+        """Returns an image as a record has it, and its pixels: uint8 [height, width, 3]."""
+        image = image_files.prepare(_content(path), self._apply_exif)
         if self._bits and image_files.is_deep(image.encoded):
             image = image_files.prepare(self._codec.scaled(image.encoded, self._bits))
         pixels = self._codec.decode(image.encoded)
@@ -384,6 +386,12 @@ class Converter:
                 'the image has 16 bits a channel, of which the upper 4 are 0: it would become '
                 'black; expected --bits=N where its values have N bits.'
             )
+        return image, pixels
+
+    def _features(self, item: Item, report: sources.Report) -> Optional[records.Features]:
+        """Returns what a record says; None for a tile without objects that is not wanted."""
+        decode = self._decode if item.window is None else self._tiled.get
+        image, pixels = decode(item.path)
         name = os.path.basename(item.path)
         features = records.image_features(image.encoded, image.header, name, item.source_id)
         try:
