@@ -71,7 +71,7 @@ _SUPPORTED = {
     ),
     'FasterRcnnFeatureExtractor': names(
         'type first_stage_features_stride batch_norm_trainable conv_hyperparams '
-        'override_base_feature_extractor_hyperparams fpn'
+        'override_base_feature_extractor_hyperparams pad_to_multiple fpn'
     ),
     'BoxPredictor': names('mask_rcnn_box_predictor rfcn_box_predictor'),
     'RfcnBoxPredictor': ALL,
@@ -90,9 +90,6 @@ _IGNORED = {
         'use_static_shapes_for_eval': 'the shapes of an evaluation are those of training',
         'return_raw_detections_during_predict': 'raw detections are always among the outputs',
         'resize_masks': 'masks are resized once, with their image',
-    },
-    'FasterRcnnFeatureExtractor': {
-        'pad_to_multiple': 'as in the published models of TensorFlow 1, inputs are not padded'
     },
 }
 QUANTIZED = (
@@ -130,6 +127,7 @@ _RANGES = {
     'Context.attention_bottleneck_dimension': CHANNELS,
     'Context.attention_temperature': POSITIVE,
     'FasterRcnn.first_stage_atrous_rate': PIXELS,
+    'FasterRcnnFeatureExtractor.pad_to_multiple': PIXELS,
     'FasterRcnn.first_stage_box_predictor_depth': CHANNELS,
     **ranges(
         AT_LEAST_0,

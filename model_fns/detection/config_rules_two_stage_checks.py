@@ -104,6 +104,11 @@ def _backbone_doubts(pipeline: PipelineConfig) -> Iterator[str]:
             f'{path}.first_stage_features_stride has no effect: {extractor.type} has the strides '
             'of the levels of fpn.'
         )
+    if not has_pyramid and extractor.HasField('pad_to_multiple'):
+        yield (
+            f'{path}.pad_to_multiple has no effect: {extractor.type} has no feature pyramid, and '
+            'takes images of any size.'
+        )
     if extractor.HasField('conv_hyperparams') and not (overridden or has_pyramid):
         yield (
             f'{path}.conv_hyperparams has no effect without '

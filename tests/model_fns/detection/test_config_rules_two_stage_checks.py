@@ -244,3 +244,14 @@ def test_hyperparams_of_a_pyramid_are_honoured_without_the_backbone():
         'feature_extractor.first_stage_features_stride has no effect: '
         'faster_rcnn_resnet50_fpn_keras has the strides of the levels of fpn.'
     )
+
+
+def test_images_are_padded_to_a_multiple_below_a_pyramid_alone():
+    setting = 'feature_extractor.pad_to_multiple=64'
+    assert of_pyramid(setting) == []
+    assert warnings_of(named(setting)) == [
+        named(
+            'feature_extractor.pad_to_multiple has no effect: faster_rcnn_mobilenet_v1_025 has no '
+            'feature pyramid, and takes images of any size.'
+        )
+    ]

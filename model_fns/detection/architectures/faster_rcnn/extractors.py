@@ -13,7 +13,7 @@ from model_fns import layers
 from model_fns.backbones import inception_resnet_v2, registry, resnet_v1
 from model_fns.detection.architectures.faster_rcnn import pyramid
 from model_fns.detection.networks import generations, hyperparams, object_paths
-from model_fns.detection.networks.feature_extractors.extractor import Pyramid
+from model_fns.detection.networks.feature_extractors.extractor import Pyramid, pad_to_multiple
 from protos import faster_rcnn_pb2
 
 tf1 = tf.compat.v1
@@ -87,7 +87,9 @@ class Extractor:
     ) -> List[tf.Tensor]:
         """The features of images: one map, [B, height / stride, width / stride, channels].
 
-        With a pyramid there is a map for each of its levels, from fine to coarse.
+        With a pyramid there is a map for each of its levels, from fine to coarse. As published,
+        these are of images padded to a multiple of a number, though boxes are placed on them as on
+        the images without that padding.
 
         Args:
             images: float32 [B, height, width, channels], preprocessed.
@@ -98,6 +100,8 @@ class Extractor:
         """
         with tf1.variable_scope(self.scopes[0]):
             style = self._style(is_training, trains_batch_norm or self.of_cells, style)
+            if self.pyramid is not None:
+                images = pad_to_multiple(images, self.pyramid.pad_to_multiple)
             features = self.first_stage(images, style, stride)
             if self.pyramid is None:
                 return [features]
@@ -242,7 +246,7 @@ def _with_levels(
         return hyperparams.build_layer_style(config.conv_hyperparams, is_training, path)
 
     levels = Pyramid(named.min_level, named.max_level, named.additional_layer_depth)
-    made = pyramid.FeaturePyramid(levels, style_for, config.type, where)
+    made = pyramid.FeaturePyramid(levels, style_for, config.type, where, config.pad_to_multiple)
     return dataclasses.replace(extractor, pyramid=made)
 
 

@@ -38,12 +38,14 @@ class FeaturePyramid:
             boxes.
         type_name: of the feature extractor.
         where: path of its config, for error messages.
+        pad_to_multiple: images are padded to a multiple of it, at the bottom and right.
     """
 
     levels: Pyramid = dataclasses.field(default_factory=Pyramid)
     style_for: Callable[[bool], layers.LayerStyle] = layers.LayerStyle
     type_name: str = ''
     where: str = ''
+    pad_to_multiple: int = 32
 
     def maps(
         self,
