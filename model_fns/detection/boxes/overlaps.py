@@ -43,9 +43,15 @@ def iou(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def ioa(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Intersection over the area of the first box [n, m]; 0 where there is no intersection."""
-    common = intersections(first, second)
-    return _over(common, np.broadcast_to(areas(first)[:, np.newaxis], common.shape))
+    """Intersection over the area of the first box [n, m]; 0 where there is no intersection.
+
+    Of upright boxes or of outlines, see `iou`.
+    """
+    if first.ndim == 3:
+        common, own = rotated_overlaps.intersections(first, second), rotated_overlaps.areas(first)
+    else:
+        common, own = intersections(first, second), areas(first)
+    return _over(common, np.broadcast_to(own[:, np.newaxis], common.shape))
 
 
 def _over(common: np.ndarray, whole: np.ndarray) -> np.ndarray:

@@ -72,6 +72,27 @@ class AveragePrecisionEvaluator(Evaluator):
     def objects_to_find(self, groundtruth: Groundtruth) -> np.ndarray:
         """How much each box of an image counts: [n], 0 for one that need not be found."""
 
+    def nearest(
+        self, groundtruth: Groundtruth, detections: Detections, of_detection: bool = False
+    ) -> Tuple[np.ndarray, np.ndarray]:
+        """Finds the object of its own class that each detection overlaps most.
+
+        Args:
+            groundtruth: m objects.
+            detections: n detections.
+            of_detection: see `Shape.overlaps`.
+
+        Returns:
+            Places [n] among the objects, and whether the overlap is enough: bool [n].
+        """
+        shares = np.full([len(groundtruth.boxes)], of_detection)
+        overlap = self.shape.overlaps(detections, groundtruth, shares)
+        if not overlap.size:
+            return np.zeros([len(overlap)], np.int64), np.zeros([len(overlap)], bool)
+        same = detections.classes[:, np.newaxis] == groundtruth.classes
+        overlap = np.where(same, overlap, -1.0)
+        return overlap.argmax(axis=1), overlap.max(axis=1) >= IOU_THRESHOLD
+
     def clear(self) -> None:
         """See `Evaluator`."""
         self._matched: List[MatchedDetections] = []
@@ -152,25 +173,6 @@ class AveragePrecisionEvaluator(Evaluator):
     def _class_name(self, class_id: int) -> str:
         name = self.class_names[class_id]
         return f'{self._prefix}PerformanceByCategory/AP@{IOU_THRESHOLD}IOU/{name}'
-
-
-def best_overlap(
-    overlap: np.ndarray, detections: Detections, classes: np.ndarray
-) -> Tuple[np.ndarray, np.ndarray]:
-    """The box of its own class that each detection overlaps most.
-
-    Args:
-        overlap: [n, m] of n detections and m boxes.
-        detections: whose classes.
-        classes: of the boxes, [m].
-
-    Returns:
-        Places [n] in the boxes, and whether the overlap is enough: bool [n].
-    """
-    if not overlap.size:
-        return np.zeros([len(overlap)], np.int64), np.zeros([len(overlap)], bool)
-    overlap = np.where(detections.classes[:, np.newaxis] == classes, overlap, -1.0)
-    return overlap.argmax(axis=1), overlap.max(axis=1) >= IOU_THRESHOLD
 
 
 def first_of_each(places: np.ndarray, which: np.ndarray) -> np.ndarray:

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Dict, Mapping, Sequence
 
 import numpy as np
 
+from model_fns.detection.metrics.average_precision import (
+    AveragePrecisionEvaluator,
+    MatchedDetections,
+    first_of_each,
+)
 from model_fns.detection.metrics.evaluator import Detections, Groundtruth
-from model_fns.detection.metrics.pascal import PascalEvaluator
 
 PREFIX = 'BestF1@.50IOU/'
 SCORE_THRESHOLD = f'{PREFIX}score_threshold'
 _F1, _PRECISION, _RECALL = (f'{PREFIX}{name}' for name in ('F1', 'precision', 'recall'))
 
 
-class BestF1Evaluator(PascalEvaluator):
+class BestF1Evaluator(AveragePrecisionEvaluator):
     """The score threshold with the highest F1, the harmonic mean of precision and recall.
 
     Detections of all classes count together, by the rule of Pascal VOC. Of thresholds with equal F1
     it is the highest, which shows least. Finding or missing what is difficult, a crowd or a group
-    counts for nothing.
+    counts for nothing; a detection that found no object is of a crowd or a group where it lies in
+    it by half or more of its own area.
 
     Args:
         class_names: names by id.
@@ -33,12 +37,22 @@ class BestF1Evaluator(PascalEvaluator):
         """See `Evaluator`."""
         return [_F1, _PRECISION, _RECALL, SCORE_THRESHOLD]
 
-    def add_image(self, image_id: str, groundtruth: Groundtruth, detections: Detections) -> None:
-        """See `Evaluator`."""
-        unclear = np.logical_or.reduce(
-            [groundtruth.difficult, groundtruth.is_crowd, groundtruth.group_of]
-        )
-        super().add_image(image_id, dataclasses.replace(groundtruth, difficult=unclear), detections)
+    def match(self, groundtruth: Groundtruth, detections: Detections) -> MatchedDetections:
+        """See `AveragePrecisionEvaluator`."""
+        several = _several(groundtruth)
+        single = groundtruth.kept(~several)
+        places, near = self.nearest(single, detections)
+        of_difficult = np.zeros(len(places), bool)
+        of_difficult[near] = single.difficult[places[near]]
+        found = first_of_each(places, near & ~of_difficult)
+        _, inside = self.nearest(groundtruth.kept(several), detections, of_detection=True)
+        counts = found | ~(of_difficult | inside)
+        counted = detections.kept(counts)
+        return MatchedDetections(counted.classes, counted.scores, found[counts])
+
+    def objects_to_find(self, groundtruth: Groundtruth) -> np.ndarray:
+        """See `AveragePrecisionEvaluator`."""
+        return ~np.logical_or(groundtruth.difficult, _several(groundtruth))
 
     def evaluate(self) -> Dict[str, float]:
         """See `Evaluator`; nothing where nothing was found, or nothing was to be found."""
@@ -60,3 +74,8 @@ class BestF1Evaluator(PascalEvaluator):
             _RECALL: float(true[best] / count),
             SCORE_THRESHOLD: float(scores[best]),
         }
+
+
+def _several(groundtruth: Groundtruth) -> np.ndarray:
+    """Returns which boxes are of several objects: bool [n]."""
+    return np.logical_or(groundtruth.is_crowd, groundtruth.group_of)

@@ -6,7 +6,7 @@ the parent classes too, as the data set's own tools write them.
 
 from __future__ import annotations
 
-from typing import Mapping, Tuple
+from typing import Mapping
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from model_fns.detection.metrics import shapes
 from model_fns.detection.metrics.average_precision import (
     AveragePrecisionEvaluator,
     MatchedDetections,
-    best_overlap,
     first_of_each,
 )
 from model_fns.detection.metrics.evaluator import Detections, Groundtruth
@@ -62,9 +61,9 @@ class OpenImagesEvaluator(AveragePrecisionEvaluator):
             detections = detections.kept(np.isin(detections.classes, verified))
         groundtruth = groundtruth.kept(~self.shape.unknown(groundtruth))
         is_group = np.asarray(groundtruth.group_of, bool)
-        places, enough = self._overlaps(groundtruth.kept(~is_group), detections, of_detection=False)
+        places, enough = self.nearest(groundtruth.kept(~is_group), detections)
         true_positives = first_of_each(places, enough)
-        places, enough = self._overlaps(groundtruth.kept(is_group), detections, of_detection=True)
+        places, enough = self.nearest(groundtruth.kept(is_group), detections, of_detection=True)
         in_group = np.logical_and(enough, ~true_positives)
         counted = detections.kept(~in_group)
         if not self._group_weight:
@@ -82,11 +81,3 @@ class OpenImagesEvaluator(AveragePrecisionEvaluator):
         """See `AveragePrecisionEvaluator`."""
         weights = np.where(groundtruth.group_of, self._group_weight, 1.0)
         return np.where(self.shape.unknown(groundtruth), 0.0, weights)
-
-    def _overlaps(
-        self, groundtruth: Groundtruth, detections: Detections, of_detection: bool
-    ) -> Tuple[np.ndarray, np.ndarray]:
-        """See `best_overlap`."""
-        shares = np.full([len(groundtruth.boxes)], of_detection)
-        overlap = self.shape.overlaps(detections, groundtruth, shares)
-        return best_overlap(overlap, detections, groundtruth.classes)

@@ -7,7 +7,6 @@ import numpy as np
 from model_fns.detection.metrics.average_precision import (
     AveragePrecisionEvaluator,
     MatchedDetections,
-    best_overlap,
     first_of_each,
 )
 from model_fns.detection.metrics.evaluator import Detections, Groundtruth
@@ -29,8 +28,7 @@ class PascalEvaluator(AveragePrecisionEvaluator):
     def match(self, groundtruth: Groundtruth, detections: Detections) -> MatchedDetections:
         """See `AveragePrecisionEvaluator`."""
         difficult = ~self.objects_to_find(groundtruth)
-        overlap = self.shape.overlaps(detections, groundtruth, np.zeros(len(difficult), bool))
-        places, enough = best_overlap(overlap, detections, groundtruth.classes)
+        places, enough = self.nearest(groundtruth, detections)
         of_difficult = np.zeros(len(places), bool)
         of_difficult[enough] = difficult[places[enough]]
         true_positives = first_of_each(places, np.logical_and(enough, ~of_difficult))

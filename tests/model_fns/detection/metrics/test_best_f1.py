@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
+from model_fns import rotated_overlaps
 from model_fns.detection.boxes import overlaps
 from model_fns.detection.metrics.best_f1 import BestF1Evaluator
 from tests.model_fns.detection.metrics.scenes import detections, groundtruth, random_image, square
@@ -58,6 +61,34 @@ def test_what_is_unclear_counts_for_nothing(flag):
     }
 
 
+BOXES = [square(0, side=100.0), square(0)]  # a crowd, and an object inside of it
+
+
+@pytest.mark.parametrize('rotated', [False, True])
+@pytest.mark.parametrize('flag', ['crowd', 'group_of'])
+def test_detections_inside_of_a_crowd_count_for_nothing(flag, rotated):
+    """The second detection has 1 % of the crowd's area, and lies in it; the third does by 4/10."""
+    truth = groundtruth(BOXES, [1, 1], **{flag: [True]})
+    found = detections(
+        [square(0), [40, 40, 50, 50], [96, 0, 106, 10], square(0), [30, 30, 40, 40]],
+        [0.9, 0.8, 0.7, 0.6, 0.95],
+        [1, 1, 1, 1, 2],
+    )
+    if rotated:
+        truth, found = (
+            dataclasses.replace(one, boxes=rotated_overlaps.corners(one.boxes))
+            for one in (truth, found)
+        )
+    evaluator = BestF1Evaluator(NAMES)
+    matched = evaluator.match(truth, found)
+    assert sorted(zip(matched.scores.tolist(), matched.true_positives.tolist())) == [
+        (pytest.approx(0.7), 0),
+        (pytest.approx(0.9), 1),
+        (pytest.approx(0.95), 0),  # of another class
+    ]
+    assert evaluator.objects_to_find(truth).tolist() == [False, True]
+
+
 def test_nothing_to_tell_from():
     nothing, some = groundtruth([], []), groundtruth([square(0)], [1])
     found = detections([square(1)], [0.5], [1])
@@ -74,23 +105,26 @@ def slow_best(images):
     for threshold in sorted(set(every.tolist()), reverse=True):
         right = shown = objects = 0
         for truth, found in images:
-            unclear = truth.difficult | truth.is_crowd | truth.group_of
-            objects += int((~unclear).sum())
+            several = truth.is_crowd | truth.group_of
+            objects += int((~truth.difficult & ~several).sum())
             taken = set()
             for row in np.argsort(-found.scores, kind='stable'):
                 box = found.boxes[row : row + 1].astype(float)
                 if found.scores[row] < threshold or not (box[0, 2:] > box[0, :2]).all():
                     continue
-                own = np.flatnonzero(truth.classes == found.classes[row])
+                same = truth.classes == found.classes[row]
+                own, crowds = np.flatnonzero(same & ~several), np.flatnonzero(same & several)
                 overlap = overlaps.iou(box, truth.boxes[own].astype(float))[0]
                 chosen = int(own[overlap.argmax()]) if len(own) else None
                 is_near = len(own) > 0 and overlap.max() >= 0.5
-                if is_near and unclear[chosen]:
+                if is_near and truth.difficult[chosen]:
+                    continue
+                if is_near and chosen not in taken:
+                    taken.add(chosen)
+                    right += 1
+                elif (overlaps.ioa(box, truth.boxes[crowds].astype(float)) >= 0.5).any():
                     continue
                 shown += 1
-                right += is_near and chosen not in taken
-                if is_near:
-                    taken.add(chosen)
         if right and 2 * right / (shown + objects) > best[0] + 1e-12:
             best = (2 * right / (shown + objects), right / shown, right / objects, threshold)
     return best
