@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Callable, Optional
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
@@ -96,9 +97,12 @@ def sigmoid_focal(gamma: float = 2.0, alpha: Optional[float] = None) -> Classifi
         probabilities = tf.sigmoid(logits)
         # 1 - p_t, with p_t = t p + (1 - t) (1 - p).
         miss = targets + probabilities - 2.0 * targets * probabilities
-        factors = weights * (tf.square(miss) if gamma == 2.0 else tf.pow(miss, gamma))
-        if gamma == 0.0:
-            factors = weights
+        factors = weights
+        if gamma == 2.0:
+            factors *= tf.square(miss)
+        elif gamma != 0.0:
+            # Of a miss of 0 the gradient of a power below 1 is infinite.
+            factors *= tf.pow(tf.maximum(miss, np.finfo(np.float32).tiny), gamma)
         if alpha is not None:
             factors *= (1.0 - alpha) + (2.0 * alpha - 1.0) * targets
         return factors * entropy

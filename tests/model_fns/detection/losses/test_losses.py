@@ -99,6 +99,18 @@ class TestClassification:
             values = self.run(losses.sigmoid_focal(gamma))
             np.testing.assert_allclose(values, expected, rtol=1e-5)
 
+    @pytest.mark.parametrize('gamma', [0.01, 0.5, 1.0, 1.5])
+    def test_focal_of_certain_predictions_has_a_gradient(self, gamma):
+        logits = tf.constant([[[200.0, -200.0, 20.0, -20.0, 200.0, -200.0]]])
+        targets = tf.constant([[[1.0, 0.0, 1.0, 0.0, 0.0, 1.0]]])
+        with tf.GradientTape() as tape:
+            tape.watch(logits)
+            values = losses.sigmoid_focal(gamma)(logits, targets, tf.ones_like(logits))
+        # What is right for certain has no slope, what is wrong for certain that of its entropy.
+        np.testing.assert_allclose(values[0, 0], [0, 0, 0, 0, 200, 200], atol=1e-6)
+        slopes = tape.gradient(values, logits)[0, 0]
+        np.testing.assert_allclose(slopes, [0, 0, 0, 0, 1, -1], atol=1e-6)
+
     def test_focal_with_alpha(self):
         alphas = np.array([[[0.75, 0.25], [0.25, 0.5]]])
         expected = alphas * self.run(losses.sigmoid_focal(2.0))
