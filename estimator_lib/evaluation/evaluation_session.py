@@ -9,7 +9,7 @@ from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence
 import tensorflow as tf
 
 from estimator_lib.data import inputs
-from estimator_lib.graphs import evaluation
+from estimator_lib.graphs import evaluation, losses
 from estimator_lib.task import Metric
 
 tf1 = tf.compat.v1
@@ -134,8 +134,8 @@ class EvaluationSession(Passes):
             checkpoint_path: its prefix.
 
         Returns:
-            What the metrics came to, by name; among them `loss`, the mean over the batches, and
-            `global_step`.
+            What the metrics came to, by name; among them `loss`, the mean of the total loss over
+            the examples, and `global_step`.
         """
         self._checkpoint_path = checkpoint_path
         return self._run_pass()
@@ -145,7 +145,8 @@ class EvaluationSession(Passes):
         features, labels = self._input_fn(config=self._config)
         graph = self._evaluation_fn(features, labels)
         self._saver = graph.saver
-        metrics = {'loss': tf1.metrics.mean(graph.loss), **graph.metrics, **graph.loss_metrics}
+        total = graph.loss_metrics[f'Loss/{losses.TOTAL_LOSS}']
+        metrics = {'loss': total, **graph.metrics, **graph.loss_metrics}
         return Measured(metrics, {tf1.GraphKeys.GLOBAL_STEP: step})
 
     def _begin(self, session: tf1.Session) -> None:
