@@ -496,6 +496,22 @@ class Task(abc.ABC):
         """
         del self
 
+    def check_first_examples(self, records: Sequence[bytes], are_all: bool) -> Sequence[str]:
+        """Refuses training examples that nothing could be learned from.
+
+        Args:
+            records: the first ones.
+            are_all: whether there are no others.
+
+        Returns:
+            Warnings, a sentence each.
+
+        Raises:
+            errors.DataError: the records have nothing that the model could learn.
+        """
+        del records, are_all
+        return ()
+
     def split_sequence(self, serialized: bytes) -> Sequence[bytes]:
         """The records of the frames of a sequence, for `input_type: TF_SEQUENCE_EXAMPLE`.
 

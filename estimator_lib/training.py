@@ -164,6 +164,9 @@ def train_and_evaluate(
     for field in distribution.idle_fields(plan, config.train_config):
         log.warning('%s has no effect: training uses %s', field, plan.mode.value)
     evaluators.check_metric_names(task, config)
+    if task_of_cluster is None or task_of_cluster.is_chief:
+        for warning in inputs.check_first_examples(task, config.train_input_reader):
+            log.warning('%s', warning)
     evaluate = evaluate and config.eval_config.schedule.enabled and bool(config.eval_input_reader)
     if evaluate:
         task.check_evaluation()

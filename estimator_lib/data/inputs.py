@@ -25,7 +25,7 @@ from estimator_lib.data.reader_state import (
     pop_reader_state,
 )
 from estimator_lib.data.reading import Reading, create_batches, plan_reading
-from estimator_lib.data.record_inspection import inspect_records
+from estimator_lib.data.record_inspection import check_first_examples, inspect_records
 from estimator_lib.data.record_sources import input_files
 from estimator_lib.data.records import count_records
 from estimator_lib.task import Task
@@ -36,6 +36,7 @@ __all__ = [
     'ReaderState',
     'RecordInput',
     'advance_position',
+    'check_first_examples',
     'count_records',
     'create_input_fn',
     'input_files',

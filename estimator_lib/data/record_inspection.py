@@ -18,6 +18,7 @@ from protos import input_reader_pb2
 ModeKeys = tf.estimator.ModeKeys
 
 SAMPLE = 64  # records of each file that are looked at unless all are
+_FIRST = 100  # records in all that are looked at before a training
 
 
 def inspect_records(
@@ -78,6 +79,25 @@ def inspect_records(
             break
     tester.close()
     return sorted(problems)[:max_problems]
+
+
+def check_first_examples(task: Task, reader: input_reader_pb2.InputReader) -> List[str]:
+    """Asks the task whether the first training examples are worth training on.
+
+    Args:
+        task: see `Task.check_first_examples`.
+        reader: of the training examples.
+
+    Returns:
+        Warnings, a sentence each.
+
+    Raises:
+        errors.UserError: there are no files, or nothing could be learned from the examples.
+    """
+    source = Source(0, tuple(input_files(reader)), sequences=sequences_of(task, reader))
+    attempts = list(corrupt_records.attempt_all(source, lambda record: tf.constant(True), _FIRST))
+    first = [record for _, record, worked, _ in attempts if worked]
+    return list(task.check_first_examples(first, are_all=len(attempts) < _FIRST))
 
 
 def find_failure(

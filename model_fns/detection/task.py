@@ -30,7 +30,7 @@ from model_fns import label_map as label_maps
 from model_fns.detection import box_report, config_rules, detector, fields, metrics
 from model_fns.detection.boxes import targets
 from model_fns.detection.boxes.family import BoxFamily
-from model_fns.detection.data import augmentation, inputs, sequences
+from model_fns.detection.data import augmentation, first_examples, inputs, sequences
 from model_fns.detection.detections import descriptions, masks, merging, pictures
 from model_fns.detection.metrics import best_f1
 from protos import pipeline_pb2
@@ -344,6 +344,10 @@ class DetectionTask(Task):
     def check_example(self, serialized: bytes) -> Optional[str]:
         """See `Task`."""
         return self._reader.problem_with(serialized)
+
+    def check_first_examples(self, records: Sequence[bytes], are_all: bool) -> Sequence[str]:
+        """See `Task`."""
+        return first_examples.check(records, are_all, self._reader)
 
     def examine(self, serialized: bytes) -> box_report.Record:
         """The size of the image, and its boxes."""
