@@ -25,6 +25,8 @@ _PROPOSAL_COLOR = (255, 255, 0)
 # Of what is drawn where neither a config nor an evaluation says it.
 LEAST_SCORE = eval_pb2.EvalConfig().min_score_threshold
 _PIXELS_PER_SCALE = 400  # lines and letters are larger in larger pictures
+# With more objects lines are thin and texts left out: they would cover what they are about.
+_MOST_WITH_TEXTS = 15
 
 _FLAGS = {fields.IS_CROWD: 'crowd', fields.GROUP_OF: 'group', fields.DIFFICULT: 'difficult'}
 
@@ -186,7 +188,8 @@ class Drawer:
 
     def _draw(self, picture: np.ndarray, objects: _Objects) -> None:
         """Masks below boxes below keypoints below texts."""
-        scale = max(1, round(max(picture.shape) / _PIXELS_PER_SCALE))
+        is_crowded = len(objects.boxes) > _MOST_WITH_TEXTS
+        scale = 1 if is_crowded else max(1, round(max(picture.shape) / _PIXELS_PER_SCALE))
         pixels = np.array(picture.shape[:2])
         boxes = objects.boxes * np.tile(pixels, objects.boxes.shape[1] // 2)
         for mask, color in zip(objects.masks if objects.masks is not None else (), objects.colors):
@@ -197,7 +200,8 @@ class Drawer:
             if objects.keypoints is not None:
                 for points, color in zip(objects.keypoints * pixels, objects.colors):
                     self._draw_keypoints(image, points, color, scale)
-            for box, text, color in zip(boxes, objects.texts, objects.colors):
+            texts = [''] * len(boxes) if is_crowded else objects.texts
+            for box, text, color in zip(boxes, texts, objects.colors):
                 if text:
                     # At the topmost corner of a rotated one.
                     top, left = min(zip(box[::2], box[1::2])) if len(box) == 8 else box[:2]

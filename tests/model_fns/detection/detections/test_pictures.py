@@ -90,6 +90,17 @@ def test_texts(options, text):
     np.testing.assert_array_equal(picture[:150], tagged(text)[:150])
 
 
+@pytest.mark.parametrize(('count', 'line'), [(15, 2), (16, 1)])
+def test_crowded_scenes_have_thin_boxes_without_texts(count, line):
+    """The last of many equal boxes covers the others; texts would be above them."""
+    many = outputs([QUARTER] * count, [0.9] * count, [1] * count)
+    picture = drawer().draw(raw_features(), many)
+    color = colors.of_class(1)
+    assert (picture[300, 150 : 150 + line] == color).all()
+    assert (picture[300, 150 + line] == GRAY).all()
+    assert (picture[:150] == GRAY).all() == (count == 16)
+
+
 def test_no_text():
     picture = drawer(skip_labels=True, skip_scores=True).draw(raw_features(), outputs())
     assert (picture[:150] == GRAY).all()
