@@ -6,10 +6,14 @@ place. An object that a tile cuts is cut at its border, and its part's centre is
 this. What two tiles both have, suppression makes one: what is beyond the middle gives way, as the
 neighbour sees more of what is around it. Two detections of one tile stay: the model's own
 suppression has left them.
+
+No tile sees the whole of an object that is larger than what neighbors share. Upright boxes of its
+parts are joined: each ends at the border of its tile, and they agree on what both tiles see.
 """
 
 from __future__ import annotations
 
+import itertools
 from typing import Dict, Iterable, List, Mapping, Sequence, Tuple
 
 import numpy as np
@@ -18,6 +22,7 @@ from estimator_lib.drawing.tiling import Window
 from estimator_lib.task import Arrays
 from model_fns import rotated_overlaps, rotated_rectangles
 from model_fns.detection import fields
+from model_fns.detection.boxes import overlaps
 
 # Of boxes of one class: those that overlap a better one more are dropped. What is usual for merging
 # aerial pictures, where turned boxes hardly overlap, and upright ones of neighbours do.
@@ -27,6 +32,10 @@ _UPRIGHT_THRESHOLD = 0.5
 _MARGIN = 0.1
 # What its score is multiplied by there, when it is compared with what other tiles have.
 _BEYOND = 0.5
+
+# Parts of an object agree when the intersection is more of the smaller one than this, in what both
+# tiles see, and the lower score is no less of the higher one than this.
+_SAME_OBJECT = 0.5
 
 # What is kept of the outputs of a tile.
 _KEPT = (fields.DETECTION_SCORES, fields.DETECTION_CLASSES)
@@ -60,6 +69,8 @@ def merge(tiles: Iterable[Tuple[Window, Arrays]], size: Tuple[int, int]) -> Arra
         }.items():
             parts.setdefault(name, []).append(values)
     found = {name: np.concatenate(values) for name, values in parts.items()}
+    if fields.DETECTION_CORNERS not in found:
+        found = _joined(found, windows)
     found = _taken(found, np.argsort(-found[_RANK], kind='stable'))
     found = _taken(found, _unsuppressed(found))
     found = _taken(found, np.argsort(-found[fields.DETECTION_SCORES], kind='stable'))
@@ -134,6 +145,74 @@ def _is_inside(
     return np.all((centers >= low) & (centers <= high), axis=1)
 
 
+def _joined(found: Dict[str, np.ndarray], windows: Sequence[Window]) -> Dict[str, np.ndarray]:
+    """Joins the parts of objects that tiles cut: boxes around them, with the highest score."""
+    groups = np.arange(len(found[_TILE]))
+    for first, second in itertools.combinations(range(len(windows)), 2):
+        rows, columns = (np.flatnonzero(found[_TILE] == tile) for tile in (first, second))
+        if len(rows) and len(columns):
+            for one, other in _parts_of_one(found, rows, columns, windows[first], windows[second]):
+                groups[groups == groups[other]] = groups[one]
+    rows, sizes = np.unique(groups, return_counts=True)
+    joined = _taken(found, rows)
+    for place in np.flatnonzero(sizes > 1):
+        parts = _taken(found, np.flatnonzero(groups == rows[place]))
+        best = parts[fields.DETECTION_SCORES].max()
+        boxes = parts[fields.DETECTION_BOXES]
+        box = np.concatenate([boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)])
+        joined[fields.DETECTION_BOXES][place] = box
+        joined[fields.DETECTION_SCORES][place] = joined[_RANK][place] = best
+        joined[_TILE][place] = -1 - place  # it is of no tile alone
+    return joined
+
+
+def _parts_of_one(
+    found: Mapping[str, np.ndarray],
+    rows: np.ndarray,
+    columns: np.ndarray,
+    first: Window,
+    second: Window,
+) -> List[Tuple[int, int]]:
+    """Returns the pairs of detections of two tiles that are parts of the same object.
+
+    Args:
+        found: the detections.
+        rows: those of the first tile.
+        columns: those of the second one.
+        first: the one tile.
+        second: the other.
+    """
+    starts = np.array([first[:2], second[:2]])
+    ends = starts + [first[2:], second[2:]]
+    low, high = starts.max(axis=0), ends.min(axis=0)  # what both tiles see
+    if np.any(low >= high):
+        return []
+    boxes, scores = found[fields.DETECTION_BOXES], found[fields.DETECTION_SCORES]
+    ours, theirs = boxes[rows][:, np.newaxis], boxes[columns][np.newaxis]
+    margin = _MARGIN * (high - low)
+    goes_on = np.ones([len(rows), len(columns)], bool)
+    for axis in np.flatnonzero(starts[0] != starts[1]):
+        before, after = (ours, theirs) if starts[0, axis] < starts[1, axis] else (theirs, ours)
+        end, start = high[axis], low[axis]  # of the tile before, and of the one after
+        past_end = (before[..., 2 + axis] >= end - margin[axis]) & (after[..., 2 + axis] > end)
+        past_start = (after[..., axis] <= start + margin[axis]) & (before[..., axis] < start)
+        goes_on &= past_end | past_start
+    seen = np.tile(low, 2), np.tile(high, 2)
+    clipped = np.clip(boxes[rows], *seen), np.clip(boxes[columns], *seen)
+    smaller = np.minimum(overlaps.areas(clipped[0])[:, np.newaxis], overlaps.areas(clipped[1]))
+    share = overlaps.intersections(*clipped) / np.maximum(smaller, 1e-9)
+    pair = scores[rows][:, np.newaxis], scores[columns][np.newaxis]
+    alike = np.minimum(*pair) >= _SAME_OBJECT * np.maximum(*pair)
+    classes = found[fields.DETECTION_CLASSES]
+    same = classes[rows][:, np.newaxis] == classes[columns]
+    share = np.where(goes_on & alike & same, share, 0.0)
+    return [
+        (rows[row], columns[column])
+        for row, column in enumerate(share.argmax(axis=1))
+        if share[row, column] > _SAME_OBJECT and share[:, column].argmax() == row
+    ]
+
+
 def _unsuppressed(found: Mapping[str, np.ndarray]) -> np.ndarray:
     """Indices of what greedy suppression leaves, each class by itself; by falling rank already."""
     boxes, classes, tiles = (
@@ -154,8 +233,8 @@ def _unsuppressed(found: Mapping[str, np.ndarray]) -> np.ndarray:
             meet = np.all((low[left] < high[best]) & (low[best] < high[left]), axis=1)
             near = np.flatnonzero(meet & (tiles[left] != tiles[best]))
             if len(near):
-                overlaps = rotated_overlaps.iou(shapes[best : best + 1], shapes[left[near]])[0]
-                left = np.delete(left, near[overlaps > threshold])
+                shared = rotated_overlaps.iou(shapes[best : best + 1], shapes[left[near]])[0]
+                left = np.delete(left, near[shared > threshold])
     return np.sort(np.array(kept, np.int64))
 
 

@@ -179,3 +179,59 @@ def test_nothing_found(rotated):
         [(window, outputs_of(window, np.zeros([0, 5 if rotated else 4]), [], [], rotated))], SIZE
     )
     assert merged[fields.NUM_DETECTIONS] == 0 and len(merged[fields.DETECTION_BOXES]) == 0
+
+
+def parts_of(box, windows):
+    """What tiles see of an upright box: its part in each."""
+    for window in windows:
+        low = np.maximum(box[:2], [window.top, window.left])
+        high = np.minimum(box[2:], [window.top + window.height, window.left + window.width])
+        yield window, np.concatenate([low, high]) if (high > low).all() else None
+
+
+@pytest.mark.parametrize(
+    'box',
+    [
+        [120.0, 10, 140, 420],  # over four tiles of a row
+        [20.0, 60, 380, 80],
+        [30.0, 40, 390, 480],  # over all of them
+        [95.0, 90, 165, 160],  # at a corner, a little more than what neighbors share
+        [95.0, 105, 130, 300],  # its begin is in two tiles, one of which sees no more of it
+    ],
+)
+def test_parts_of_an_object_that_no_tile_sees_are_joined(box):
+    tiles = []
+    for index, (window, part) in enumerate(parts_of(box, Tiling(150, 50).windows(*SIZE))):
+        score = 0.6 + 0.01 * index
+        boxes = [] if part is None else [part]
+        found = outputs_of(
+            window, np.reshape(boxes, [-1, 4]), [score] * len(boxes), [1] * len(boxes), False
+        )
+        tiles.append((window, found))
+    merged = merging.merge(tiles, SIZE)
+    assert merged[fields.NUM_DETECTIONS] == 1
+    np.testing.assert_allclose(merged[fields.DETECTION_BOXES][0] * [*SIZE, *SIZE], box, atol=1e-6)
+    assert merged[fields.DETECTION_SCORES][0] > 0.6
+
+
+@pytest.mark.parametrize(
+    ('other', 'score', 'class_id'),
+    [
+        ([100.0, 200, 120, 400], 0.9, 2),  # of another class
+        ([100.0, 200, 120, 400], 0.3, 1),  # much less certain
+        ([115.0, 200, 145, 400], 0.9, 1),  # a quarter of it is common
+        ([100.0, 230, 120, 290], 0.9, 1),  # it ends before the border of the other tile
+    ],
+)
+def test_what_is_no_part_of_the_same_object_is_not_joined(other, score, class_id):
+    left, right = Window(0, 0, 400, 300), Window(0, 200, 400, 300)
+    part = [100.0, 20, 120, 300]
+    merged = merging.merge(
+        [
+            (left, outputs_of(left, [part], [0.8], [1], False)),
+            (right, outputs_of(right, [other], [score], [class_id], False)),
+        ],
+        SIZE,
+    )
+    found = (merged[fields.DETECTION_BOXES] * [*SIZE, *SIZE]).round(6).tolist()
+    assert sorted(found) == sorted([part, other])
