@@ -351,7 +351,8 @@ class DetectionTask(Task):
 
     def examine(self, serialized: bytes) -> box_report.Record:
         """The size of the image, and its boxes."""
-        return box_report.examine(serialized, self._reader.family, self._reader.label_map)
+        reader = self._reader
+        return box_report.examine(serialized, reader.family, reader.label_map, reader.num_classes)
 
     def data_report(self, examined: Mapping[str, Sequence[box_report.Record]]) -> DataReport:
         """Objects and images of each class; how well boxes and anchors go together."""
@@ -359,7 +360,11 @@ class DetectionTask(Task):
         counts = {name: [one.counts() for one in records] for name, records in examined.items()}
         classes = class_report.class_report(counts, names, 'objects')
         boxes = box_report.box_report(self._model, examined)
-        return DataReport([*classes.lines, *boxes.lines], [*classes.doubts, *boxes.doubts])
+        room = {name: self._reader.room(name == 'train_input_reader') for name in examined}
+        left_out = box_report.doubts(examined, room)
+        return DataReport(
+            [*classes.lines, *boxes.lines], [*left_out, *classes.doubts, *boxes.doubts]
+        )
 
     def _true_shapes(self, features: Features) -> Optional[tf.Tensor]:
         """int32 [B, 3]; None where no input can hold padding."""

@@ -65,9 +65,6 @@ _DEFAULTS = {
 
 _MAX_BOXES = 'max_number_of_boxes'
 
-# Normalized boxes that reach further over the image are a mistake: pixels, say.
-_MOST_OVERHANG = 0.1
-
 
 @dataclasses.dataclass(frozen=True)
 class Reader:
@@ -159,7 +156,7 @@ class Reader:
         if mode == ModeKeys.TRAIN:
             example = keep_boxes(example, self.family.has_area(example[fields.BOXES]))
         training = mode == ModeKeys.TRAIN
-        max_boxes = self.max_train_boxes or self.max_boxes if training else self.max_boxes
+        max_boxes = self.room(training)
         masks = example.get(fields.MASKS)
         # Those that there is no room for need not be resized.
         masks = None if masks is None else masks[:max_boxes]
@@ -181,12 +178,14 @@ class Reader:
             )
         return features, labels
 
+    def room(self, training: bool) -> int:
+        """Returns how many boxes an example keeps, in training or in an evaluation."""
+        return self.max_train_boxes or self.max_boxes if training else self.max_boxes
+
     def problem_with(self, serialized: bytes) -> Optional[str]:
         """What is wrong with a record, by its keys and values alone; None when nothing is."""
         return record_checks.problem_with(
             serialized,
-            self.num_classes,
-            max(self.max_boxes, self.max_train_boxes or 0),
             self.label_map,
             0 if self.keypoints is None else self.keypoints.count,
             self.keypoints is not None and self.keypoints.places is not None,
@@ -232,7 +231,9 @@ class Reader:
         conditions += [
             tf.reduce_all(tf.logical_or(tf.equal(sizes, 0), tf.equal(sizes, count))),
             tf.equal(tf.reduce_max(tf.stack(of_class)), count),
-            tf.reduce_all(self.family.is_sound(numbers, _MOST_OVERHANG)),  # NaN boxes are left out
+            tf.reduce_all(
+                self.family.is_sound(numbers, record_checks.MOST_OVERHANG)
+            ),  # NaN boxes are left out
         ]
         # Without the guard of `tf.debugging.Assert`, a conditional, which is slow to build.
         check = tf.raw_ops.Assert(
