@@ -55,6 +55,12 @@ _MASK_DTYPES = {
     input_reader_pb2.PNG_MASKS: tf.string,
 }
 
+_FLAGS = {
+    input_reader_pb2.InputReader.CROWD: fields.IS_CROWD,
+    input_reader_pb2.InputReader.DIFFICULT: fields.DIFFICULT,
+    input_reader_pb2.InputReader.GROUP_OF: fields.GROUP_OF,
+}
+
 # What a box gets where the record does not say, and the type that it has.
 _DEFAULTS = {
     fields.DIFFICULT: ('image/object/difficult', tf.bool, False),
@@ -82,6 +88,7 @@ class Reader:
         family: of the boxes.
         max_pixels: of an image that is decoded.
         context: how features of other images are read; None: they are not.
+        ignored: the names in `fields` of the flags of boxes that training ignores.
     """
 
     num_classes: int
@@ -95,6 +102,7 @@ class Reader:
     family: BoxFamily = axis_aligned
     max_pixels: int = images.MAX_PIXELS
     context: Optional[context_features.ContextFeatures] = None
+    ignored: Tuple[str, ...] = ()
 
     def decode(self, serialized: tf.Tensor) -> Example:
         """One record; boxes that are NaN or of an unknown class are left out.
@@ -155,6 +163,9 @@ class Reader:
         """
         if mode == ModeKeys.TRAIN:
             example = keep_boxes(example, self.family.has_area(example[fields.BOXES]))
+            for flag in self.ignored:
+                weights = tf.where(example[flag], 0.0, example[fields.WEIGHTS])
+                example = {**example, fields.WEIGHTS: weights}
         training = mode == ModeKeys.TRAIN
         max_boxes = self.room(training)
         masks = example.get(fields.MASKS)
@@ -324,6 +335,7 @@ def build_reader(
         family=family,
         max_pixels=images.pixel_limit(config),
         context=context_features.build(config),
+        ignored=tuple(_FLAGS[flag] for flag in config.train_input_reader.ignored_boxes),
     )
 
 

@@ -423,6 +423,20 @@ def test_boxes_stay_normalized_to_the_image_whatever_pads_it():
     assert labels[fields.MASKS][0].sum() == height * width
 
 
+def test_training_ignores_the_boxes_that_the_config_names():
+    text = 'train_input_reader { ignored_boxes: [CROWD, DIFFICULT] }'
+    reader = inputs.build_reader(config(text), 3, None)
+    flags = {'is_crowd': [1, 0, 0, 0], 'difficult': [0, 1, 0, 0], 'group_of': [0, 0, 1, 0]}
+    parts = {'boxes': [BOX] * 4, 'labels': [1] * 4, 'weight': [1.0, 1.0, 0.5, 2.0], **flags}
+    _, labels = prepare(reader, TRAIN, **parts)
+    assert labels[fields.WEIGHTS][:4].tolist() == [0.0, 0.0, 0.5, 2.0]
+    assert labels[fields.NUM_BOXES] == 4
+    _, labels = prepare(reader, EVAL, **parts)
+    assert labels[fields.WEIGHTS][:4].tolist() == [1.0, 1.0, 0.5, 2.0]
+    _, labels = prepare(inputs.build_reader(config(), 3, None), TRAIN, **parts)
+    assert labels[fields.WEIGHTS][:4].tolist() == [1.0, 1.0, 0.5, 2.0]
+
+
 def test_decoding_adds_few_operations():
     """Time to the first step is mostly time for building graphs."""
     with tf.Graph().as_default() as graph:
