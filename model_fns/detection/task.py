@@ -220,6 +220,17 @@ class DetectionTask(Task):
         rows = descriptions.rows(found, drawer.class_names)
         return Description(descriptions.values(found, rows), rows, drawer.draw(features, outputs))
 
+    def nothing_found(self, shown: Shown, worth_showing: Shown) -> str:
+        """See `Task`."""
+        score, source = self._drawer.least_score, 'the default of eval_config.min_score_threshold'
+        if shown.least_score is not None:
+            score, source = shown.least_score, '--score_threshold'
+        elif worth_showing.least_score is not None:
+            score, source = worth_showing.least_score, 'the best F1 in the evaluation'
+        elif self._drawer.min_score is not None:
+            source = 'eval_config.min_score_threshold'
+        return f'0 detections reached {score:.3g} (from {source}); --score_threshold lowers it'
+
     def coco_results(
         self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
     ) -> Sequence[Mapping[str, Any]]:
