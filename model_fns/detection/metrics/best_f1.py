@@ -37,6 +37,10 @@ class BestF1Evaluator(AveragePrecisionEvaluator):
         """See `Evaluator`."""
         return [_F1, _PRECISION, _RECALL, SCORE_THRESHOLD]
 
+    def summary_names(self) -> Sequence[str]:
+        """See `Evaluator`; there need not be a best threshold."""
+        return ()
+
     def match(self, groundtruth: Groundtruth, detections: Detections) -> MatchedDetections:
         """See `AveragePrecisionEvaluator`."""
         several = _several(groundtruth)
