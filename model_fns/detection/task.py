@@ -221,7 +221,7 @@ class DetectionTask(Task):
         return Description(descriptions.values(found, rows), rows, drawer.draw(features, outputs))
 
     def nothing_found(self, shown: Shown, worth_showing: Shown) -> str:
-        """See `Task`."""
+        """Names the threshold, and where it is from; see `Task`."""
         score, source = self._drawer.least_score, 'the default of eval_config.min_score_threshold'
         if shown.least_score is not None:
             score, source = shown.least_score, '--score_threshold'
@@ -357,7 +357,7 @@ class DetectionTask(Task):
         return self._reader.problem_with(serialized)
 
     def check_first_examples(self, records: Sequence[bytes], are_all: bool) -> Sequence[str]:
-        """See `Task`."""
+        """Counts boxes of unknown classes; see `Task`."""
         return first_examples.check(records, are_all, self._reader)
 
     def examine(self, serialized: bytes) -> box_report.Record:

@@ -103,7 +103,7 @@ class AveragePrecisionEvaluator(Evaluator):
         return [self._mean_name(), *map(self._class_name, self.class_ids)]
 
     def summary_names(self) -> Sequence[str]:
-        """See `Evaluator`."""
+        """Returns the mean alone; see `Evaluator`."""
         return [self._mean_name()]
 
     def add_image(self, image_id: str, groundtruth: Groundtruth, detections: Detections) -> None:
