@@ -306,6 +306,16 @@ class Task(abc.ABC):
         del shown
         return Description(outputs, picture=self.draw(features, outputs))
 
+    def nothing_found(self, shown: Shown, worth_showing: Shown) -> str:
+        """Returns what to say where nothing was found in any image; empty: nothing.
+
+        Args:
+            shown: how much was asked for.
+            worth_showing: how much is told where `shown` does not say.
+        """
+        del shown, worth_showing
+        return ''
+
     def coco_results(
         self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
     ) -> Optional[Sequence[Mapping[str, Any]]]:

@@ -146,7 +146,7 @@ NO_BOXES = ConfigRules(
             'load_context_features': _NO_CONTEXT,
             **because(
                 _NO_BOXES,
-                'load_instance_masks mask_type max_number_of_boxes num_keypoints '
+                'ignored_boxes load_instance_masks mask_type max_number_of_boxes num_keypoints '
                 'use_keypoint_label_map',
             ),
             'use_display_name': 'pictures show the display name of a class where it has one',

@@ -111,6 +111,10 @@ def predict_images(
     skipped = predict_into(files, predictor, task, images, options, count)
     refuse_nothing(len(files.entries), skipped)
     files.write()
+    if task is not None and not files.found_any:
+        nothing = task.nothing_found(options.shown, options.worth_showing)
+        if nothing:
+            log.warning('%s', nothing)
     return skipped
 
 

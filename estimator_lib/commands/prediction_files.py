@@ -56,6 +56,7 @@ class PredictionFiles:
 
     Attributes:
         entries: what has been added.
+        found_any: whether one of these had rows.
 
     Raises:
         errors.UserError: `output_dir` is not a folder that can be written to.
@@ -66,6 +67,7 @@ class PredictionFiles:
         self._format = output_format
         self._atomically = atomically
         self.entries: List[Entry] = []
+        self.found_any = False
         if tf.io.gfile.exists(output_dir) and not tf.io.gfile.isdir(output_dir):
             raise errors.UserError(f'--output_dir: {output_dir} is a file; expected a folder.')
         try:
@@ -78,6 +80,8 @@ class PredictionFiles:
         kept = {'json': 'values', 'csv': 'rows', 'coco': 'results', SUBMISSION: 'lines'}[
             self._format
         ]
+        if entry.rows:
+            self.found_any = True
         own = _listed(getattr(entry, kept))
         self.entries.append(Entry(entry.name, entry.id, entry.size)._replace(**{kept: own}))
 

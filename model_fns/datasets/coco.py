@@ -200,6 +200,8 @@ class Coco(Source):
             ),
             'image/object/is_crowd': np.array([one.is_crowd for one in objects], np.int64),
             'image/object/area': np.array([one.area for one in objects], np.float32),
+            # A box of many objects is none to learn from.
+            'image/object/weight': np.array([1 - one.is_crowd for one in objects], np.float32),
         }
         if self._include_masks:
             masks = [one.mask for one in objects]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import collections
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+import math
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib import errors
 from estimator_lib.task import DataReport
 from model_fns import images
 from model_fns.detection.boxes.family import BoxFamily
 from model_fns.detection.data.image_resizers import ImageResizer
 from model_fns.detection.detector import Detector
-from model_fns.label_map import LabelMap
+from model_fns.label_map import FIRST_ID, LabelMap
 
 tf1 = tf.compat.v1
 
@@ -21,6 +23,11 @@ _MOST_BOXES = 2000  # that are compared with anchors
 _AT_ONCE = 20_000_000  # pairs of a box and an anchor
 _TOO_MANY = 0.2  # of the boxes, without an anchor
 _PERCENTILES = (5, 50, 95)
+_ROUNDING = 1e-4  # what a box may reach over the image because numbers were rounded
+# Why boxes are left out.
+_UNKNOWN = 'are of classes that the model does not have'
+_NOT_A_NUMBER = 'are not numbers'
+_NO_AREA = 'have no area'
 
 Size = Tuple[int, int]
 
@@ -30,31 +37,115 @@ class Record(NamedTuple):
 
     Attributes:
         size: height and width of the image.
-        boxes: float32 [n, number of record keys], normalized.
+        boxes: float32 [n, number of record keys], normalized; those that training learns from.
         ids: class ids [n].
+        left_out: why each of the other boxes is left out.
+        unknown: the names or ids of the classes of those of an unknown class.
+        outside: how many boxes reach out of the image.
+        source: id of the record.
     """
 
     size: Size
     boxes: np.ndarray
     ids: Tuple[int, ...]
+    left_out: Tuple[str, ...] = ()
+    unknown: Tuple[Union[int, str], ...] = ()
+    outside: int = 0
+    source: str = ''
 
     def counts(self) -> Dict[int, int]:
         """Objects by class id."""
         return dict(collections.Counter(self.ids))
 
 
-def examine(serialized: bytes, family: BoxFamily, label_map: Optional[LabelMap]) -> Record:
-    """What a valid record holds."""
+def examine(
+    serialized: bytes,
+    family: BoxFamily,
+    label_map: Optional[LabelMap],
+    num_classes: Optional[int] = None,
+) -> Record:
+    """Returns what a valid record holds.
+
+    Args:
+        serialized: a `tf.train.Example`.
+        family: of the boxes.
+        label_map: the names of the classes, for records that have names.
+        num_classes: label ids are from 1 to it; None: all are known.
+    """
     features = tf.train.Example.FromString(serialized).features.feature
     header = images.image_header(features['image/encoded'].bytes_list.value[0])
     sides = [features[key].float_list.value for key in family.RECORD_KEYS]
     names = features['image/object/class/text'].bytes_list.value
     if label_map is not None and names:
-        ids = [label_map.id_of_name(name.decode()) for name in names]
+        classes = [name.decode('utf-8', 'replace') for name in names]
+        ids = [label_map.id_of_name(name) if name in label_map else None for name in classes]
     else:
-        ids = features['image/object/class/label'].int64_list.value
+        classes = ids = list(features['image/object/class/label'].int64_list.value)
+    last = math.inf if num_classes is None else FIRST_ID + num_classes - 1
+    is_known = [one is not None and FIRST_ID <= one <= last for one in ids]
     boxes = np.array(sides, np.float32).reshape(len(sides), -1).T
-    return Record((header.height, header.width), boxes, tuple(ids))
+    reasons = [_left_out(box, known, family) for box, known in zip(boxes.tolist(), is_known)]
+    kept = [place for place, reason in enumerate(reasons) if not reason]
+    source = features['image/source_id'].bytes_list.value
+    return Record(
+        (header.height, header.width),
+        boxes[kept],
+        tuple(ids[place] for place in kept),
+        tuple(filter(None, reasons)),
+        tuple(one for one, known in zip(classes, is_known) if not known),
+        sum(bool(family.problem_of(box, _ROUNDING)) for box in boxes.tolist()),
+        source[0].decode('utf-8', 'replace') if source else '',
+    )
+
+
+def _left_out(box: Sequence[float], is_known: bool, family: BoxFamily) -> str:
+    """Returns why nothing is learned from a box; empty when something is."""
+    if not is_known:
+        return _UNKNOWN
+    if any(map(math.isnan, box)):
+        return _NOT_A_NUMBER
+    return '' if family.has_sides(box) else _NO_AREA
+
+
+def doubts(readers: Mapping[str, Sequence[Record]], room: Mapping[str, int]) -> List[str]:
+    """Returns a sentence for each kind of boxes that are left out, or reach out of the image.
+
+    Args:
+        readers: from `examine`, by reader.
+        room: by reader, the boxes of an image that there is room for.
+    """
+    found = []
+    for reader, records in readers.items():
+        for reason in (_UNKNOWN, _NOT_A_NUMBER, _NO_AREA):
+            counts = [one.left_out.count(reason) for one in records]
+            unknown = collections.Counter(each for one in records for each in one.unknown)
+            named = [f'{name!r} ({count})' for name, count in unknown.most_common()]
+            more = f': {errors.shortened(named)}' if reason == _UNKNOWN else ''
+            found += _sentence(reader, records, counts, f'{reason}, and are left out{more}')
+        found += _sentence(
+            reader, records, [one.outside for one in records], 'reach out of the image'
+        )
+        most = room[reader]
+        largest = max((len(one.boxes) for one in records), default=0)
+        found += _sentence(
+            reader,
+            records,
+            [max(len(one.boxes) - most, 0) for one in records],
+            f'are left out, because max_number_of_boxes is {most}; max_number_of_boxes: {largest} '
+            'has room for all of them',
+        )
+    return found
+
+
+def _sentence(
+    reader: str, records: Sequence[Record], counts: Sequence[int], text: str
+) -> Sequence[str]:
+    places = np.flatnonzero(counts)
+    if not len(places):
+        return ()
+    first = records[places[0]].source
+    of_records = f'of {len(places)} records' + (f' ({first!r} first)' if first else '')
+    return [f'{reader}: {sum(counts)} boxes {of_records} {text}']
 
 
 def box_report(model: Detector, readers: Mapping[str, Sequence[Record]]) -> DataReport:

@@ -225,6 +225,11 @@ def doubts(pipeline: PipelineConfig) -> Iterator[str]:
             f'{_WHERE}.feature_extractor.type: as published {extractor.type} has separable '
             'convolutions only with use_separable_conv: true.'
         )
+    if pipeline.train_input_reader.ignored_boxes:
+        yield (
+            'train_input_reader.ignored_boxes: a CenterNet does not learn them, and takes their '
+            'centers for background, as published with a weight of 0.'
+        )
     training = pipeline.train_config
     short = 0 < training.num_steps < SLOW_STATISTICS and not training.fine_tune_checkpoint
     if short and extractor.type.startswith('mobilenet') and not extractor.HasField(_DECAY):

@@ -80,6 +80,12 @@ def doubts(config: PipelineConfig) -> Iterator[str]:
             'train_input_reader.load_context_features has no effect: the model has no '
             'context_config.'
         )
+    for index, reader in enumerate(config.eval_input_reader):
+        if reader.ignored_boxes:
+            yield (
+                f'eval_input_reader.{index}.ignored_boxes has no effect: it is about training, and '
+                'metrics have rules of their own.'
+            )
     names = config.eval_config.metrics_set or ['coco_detection_metrics']
     for needed, fields in _ONLY_WITH.items():
         for field in fields:

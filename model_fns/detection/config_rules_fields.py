@@ -51,8 +51,8 @@ _SUPPORTED = {
         'data_augmentation_options load_all_detection_checkpoint_vars max_number_of_boxes'
     ),
     'InputReader': names(
-        'frame_index load_context_features load_instance_masks mask_type max_number_of_boxes '
-        'num_keypoints use_display_name use_keypoint_label_map'
+        'frame_index ignored_boxes load_context_features load_instance_masks mask_type '
+        'max_number_of_boxes num_keypoints use_display_name use_keypoint_label_map'
     ),
     'EvalConfig': names(
         'metrics_set include_metrics_per_category all_metrics_per_category super_categories '

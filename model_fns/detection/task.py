@@ -229,6 +229,17 @@ class DetectionTask(Task):
         rows = descriptions.rows(found, drawer.class_names)
         return Description(descriptions.values(found, rows), rows, drawer.draw(features, outputs))
 
+    def nothing_found(self, shown: Shown, worth_showing: Shown) -> str:
+        """Names the threshold, and where it is from; see `Task`."""
+        score, source = self._drawer.least_score, 'the default of eval_config.min_score_threshold'
+        if shown.least_score is not None:
+            score, source = shown.least_score, '--score_threshold'
+        elif worth_showing.least_score is not None:
+            score, source = worth_showing.least_score, 'the best F1 in the evaluation'
+        elif self._drawer.min_score is not None:
+            source = 'eval_config.min_score_threshold'
+        return f'0 detections reached {score:.3g} (from {source}); --score_threshold lowers it'
+
     def coco_results(
         self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
     ) -> Sequence[Mapping[str, Any]]:
@@ -355,12 +366,13 @@ class DetectionTask(Task):
         return self._reader.problem_with(serialized)
 
     def check_first_examples(self, records: Sequence[bytes], are_all: bool) -> Sequence[str]:
-        """See `Task`."""
+        """Counts boxes of unknown classes; see `Task`."""
         return first_examples.check(records, are_all, self._reader)
 
     def examine(self, serialized: bytes) -> box_report.Record:
         """The size of the image, and its boxes."""
-        return box_report.examine(serialized, self._reader.family, self._reader.label_map)
+        reader = self._reader
+        return box_report.examine(serialized, reader.family, reader.label_map, reader.num_classes)
 
     def data_report(self, examined: Mapping[str, Sequence[box_report.Record]]) -> DataReport:
         """Objects and images of each class; how well boxes and anchors go together."""
@@ -368,9 +380,11 @@ class DetectionTask(Task):
         counts = {name: [one.counts() for one in records] for name, records in examined.items()}
         classes = class_report.class_report(counts, names, 'objects')
         boxes = box_report.box_report(self._model, examined)
+        room = {name: self._reader.room(name == 'train_input_reader') for name in examined}
+        left_out = box_report.doubts(examined, room)
         return DataReport(
             [*classes.lines, *boxes.lines],
-            [*classes.doubts, *boxes.doubts],
+            [*left_out, *classes.doubts, *boxes.doubts],
             [*classes.problems, *boxes.problems],
         )
 

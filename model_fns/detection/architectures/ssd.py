@@ -119,7 +119,7 @@ class SsdModel(detector.Detector):
         return self._extractor_for(False).backbone_scope
 
     def preprocess(self, images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
-        """See `Detector`; as published, pad values are those of normalized images."""
+        """Normalizes images, then fills their padding, as published; see `Detector`."""
         images = self._extractor_for(False).preprocess(images)
         if true_shapes is not None:
             images = detector.fill_padding(images, true_shapes, self.resizer.pad_values)

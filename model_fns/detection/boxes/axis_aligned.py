@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Sequence, Tuple
 
 import tensorflow as tf
@@ -96,22 +95,24 @@ def is_sound(boxes: tf.Tensor, overhang: float) -> tf.Tensor:
 
 
 def problem_of(box: Sequence[float], overhang: float) -> str:
-    """What is wrong with the normalized box of a record; empty when nothing is.
+    """Returns why the normalized box of a record cannot be meant; empty when it can.
 
     Args:
-        box: in the order of `RECORD_KEYS`.
+        box: in the order of `RECORD_KEYS`; NaN is no reason.
         overhang: how far it may reach over the image.
     """
     ymin, xmin, ymax, xmax = box
-    if any(math.isnan(side) for side in box):
-        return 'is not a number'
-    if min(box) < -overhang or max(box) > 1 + overhang:
+    if any(abs(side - 0.5) > 0.5 + overhang for side in box):
         return 'reaches out of the image; expected normalized coordinates, from 0 to 1'
     if ymin > ymax or xmin > xmax:
         return 'is inverted; expected ymin < ymax and xmin < xmax'
-    if ymin == ymax or xmin == xmax:
-        return 'has no area; expected ymin < ymax and xmin < xmax'
     return ''
+
+
+def has_sides(box: Sequence[float]) -> bool:
+    """Returns whether the box of a record has an area."""
+    ymin, xmin, ymax, xmax = box
+    return ymin < ymax and xmin < xmax
 
 
 def hull(boxes: tf.Tensor) -> tf.Tensor:

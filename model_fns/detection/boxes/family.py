@@ -114,7 +114,10 @@ class BoxFamily(Boxes, Protocol):
         """Bool [...]: numbers of a record that are no mistake; NaN is taken for none."""
 
     def problem_of(self, box: Sequence[float], overhang: float) -> str:
-        """What is wrong with the normalized box of a record; empty when nothing is."""
+        """Returns why the normalized box of a record cannot be meant; empty when it can."""
+
+    def has_sides(self, box: Sequence[float]) -> bool:
+        """Returns whether the box of a record has an area."""
 
     def area_inside(self, boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
         """Areas of the parts of boxes that are inside of a window."""

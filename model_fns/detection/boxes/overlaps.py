@@ -45,7 +45,7 @@ def iou(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 def ioa(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Intersection over the area of the first box [n, m]; 0 where there is no intersection.
 
-    Of upright boxes or of outlines, see `iou`.
+    Of axis-aligned boxes or of outlines, see `iou`.
     """
     if first.ndim == 3:
         common, own = rotated_overlaps.intersections(first, second), rotated_overlaps.areas(first)

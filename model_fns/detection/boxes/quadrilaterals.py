@@ -83,22 +83,25 @@ def is_sound(numbers: tf.Tensor, overhang: float) -> tf.Tensor:
 
 
 def problem_of(box: Sequence[float], overhang: float) -> str:
-    """What is wrong with the rotated box of a record; empty when nothing is.
+    """Returns why the rotated box of a record cannot be meant; empty when it can.
 
     Args:
-        box: in the order of `RECORD_KEYS`.
-        overhang: how far its centre may be outside of the image.
+        box: in the order of `RECORD_KEYS`; NaN is no reason.
+        overhang: how far its center may be outside of the image.
     """
     cy, cx, height, width, angle = box
-    if any(math.isnan(number) for number in box):
-        return 'is not a number'
-    if min(cy, cx) < -overhang or max(cy, cx) > 1 + overhang:
-        return 'has its centre out of the image; expected normalized coordinates, from 0 to 1'
-    if height <= 0 or width <= 0:
-        return 'has no area; expected h and w above 0'
+    if any(abs(side - 0.5) > 0.5 + overhang for side in (cy, cx)):
+        return 'has its center out of the image; expected normalized coordinates, from 0 to 1'
+    if height < 0 or width < 0:
+        return 'has a negative side; expected h and w above 0'
     if abs(angle) > _MOST_ANGLE:
         return 'has an angle beyond 2 pi: degrees, it seems; expected radians'
     return ''
+
+
+def has_sides(box: Sequence[float]) -> bool:
+    """Returns whether the rotated box of a record has an area."""
+    return box[2] > 0 and box[3] > 0
 
 
 def area(boxes: tf.Tensor) -> tf.Tensor:

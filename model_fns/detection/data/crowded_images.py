@@ -51,10 +51,11 @@ class CrowdedImages:
             names = [name.decode('utf-8', 'replace') for name in self._left_out]
             log.warning(
                 '%d boxes of %d images are left out in training, because an image has more than '
-                'max_number_of_boxes, %d: %s',
+                'max_number_of_boxes, %d (max_number_of_boxes: %d has room for all of them): %s',
                 sum(self._left_out.values()),
                 len(names),
                 self._max_boxes,
+                self._max_boxes + max(self._left_out.values()),
                 ', '.join(names[:_MAX_NAMED]) + (', ...' if len(names) > _MAX_NAMED else ''),
             )
         return left_out

@@ -1,4 +1,4 @@
-"""Whether the first training examples have boxes that anything could be learned from."""
+"""Checks of the first training examples: there are boxes, and their classes are known."""
 
 from __future__ import annotations
 

@@ -55,6 +55,12 @@ _MASK_DTYPES = {
     input_reader_pb2.PNG_MASKS: tf.string,
 }
 
+_FLAGS = {
+    input_reader_pb2.InputReader.CROWD: fields.IS_CROWD,
+    input_reader_pb2.InputReader.DIFFICULT: fields.DIFFICULT,
+    input_reader_pb2.InputReader.GROUP_OF: fields.GROUP_OF,
+}
+
 # What a box gets where the record does not say, and the type that it has.
 _DEFAULTS = {
     fields.DIFFICULT: ('image/object/difficult', tf.bool, False),
@@ -64,9 +70,6 @@ _DEFAULTS = {
 }
 
 _MAX_BOXES = 'max_number_of_boxes'
-
-# Normalized boxes that reach further over the image are a mistake: pixels, say.
-_MOST_OVERHANG = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,6 +88,7 @@ class Reader:
         family: of the boxes.
         max_pixels: of an image that is decoded.
         context: how features of other images are read; None: they are not.
+        ignored: the names in `fields` of the flags of boxes that training ignores.
     """
 
     num_classes: int
@@ -98,6 +102,7 @@ class Reader:
     family: BoxFamily = axis_aligned
     max_pixels: int = images.MAX_PIXELS
     context: Optional[context_features.ContextFeatures] = None
+    ignored: Tuple[str, ...] = ()
 
     def decode(self, serialized: tf.Tensor) -> Example:
         """One record; boxes that are NaN or of an unknown class are left out.
@@ -158,8 +163,11 @@ class Reader:
         """
         if mode == ModeKeys.TRAIN:
             example = keep_boxes(example, self.family.has_area(example[fields.BOXES]))
+            for flag in self.ignored:
+                weights = tf.where(example[flag], 0.0, example[fields.WEIGHTS])
+                example = {**example, fields.WEIGHTS: weights}
         training = mode == ModeKeys.TRAIN
-        max_boxes = self.max_train_boxes or self.max_boxes if training else self.max_boxes
+        max_boxes = self.room(training)
         masks = example.get(fields.MASKS)
         # Those that there is no room for need not be resized.
         masks = None if masks is None else masks[:max_boxes]
@@ -181,12 +189,14 @@ class Reader:
             )
         return features, labels
 
+    def room(self, training: bool) -> int:
+        """Returns how many boxes an example keeps, in training or in an evaluation."""
+        return self.max_train_boxes or self.max_boxes if training else self.max_boxes
+
     def problem_with(self, serialized: bytes) -> Optional[str]:
         """What is wrong with a record, by its keys and values alone; None when nothing is."""
         return record_checks.problem_with(
             serialized,
-            self.num_classes,
-            max(self.max_boxes, self.max_train_boxes or 0),
             self.label_map,
             0 if self.keypoints is None else self.keypoints.count,
             self.keypoints is not None and self.keypoints.places is not None,
@@ -232,7 +242,9 @@ class Reader:
         conditions += [
             tf.reduce_all(tf.logical_or(tf.equal(sizes, 0), tf.equal(sizes, count))),
             tf.equal(tf.reduce_max(tf.stack(of_class)), count),
-            tf.reduce_all(self.family.is_sound(numbers, _MOST_OVERHANG)),  # NaN boxes are left out
+            tf.reduce_all(
+                self.family.is_sound(numbers, record_checks.MOST_OVERHANG)
+            ),  # NaN boxes are left out
         ]
         # Without the guard of `tf.debugging.Assert`, a conditional, which is slow to build.
         check = tf.raw_ops.Assert(
@@ -323,6 +335,7 @@ def build_reader(
         family=family,
         max_pixels=images.pixel_limit(config),
         context=context_features.build(config),
+        ignored=tuple(_FLAGS[flag] for flag in config.train_input_reader.ignored_boxes),
     )
 
 

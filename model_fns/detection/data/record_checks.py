@@ -9,7 +9,7 @@ import tensorflow as tf
 from model_fns.detection.boxes import axis_aligned, quadrilaterals
 from model_fns.detection.boxes.family import BoxFamily
 from model_fns.detection.data import context_features, instance_checks, sequences
-from model_fns.label_map import FIRST_ID, LabelMap
+from model_fns.label_map import LabelMap
 
 # Lists that a record has for each of its boxes, or not at all.
 PER_BOX = (
@@ -33,13 +33,13 @@ _KINDS = {
 # What `box_type` of a model calls them.
 _BOX_TYPES = {axis_aligned: 'UPRIGHT', quadrilaterals: 'ROTATED'}
 
-_ROUNDING = 1e-4  # what a box may reach over the image because numbers were rounded
+# Boxes that reach further over the image are a mistake: pixels, say.
+MOST_OVERHANG = 0.1
+_SLACK = 1e-6  # of numbers that are compared with a bound in 32 bits elsewhere
 
 
 def problem_with(
     serialized: bytes,
-    num_classes: int,
-    max_boxes: int,
     label_map: Optional[LabelMap] = None,
     num_keypoints: int = 0,
     named_keypoints: bool = False,
@@ -47,15 +47,13 @@ def problem_with(
     family: BoxFamily = axis_aligned,
     context: Optional[context_features.ContextFeatures] = None,
 ) -> Optional[str]:
-    """The first thing that is wrong with a record; None when nothing is.
+    """Returns the first thing that is wrong with a record; None when nothing is.
 
-    Some of it stops a run, too (see `inputs.Reader.decode`); of other records a run leaves out a
-    box.
+    It stops a run, too (see `inputs.Reader.decode`). What a run leaves out is no problem of the
+    record: see `box_report`.
 
     Args:
         serialized: a `tf.train.Example`.
-        num_classes: label ids are from 1 to it.
-        max_boxes: more are cut off.
         label_map: the names of the classes, for records that have names.
         num_keypoints: that a box has, where it has any.
         named_keypoints: whether records name them.
@@ -92,10 +90,8 @@ def problem_with(
         or _uneven_lists(values, count)
         or instance_checks.problem_with_keypoints(values, count, num_keypoints, named_keypoints)
         or instance_checks.problem_with_masks(values, count, mask_type)
-        or _unusable_box(numbers, family)
-        or _unknown_class(values, num_classes, label_map)
+        or _impossible_box(numbers, family)
         or (context.problem_with(values) if context is not None else None)
-        or _too_many(count, max_boxes)
     )
 
 
@@ -162,10 +158,10 @@ def _uneven_lists(values: Mapping[str, Sequence[Any]], count: int) -> Optional[s
     return None
 
 
-def _unusable_box(numbers: Mapping[str, Sequence[float]], family: BoxFamily) -> Optional[str]:
+def _impossible_box(numbers: Mapping[str, Sequence[float]], family: BoxFamily) -> Optional[str]:
     boxes = list(zip(*numbers.values()))
     for place, box in enumerate(boxes, 1):
-        problem = family.problem_of(box, _ROUNDING)
+        problem = family.problem_of(box, MOST_OVERHANG + _SLACK)
         if problem:
             named = ', '.join(f'{_last(key)} {number:g}' for key, number in zip(numbers, box))
             return f'box {place} of {len(boxes)} ({named}) {problem}'
@@ -174,29 +170,3 @@ def _unusable_box(numbers: Mapping[str, Sequence[float]], family: BoxFamily) -> 
 
 def _last(key: str) -> str:
     return key.rpartition('/')[2]
-
-
-def _unknown_class(
-    values: Mapping[str, Sequence[Any]], num_classes: int, label_map: Optional[LabelMap]
-) -> Optional[str]:
-    names = [name.decode('utf-8', 'replace') for name in values.get('image/object/class/text', ())]
-    if names and label_map is not None:
-        unknown = sorted({name for name in names if name not in label_map})
-        listed = ', '.join(repr(name) for name in unknown)
-        return f'classes that are not in the label map: {listed}' if unknown else None
-    labels = values.get('image/object/class/label', ())
-    last = FIRST_ID + num_classes - 1
-    outside = sorted({label for label in labels if not FIRST_ID <= label <= last})
-    if outside:
-        listed = ', '.join(map(str, outside))
-        return f'image/object/class/label has {listed}; expected {FIRST_ID} to {last}'
-    return None
-
-
-def _too_many(count: int, max_boxes: int) -> Optional[str]:
-    if count <= max_boxes:
-        return None
-    return (
-        f'{count} boxes; max_number_of_boxes is {max_boxes}, so the last {count - max_boxes} would '
-        'be left out'
-    )

@@ -7,8 +7,8 @@ this. What two tiles both have, suppression makes one: what is beyond the middle
 neighbour sees more of what is around it. Two detections of one tile stay: the model's own
 suppression has left them.
 
-No tile sees the whole of an object that is larger than what neighbors share. Upright boxes of its
-parts are joined: each ends at the border of its tile, and they agree on what both tiles see.
+No tile sees the whole of an object that is larger than what neighbors share. The axis-aligned boxes
+of its parts are joined: each ends at the border of its tile, and they agree on what both tiles see.
 """
 
 from __future__ import annotations

@@ -102,9 +102,15 @@ class Metrics:
         return {_VALUES: (values, updated)}
 
     def finish(self, values: Mapping[str, Any]) -> Dict[str, float]:
-        """The scalars, by name."""
+        """Returns the scalars by name.
+
+        Those that the data cannot tell are left out, but for summaries, which are NaN.
+        """
+        summaries = {name for one in self._evaluators for name in one.summary_names()}
         pairs = zip(self.names(), np.asarray(values[_VALUES]))
-        return {name: float(value) for name, value in pairs if not np.isnan(value)}
+        return {
+            name: float(value) for name, value in pairs if name in summaries or not np.isnan(value)
+        }
 
 
 class _Collected:
@@ -159,6 +165,10 @@ class _Collected:
         metrics: Dict[str, float] = {}
         for evaluator in self._evaluators:
             metrics.update(evaluator.evaluate())
+            missing = [name for name in evaluator.summary_names() if name not in metrics]
+            if missing:
+                text = '%s: not a number, because the examples have no objects to find'
+                log.warning(text, ', '.join(missing))
         return metrics
 
     def _groundtruth(self, one: Mapping[str, np.ndarray]) -> Groundtruth:

@@ -102,6 +102,10 @@ class AveragePrecisionEvaluator(Evaluator):
         """See `Evaluator`."""
         return [self._mean_name(), *map(self._class_name, self.class_ids)]
 
+    def summary_names(self) -> Sequence[str]:
+        """Returns the mean alone; see `Evaluator`."""
+        return [self._mean_name()]
+
     def add_image(self, image_id: str, groundtruth: Groundtruth, detections: Detections) -> None:
         """See `Evaluator`."""
         boxes = np.asarray(detections.boxes, np.float64)

@@ -37,8 +37,12 @@ class BestF1Evaluator(AveragePrecisionEvaluator):
         """See `Evaluator`."""
         return [_F1, _PRECISION, _RECALL, SCORE_THRESHOLD]
 
+    def summary_names(self) -> Sequence[str]:
+        """Returns none: there need not be a best threshold."""
+        return ()
+
     def match(self, groundtruth: Groundtruth, detections: Detections) -> MatchedDetections:
-        """See `AveragePrecisionEvaluator`."""
+        """Matches single objects, then crowds; see `AveragePrecisionEvaluator`."""
         several = _several(groundtruth)
         single = groundtruth.kept(~several)
         places, near = self.nearest(single, detections)
@@ -51,7 +55,7 @@ class BestF1Evaluator(AveragePrecisionEvaluator):
         return MatchedDetections(counted.classes, counted.scores, found[counts])
 
     def objects_to_find(self, groundtruth: Groundtruth) -> np.ndarray:
-        """See `AveragePrecisionEvaluator`."""
+        """Returns whether a box is of one clear object; see `AveragePrecisionEvaluator`."""
         return ~np.logical_or(groundtruth.difficult, _several(groundtruth))
 
     def evaluate(self) -> Dict[str, float]:

@@ -91,6 +91,10 @@ class Evaluator(abc.ABC):
     def names(self) -> Sequence[str]:
         """The metrics that `evaluate` may return."""
 
+    def summary_names(self) -> Sequence[str]:
+        """Returns the metrics that are NaN, not left out, where there is nothing to find."""
+        return ()
+
     @abc.abstractmethod
     def add_image(self, image_id: str, groundtruth: Groundtruth, detections: Detections) -> None:
         """Takes one image; the caller sees to it that no image comes twice."""

@@ -66,11 +66,15 @@ class RotatedEvaluator(Evaluator):
 
     def names(self) -> Sequence[str]:
         """See `Evaluator`."""
-        means = [_mean_name('AP', threshold) for threshold in (*_NAMED, _ALL)]
         of_classes = [
             _class_name(form, self.class_names[one]) for form in _FORMS for one in self.class_ids
         ]
-        return [*means, _mean_name('AP11', _NAMED[0]), *of_classes]
+        return [*self.summary_names(), *of_classes]
+
+    def summary_names(self) -> Sequence[str]:
+        """Returns the means over classes; see `Evaluator`."""
+        means = [_mean_name('AP', threshold) for threshold in (*_NAMED, _ALL)]
+        return [*means, _mean_name('AP11', _NAMED[0])]
 
     def add_image(self, image_id: str, groundtruth: Groundtruth, detections: Detections) -> None:
         """See `Evaluator`."""

@@ -79,6 +79,23 @@ def read_json(out):
     return json.loads((out / PREDICTIONS_FILE).read_text())
 
 
+def test_it_is_said_that_nothing_was_found(predictor, tmp_path, caplog):
+    class Finding(Drawing):
+        def describe(self, features, outputs, shown=None):
+            return super().describe(features, outputs, shown)._replace(rows=self.rows)
+
+        def nothing_found(self, shown, worth_showing):
+            return f'nothing reached {shown.or_else(worth_showing).least_score}'
+
+    options = predict.Options(worth_showing=Shown(least_score=0.25))
+    for rows in ([], [{'class': 'cat'}]):
+        Finding.rows = rows
+        caplog.clear()
+        images = [image('a', pixels(0))]
+        predict.predict_images(predictor, Finding(), images, str(tmp_path), options)
+        assert ('nothing reached 0.25' in caplog.text) == (not rows)
+
+
 def test_each_image_is_described_and_drawn(predictor, tmp_path):
     arrays = {'a': pixels(0), 'b': pixels(1, 9, 6), 'c': pixels(2)}
     images = [image(*each) for each in arrays.items()]

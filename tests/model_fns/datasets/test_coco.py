@@ -75,6 +75,7 @@ def test_a_record(tmp_path):
     assert values(feature, 'image/object/class/text') == [b'dog', b'car']
     assert values(feature, 'image/object/is_crowd') == [0, 1]
     assert values(feature, 'image/object/area') == [55.5, 2]
+    assert values(feature, 'image/object/weight') == [1, 0]
     assert boxes(feature) == pytest.approx(np.array([[0.25, 0.1, 0.75, 0.3], [0, 0, 1, 1]]))
     assert values(feature, 'image/object/keypoint/x') == pytest.approx([0.2, 0, 0, 0])
     assert values(feature, 'image/object/keypoint/visibility') == [2, 0, 0, 0]

@@ -81,6 +81,38 @@ def test_what_is_kept_of_a_record():
     assert box_report.examine(record(), axis_aligned, None).boxes.shape == (0, 4)
 
 
+NAN = float('nan')
+SOUND = [0.1, 0.2, 0.5, 0.6]
+
+
+def test_boxes_that_training_leaves_out_are_counted():
+    label_map = LabelMap.from_names(['cat', 'dog'])
+    boxes = [SOUND, [NAN, 0, 1, 1], [0.5, 0.2, 0.5, 0.6], [-0.01, 0.2, 0.5, 0.6], SOUND, SOUND]
+    names = ['dog', 'dog', 'dog', 'cat', 'cow', 'cow']
+    mixed = record(boxes, [], texts=names, encoded=png(4, 6), source_id='a.png')
+    fine = record([SOUND] * 3, [], texts=['cat'] * 3, encoded=png(4, 6), source_id='b.png')
+    records = [box_report.examine(one, axis_aligned, label_map, 2) for one in (mixed, fine)]
+    assert [one.ids for one in records] == [(2, 1), (1, 1, 1)]
+    assert len(records[0].boxes) == 2
+    assert box_report.doubts({'train': records}, {'train': 2}) == [
+        "train: 2 boxes of 1 records ('a.png' first) are of classes that the model does not have, "
+        "and are left out: 'cow' (2)",
+        "train: 1 boxes of 1 records ('a.png' first) are not numbers, and are left out",
+        "train: 1 boxes of 1 records ('a.png' first) have no area, and are left out",
+        "train: 1 boxes of 1 records ('a.png' first) reach out of the image",
+        "train: 1 boxes of 1 records ('b.png' first) are left out, because max_number_of_boxes is "
+        '2; max_number_of_boxes: 3 has room for all of them',
+    ]
+    assert box_report.doubts({'train': records[1:]}, {'train': 3}) == []
+
+
+def test_ids_beyond_the_classes_are_unknown():
+    found = box_report.examine(
+        record([SOUND] * 3, [0, 2, 3], encoded=png(4, 6)), axis_aligned, None, 2
+    )
+    assert found.ids == (2,) and found.unknown == (0, 3)
+
+
 def test_the_anchors_of_a_single_shot_detector(tmp_path):
     # Of 64 x 64 pixels: 8 x 8 cells with anchors of 16 and 16 sqrt(2), 4 x 4 with twice these.
     tiny_detection.write_records(tmp_path / 'train.tfrecord', 1, seed=0)

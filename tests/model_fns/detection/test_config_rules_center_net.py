@@ -174,5 +174,10 @@ def test_what_is_probably_not_meant_is_said(settings, text):
     assert any(text in warning for warning in model_fns.validate(config))
 
 
+def test_ignored_boxes_are_background():
+    (warning,) = model_fns.validate(with_readers('train_input_reader.ignored_boxes=CROWD'))
+    assert warning.startswith('train_input_reader.ignored_boxes: a CenterNet does not learn them')
+
+
 def test_nothing_is_said_of_a_good_one():
     assert model_fns.validate(with_readers()) == []

@@ -318,6 +318,10 @@ def test_all_problems_are_in_one_error():
             'train_config.load_all_detection_checkpoint_vars has no effect without fine_tune_',
         ),
         (
+            ['eval_input_reader.0.ignored_boxes=CROWD'],
+            'eval_input_reader.0.ignored_boxes has no effect: it is about training',
+        ),
+        (
             ['model.ssd.implicit_example_weight=2'],
             'model.ssd.implicit_example_weight has no effect',
         ),

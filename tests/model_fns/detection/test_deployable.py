@@ -146,16 +146,31 @@ def test_int8_keeps_the_op_and_outputs_of_floats(deployed, tmp_path):
     np.testing.assert_allclose(scores, wanted, atol=0.15)
 
 
-def test_the_padding_of_pixels_is_that_of_the_config_where_it_is_normalized_too():
-    resizer = PADDED.replace('64', '128').replace('[0.0, 0.5, -1.0]', '[9.0, 20.0, 30.0]')
-    config = config_of(resizer=resizer)
-    extractor = config.model.ssd.feature_extractor
-    extractor.type = 'ssd_efficientnet-b0_bifpn_keras'
-    extractor.bifpn.max_level = 4
-    task = build_task(config, 'export')
+EFFICIENT = 'type: "ssd_efficientnet-b0_bifpn_keras" bifpn { max_level: 4 }'
+GRAY = PADDED.replace('pad_to_max', 'convert_to_grayscale: true pad_to_max')
+
+
+@pytest.mark.parametrize(
+    ('resizer', 'extractor', 'pixel'),
+    [
+        # Pad values times the deviation plus the mean of each color.
+        (
+            PADDED,
+            EFFICIENT,
+            [255 * 0.485, 255 * (0.456 + 0.5 * 0.224), 255 * (0.406 - 0.225)],
+        ),
+        # Of all grays x the one whose 0.9999 (x / 127.5 - 1) is 0.587 * 0.5 - 0.114.
+        (GRAY, '', [127.5 * (1 + 0.1795 / 0.9999)] * 3),
+    ],
+)
+def test_the_padding_of_pixels_is_normalized_and_gray_as_images_are(resizer, extractor, pixel):
+    text = f'model {{ ssd {{ feature_extractor {{ {extractor} }} }} }}'
+    task = build_task(config_of(text, resizer.replace('64', '128')), 'export')
     image = np.full([40, 80, 3], 250, np.uint8)
-    (found,) = samples.pixels(task, task.deployable(Ops.CORE, {}), [image])
-    np.testing.assert_allclose(found[0, -1, -1], [9.0, 20.0, 30.0], atol=1e-3)
+    deployable = task.deployable(Ops.CORE, {})
+    (found,) = samples.pixels(task, deployable, [image])
+    assert deployable.input_shape == (128, 128, 3)
+    np.testing.assert_allclose(found[0, -1, -1], pixel, atol=1e-2)
     np.testing.assert_allclose(found[0, 0, 0], 250, atol=1e-3)
 
 

@@ -6,11 +6,12 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
+from estimator_lib.task import Shown
 from model_fns import build_task
 from model_fns.detection import fields
 from protos import pipeline_pb2
 from tests import tiny_detection, tiny_two_stage
-from tests.model_fns.detection.records import record
+from tests.model_fns.detection.records import png, record
 
 ModeKeys = tf.estimator.ModeKeys
 
@@ -163,3 +164,44 @@ def test_what_is_remembered_of_other_images_is_a_side_input():
 
 def test_other_detectors_take_images_alone():
     assert build_task(build()).serving_side_inputs(tf.constant(1), None) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    ('config_score', 'asked', 'measured', 'expected'),
+    [
+        (0.2, 0.9, 0.4, '0.9 (from --score_threshold)'),
+        (0.2, None, 0.4, '0.4 (from the best F1 in the evaluation)'),
+        (0.2, None, None, '0.2 (from eval_config.min_score_threshold)'),
+        (None, None, None, '0.5 (from the default of eval_config.min_score_threshold)'),
+    ],
+)
+def test_where_nothing_is_found_the_threshold_is_named(config_score, asked, measured, expected):
+    config = build()
+    if config_score is not None:
+        config.eval_config.min_score_threshold = config_score
+    said = build_task(config).nothing_found(Shown(asked), Shown(measured))
+    assert said == f'0 detections reached {expected}; --score_threshold lowers it'
+
+
+def test_nothing_is_learned_from_boxes_of_unknown_classes():
+    task = build_task(build(num_classes=2))
+    with pytest.raises(errors.DataError, match='no such classes: 3'):
+        task.check_first_examples([record([[0.1, 0.1, 0.5, 0.5]], [3])], True)
+
+
+def test_a_check_counts_what_training_leaves_out():
+    config = build(num_classes=2)
+    config.train_config.max_number_of_boxes = 1
+    task = build_task(config)
+    boxes = [[0.1, 0.1, 0.5, 0.5]] * 4
+    found = [task.examine(record(boxes, [1, 2, 2, 3], encoded=png()))]
+    doubts = task.data_report({'train_input_reader': found, 'eval_input_reader[0]': found}).doubts
+    assert [doubt.partition(':')[0] for doubt in doubts[:3]] == [
+        'train_input_reader',
+        'train_input_reader',
+        'eval_input_reader[0]',
+    ]
+    assert '1 boxes of 1 records' in doubts[0] and 'does not have, and are left out: 3' in doubts[0]
+    assert '2 boxes of 1 records' in doubts[1] and doubts[1].endswith(
+        'boxes: 3 has room for all of them'
+    )

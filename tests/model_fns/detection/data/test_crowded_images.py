@@ -16,7 +16,9 @@ def test_warnings_come_with_the_first_and_with_ten_times_as_many_images(caplog):
     assert [warnings.index(count) for count in (1, 2, 3)] == [0, 9, 99]
     assert warnings[-1] == 3
     assert caplog.records[0].message.startswith('2 boxes of 1 images are left out in training')
-    assert caplog.records[0].message.endswith('max_number_of_boxes, 100: image 0')
+    assert caplog.records[0].message.endswith(
+        'max_number_of_boxes, 100 (max_number_of_boxes: 102 has room for all of them): image 0'
+    )
     assert caplog.records[1].message.startswith('20 boxes of 10 images ')
     assert caplog.records[1].message.endswith('image 3, image 4, ...')
 

@@ -194,10 +194,6 @@ def test_records_that_stop_a_run(reader, parts):
 def test_what_stops_a_run_is_said_by_the_keys():
     sentence = PLAIN.problem_with(record(boxes=[BOX], is_crowd=[0, 1]))
     assert sentence == '1 boxes and 2 image/object/is_crowd; expected none, or 1 for each box'
-    assert NAMED.problem_with(record(boxes=[BOX], labels=[], texts=['bird'])) == (
-        "classes that are not in the label map: 'bird'"
-    )
-    assert PLAIN.problem_with(record(boxes=[BOX] * 5)).startswith('5 boxes; max_number_of_boxes')
     assert PLAIN.problem_with(record(boxes=[BOX])) is None
 
 
@@ -398,7 +394,7 @@ def test_training_warns_of_images_with_more_boxes_than_there_is_room_for(caplog)
     _, labels = prepare(mode=TRAIN, boxes=[BOX] * 6, source_id='crowd.jpg')
     assert labels[fields.NUM_LEFT_OUT] == 2
     assert '2 boxes of 1 images are left out' in caplog.text
-    assert 'max_number_of_boxes, 4: crowd.jpg' in caplog.text
+    assert '4 (max_number_of_boxes: 6 has room for all of them): crowd.jpg' in caplog.text
 
 
 @pytest.mark.parametrize(('mode', 'count'), [(TRAIN, 1), (EVAL, 2)])
@@ -425,6 +421,20 @@ def test_boxes_stay_normalized_to_the_image_whatever_pads_it():
     np.testing.assert_allclose(labels[fields.BOXES][0], [0.0, 0.5, 1.0, 1.0])
     np.testing.assert_allclose(labels[fields.KEYPOINTS][0], [[0.75, 0.25]])
     assert labels[fields.MASKS][0].sum() == height * width
+
+
+def test_training_ignores_the_boxes_that_the_config_names():
+    text = 'train_input_reader { ignored_boxes: [CROWD, DIFFICULT] }'
+    reader = inputs.build_reader(config(text), 3, None)
+    flags = {'is_crowd': [1, 0, 0, 0], 'difficult': [0, 1, 0, 0], 'group_of': [0, 0, 1, 0]}
+    parts = {'boxes': [BOX] * 4, 'labels': [1] * 4, 'weight': [1.0, 1.0, 0.5, 2.0], **flags}
+    _, labels = prepare(reader, TRAIN, **parts)
+    assert labels[fields.WEIGHTS][:4].tolist() == [0.0, 0.0, 0.5, 2.0]
+    assert labels[fields.NUM_BOXES] == 4
+    _, labels = prepare(reader, EVAL, **parts)
+    assert labels[fields.WEIGHTS][:4].tolist() == [1.0, 1.0, 0.5, 2.0]
+    _, labels = prepare(inputs.build_reader(config(), 3, None), TRAIN, **parts)
+    assert labels[fields.WEIGHTS][:4].tolist() == [1.0, 1.0, 0.5, 2.0]
 
 
 def test_decoding_adds_few_operations():

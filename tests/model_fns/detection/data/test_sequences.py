@@ -106,7 +106,7 @@ def test_an_example_is_a_frame_by_itself():
     ],
 )
 def test_what_is_said_of_a_sequence_that_is_to_be_decoded(serialized, problem):
-    assert record_checks.problem_with(serialized, 2, 100, LABELS) == problem
+    assert record_checks.problem_with(serialized, LABELS) == problem
 
 
 def test_lists_of_other_programs_are_not_looked_at():

@@ -182,7 +182,7 @@ def test_nothing_found(rotated):
 
 
 def parts_of(box, windows):
-    """What tiles see of an upright box: its part in each."""
+    """Yields the part of an axis-aligned box that each tile sees."""
     for window in windows:
         low = np.maximum(box[:2], [window.top, window.left])
         high = np.minimum(box[2:], [window.top + window.height, window.left + window.width])

@@ -11,6 +11,9 @@ from model_fns.detection.metrics import shapes
 from model_fns.detection.metrics.accumulation import Metrics
 from model_fns.detection.metrics.coco import CocoEvaluator
 from model_fns.detection.metrics.evaluator import Evaluator
+from model_fns.detection.metrics.open_images import OpenImagesEvaluator
+from model_fns.detection.metrics.pascal import PascalEvaluator
+from model_fns.detection.metrics.rotated import RotatedEvaluator
 
 tf1 = tf.compat.v1
 
@@ -123,6 +126,25 @@ def test_boxes_that_were_more_than_there_is_room_for_are_reported(caplog):
         run(Metrics([Recorder()]), [batch([b'a', b'b', b'c'], **left_out)])
     assert '5 boxes of 2 images were left out' in caplog.text
     assert 'max_number_of_boxes: b, c' in caplog.text
+
+
+@pytest.mark.parametrize(
+    ('evaluator', 'name'),
+    [
+        (PascalEvaluator, 'PascalBoxes_Precision/mAP@0.5IOU'),
+        (OpenImagesEvaluator, 'OpenImagesV2_Precision/mAP@0.5IOU'),
+        (RotatedEvaluator, 'RotatedBoxes_Precision/mAP@0.5IOU'),
+    ],
+)
+def test_summaries_are_nan_with_a_reason_where_there_is_nothing_to_find(evaluator, name, caplog):
+    prefix = ('PascalBoxes_',) if evaluator is PascalEvaluator else ()
+    metrics = Metrics([evaluator({1: 'one', 2: 'two'}, *prefix)])
+    nothing = {fields.NUM_BOXES: np.zeros([1], np.int32)}
+    with caplog.at_level(logging.WARNING, 'model_fns'):
+        scalars = run(metrics, [batch([b'a'], **nothing)])
+    assert np.isnan(scalars[name])
+    assert not any('one' in key for key in scalars)
+    assert 'not a number, because the examples have no objects to find' in caplog.text
 
 
 def test_messages_name_the_first_images_alone(caplog):

@@ -53,6 +53,11 @@ def test_coco_unless_another_is_named():
     assert len(names()) == 12
 
 
+def test_rotated_boxes_have_a_threshold_of_the_best_f1():
+    found = metrics.build_metrics(eval_pb2.EvalConfig(), 2, None, rotated=True).names()
+    assert without_best_f1(found)[0].startswith('RotatedBoxes_')
+
+
 @pytest.mark.parametrize('name', sorted(MAP_NAMES))
 def test_each_set_is_registered(name):
     assert name in metrics.METRICS_SETS

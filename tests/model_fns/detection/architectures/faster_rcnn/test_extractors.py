@@ -93,7 +93,9 @@ def test_a_pyramid_has_maps_of_its_levels_and_layers_of_boxes():
         names = {variable.op.name for variable in tf1.global_variables()}
         updates = graph.get_collection(tf1.GraphKeys.UPDATE_OPS)
     assert [list(one.shape) for one in maps] == [
-        [1, *size, 8] for size in ((13, 17), (7, 9), (4, 5), (2, 3))
+        # Of 128 x 160 pixels, multiples of 32.
+        [1, *size, 8]
+        for size in ((16, 20), (8, 10), (4, 5), (2, 3))
     ]
     assert list(of_boxes.shape) == [3, 1, 1, 1024]
     second = {name for name in names if name.startswith('KerasSecondStageFeatureExtractor/')}
