@@ -162,7 +162,7 @@ class Task(abc.ABC):
         return False
 
     def batches_by_size(self) -> bool:
-        """Whether an evaluation puts only images of one size into a batch.
+        """Returns True where each batch of an evaluation has images of one size only.
 
         The metrics then do not depend on which images share a batch. Examples may differ in size,
         and keep it. Labels have the height and width of their image, or static shapes.

@@ -24,7 +24,7 @@ _MOST_LISTED = 10
 
 
 class Suffixes(NamedTuple):
-    """What the names of files have behind what an image and its annotation have in common.
+    """Ends of file names, behind the part that an image and its annotation have in common.
 
     Attributes:
         images: as `_leftImg8bit` of Cityscapes.
