@@ -50,7 +50,7 @@ _FLAGS_OF_MODES = (
     (
         ('predict',),
         'saved_model_dir images output_dir output_format on_error exif runner runner_options raw '
-        'score_threshold tile overlap top_k',
+        'score_threshold tile overlap whole_image top_k',
     ),
     (('check',), 'check_all'),
 )
@@ -270,6 +270,12 @@ def _define_prediction_flags(values: flags.FlagValues) -> None:
         200,
         'Pixels that two tiles share; objects should not be longer.',
         lower_bound=0,
+        flag_values=values,
+    )
+    flags.DEFINE_boolean(
+        'whole_image',
+        False,
+        'With --tile: look at the whole image too, for objects that fit in no tile.',
         flag_values=values,
     )
     flags.DEFINE_integer(

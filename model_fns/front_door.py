@@ -289,12 +289,14 @@ def _predict(flags: Any) -> None:
 def _tiling(flags: Any) -> Optional[Tiling]:
     """How images are cut, where the flags ask for it."""
     if flags.tile is None:
+        if flags.whole_image:
+            raise errors.UserError('--whole_image has no effect without --tile.')
         return None
     if flags.overlap >= flags.tile:
         raise errors.UserError(
             f'--overlap is {flags.overlap}; expected less than --tile, {flags.tile}.'
         )
-    return Tiling(flags.tile, flags.overlap)
+    return Tiling(flags.tile, flags.overlap, flags.whole_image)
 
 
 def _check(flags: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import concurrent.futures
 import dataclasses
+import itertools
 import logging
 import os
 from typing import (
@@ -29,7 +30,7 @@ import tqdm
 from estimator_lib import errors
 from estimator_lib.commands import prediction_files
 from estimator_lib.drawing import visualization
-from estimator_lib.drawing.tiling import Tiling
+from estimator_lib.drawing.tiling import Tiling, Window
 from estimator_lib.export import exported_model
 from estimator_lib.task import AS_CONFIGURED, IMAGE, Arrays, Shown, Task
 
@@ -326,7 +327,8 @@ def _run_in_tiles(
 ) -> Iterator[Tuple[Image, np.ndarray, Arrays]]:
     """As `_run`: each image in tiles, whose outputs the task puts together."""
     for image, pixels in loaded:
-        windows = options.tiling.windows(*pixels.shape[:2])
+        height, width = pixels.shape[:2]
+        windows = options.tiling.windows(height, width)
         tiles = (
             (
                 image._replace(name=f'{image.name}, tile at {window.top}, {window.left}'),
@@ -338,6 +340,9 @@ def _run_in_tiles(
             for window in windows
         )
         ran = _run(predictor, _batches(tiles, predictor, options.batch_size), _stop)
+        if options.tiling.whole and len(windows) > 1:
+            windows.append(Window(0, 0, height, width))
+            ran = itertools.chain(ran, _run(predictor, [[(image, pixels)]], _stop))
         # Tiles are of one size, so their order is that of the windows.
         outputs = (one for _, _, one in ran)
         try:

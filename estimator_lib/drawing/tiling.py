@@ -19,11 +19,13 @@ class Tiling(NamedTuple):
 
     Attributes:
         size: the side of a tile in pixels.
-        overlap: pixels that neighbours share, at least; less than `size`.
+        overlap: pixels that neighbors share, at least; less than `size`.
+        whole: whether the whole of an image that is cut is looked at too.
     """
 
     size: int
     overlap: int
+    whole: bool = False
 
     def windows(self, height: int, width: int) -> List[Window]:
         """The tiles of an image, row by row; the last of a row ends where the image does."""

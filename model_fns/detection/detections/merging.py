@@ -9,6 +9,8 @@ suppression has left them.
 
 No tile sees the whole of an object that is larger than what neighbors share. The axis-aligned boxes
 of its parts are joined: each ends at the border of its tile, and they agree on what both tiles see.
+Where the model has looked at the whole image too, what it found there counts where it fits in no
+tile, and takes the place of its parts.
 """
 
 from __future__ import annotations
@@ -37,6 +39,9 @@ _BEYOND = 0.5
 # tiles see, and the lower score is no less of the higher one than this.
 _SAME_OBJECT = 0.5
 
+# What ends as near to the border of its tile as this part of the tile's side may be cut there.
+_BORDER = 0.02
+
 # What is kept of the outputs of a tile.
 _KEPT = (fields.DETECTION_SCORES, fields.DETECTION_CLASSES)
 # Numbers of a tile, and scores by which detections of several tiles are compared.
@@ -48,13 +53,16 @@ def merge(tiles: Iterable[Tuple[Window, Arrays]], size: Tuple[int, int]) -> Arra
 
     Args:
         tiles: parts of the image, and the detections of each, normalized to it; at least one. Of
-            each, detections alone are kept.
+            each, detections alone are kept. The last may be the whole image.
         size: height and width of the image.
 
     Returns:
         Boxes, scores, classes, their number, and corners of rotated boxes, normalized to the image.
     """
     of_tiles = [(window, _in_image(window, outputs)) for window, outputs in tiles]
+    whole = None
+    if len(of_tiles) > 1 and of_tiles[-1][0][2:] == tuple(size):
+        whole = of_tiles.pop()[1]
     windows = [window for window, _ in of_tiles]
     own, wide = (_cores(windows, margin) for margin in (0.0, _MARGIN))
     parts: Dict[str, List[np.ndarray]] = {}
@@ -71,6 +79,8 @@ def merge(tiles: Iterable[Tuple[Window, Arrays]], size: Tuple[int, int]) -> Arra
     found = {name: np.concatenate(values) for name, values in parts.items()}
     if fields.DETECTION_CORNERS not in found:
         found = _joined(found, windows)
+    if whole is not None:
+        found = _with_larger(found, whole, windows)
     found = _taken(found, np.argsort(-found[_RANK], kind='stable'))
     found = _taken(found, _unsuppressed(found))
     found = _taken(found, np.argsort(-found[fields.DETECTION_SCORES], kind='stable'))
@@ -166,6 +176,45 @@ def _joined(found: Dict[str, np.ndarray], windows: Sequence[Window]) -> Dict[str
     return joined
 
 
+def _with_larger(
+    found: Dict[str, np.ndarray], whole: Dict[str, np.ndarray], windows: Sequence[Window]
+) -> Dict[str, np.ndarray]:
+    """Adds the detections of the whole image that fit in no tile, in place of their parts."""
+    low, high = _hulls(whole)
+    fits = np.zeros(len(low), bool)
+    for window in windows:
+        start = np.array(window[:2])
+        fits |= np.all((low >= start) & (high <= start + window[2:]), axis=1)
+    larger = _taken(whole, np.flatnonzero(~fits))
+    scores = larger[fields.DETECTION_SCORES]
+    numbers = np.full(len(scores), len(windows))
+    larger = {**larger, _RANK: 1.0 * scores, _TILE: numbers}
+    parts, boxes = (np.concatenate(_hulls(one), axis=1) for one in (found, larger))
+    inside = overlaps.ioa(parts, boxes) > _SAME_OBJECT
+    same = found[fields.DETECTION_CLASSES][:, np.newaxis] == larger[fields.DETECTION_CLASSES]
+    alike = scores >= _SAME_OBJECT * found[fields.DETECTION_SCORES][:, np.newaxis]
+    is_part = np.any(inside & same & alike, axis=1) & _is_cut(parts, found[_TILE], windows)
+    found = _taken(found, np.flatnonzero(~is_part))
+    return {name: np.concatenate([found[name], larger[name]]) for name in found}
+
+
+def _is_cut(hulls: np.ndarray, tiles: np.ndarray, windows: Sequence[Window]) -> np.ndarray:
+    """Returns which boxes [n, 4] end at the border of their tile; joined ones do: bool [n]."""
+    starts = np.array([window[:2] for window in windows])[tiles]
+    ends = starts + np.array([window[2:] for window in windows])[tiles]
+    margin = _BORDER * (ends - starts)
+    ends_there = (hulls[:, :2] <= starts + margin) | (hulls[:, 2:] >= ends - margin)
+    return ends_there.any(axis=1) | (tiles < 0)
+
+
+def _hulls(found: Mapping[str, np.ndarray]) -> Tuple[np.ndarray, np.ndarray]:
+    """Returns the first and the last y and x of each detection: [n, 2] each."""
+    boxes = found[fields.DETECTION_BOXES]
+    is_rotated = boxes.shape[1] == rotated_rectangles.SIZE
+    shapes = rotated_rectangles.corners(boxes) if is_rotated else rotated_overlaps.corners(boxes)
+    return shapes.min(axis=1), shapes.max(axis=1)
+
+
 def _parts_of_one(
     found: Mapping[str, np.ndarray],
     rows: np.ndarray,
@@ -222,7 +271,7 @@ def _unsuppressed(found: Mapping[str, np.ndarray]) -> np.ndarray:
     )
     is_rotated = boxes.shape[1] == rotated_rectangles.SIZE
     shapes = rotated_rectangles.corners(boxes) if is_rotated else rotated_overlaps.corners(boxes)
-    low, high = shapes.min(axis=1), shapes.max(axis=1)
+    low, high = _hulls(found)
     threshold = _ROTATED_THRESHOLD if is_rotated else _UPRIGHT_THRESHOLD
     kept: List[int] = []
     for class_id in np.unique(classes):

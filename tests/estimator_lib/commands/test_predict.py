@@ -266,6 +266,17 @@ def test_large_images_are_run_in_tiles(tmp_path):
     assert recording.shapes == [(4, 50, 50, 3), (1, 40, 40, 3)]
 
 
+def test_the_whole_image_may_follow_its_tiles(tmp_path):
+    recording = Recording()
+    options = predict.Options(tiling=Tiling(50, 10, whole=True))
+    images = [image('a', np.zeros([40, 90, 3], np.uint8)), image('b', pixels(0, 40, 40))]
+    assert predict.predict_images(recording, Merging(), images, str(tmp_path), options) == []
+    predictions = json.loads((tmp_path / PREDICTIONS_FILE).read_text())
+    assert predictions['a']['windows'] == [[0, 0, 40, 50], [0, 40, 40, 50], [0, 0, 40, 90]]
+    assert predictions['b']['windows'] == [[0, 0, 40, 40]]
+    assert recording.shapes == [(2, 40, 50, 3), (1, 40, 90, 3), (1, 40, 40, 3)]
+
+
 class Lazy(Merging):
     """Counts how many tiles have been run when each is handed over."""
 

@@ -235,3 +235,32 @@ def test_what_is_no_part_of_the_same_object_is_not_joined(other, score, class_id
     )
     found = (merged[fields.DETECTION_BOXES] * [*SIZE, *SIZE]).round(6).tolist()
     assert sorted(found) == sorted([part, other])
+
+
+@pytest.mark.parametrize('rotated', [False, True])
+def test_what_the_whole_image_shows_counts_where_it_fits_in_no_tile(rotated):
+    """A large object, of which tiles find parts that do not agree, and a small one inside of it."""
+    tiling = Tiling(150, 50)
+    whole = Window(0, 0, *SIZE)
+    large, small = [10.0, 20, 390, 480], [160.0, 160, 180, 190]
+
+    def numbers(box):
+        top, left, bottom, right = box
+        center = [(top + bottom) / 2, (left + right) / 2, bottom - top, right - left, 0.0]
+        return center if rotated else box
+
+    tiles = []
+    for window, part in parts_of(large, tiling.windows(*SIZE)):
+        top = part[0] + 60 * (window.left // 100 % 2)  # neighbors disagree
+        cut = [top, part[1], top + 20, part[3]]
+        tiles.append((window, outputs_of(window, [numbers(cut)], [0.5], [1], rotated)))
+    second = Tiling(150, 50).windows(*SIZE).index(Window(100, 100, 150, 150))
+    window = tiles[second][0]
+    tiles[second] = window, outputs_of(window, [numbers(small)], [0.9], [1], rotated)
+    assert merging.merge(tiles, SIZE)[fields.NUM_DETECTIONS] > 3
+    seen = [numbers(large), numbers(small)]
+    tiles.append((whole, outputs_of(whole, seen, [0.6, 0.95], [1, 1], rotated)))
+    merged = merging.merge(tiles, SIZE)
+    np.testing.assert_allclose(merged[fields.DETECTION_SCORES], [0.9, 0.6], rtol=1e-6)
+    found = in_image(merged) if rotated else merged[fields.DETECTION_BOXES] * [*SIZE, *SIZE]
+    np.testing.assert_allclose(found[:, :4], [numbers(small)[:4], numbers(large)[:4]], atol=1e-6)
