@@ -372,7 +372,7 @@ class Converter:
             return Outcome(None, report.problems)
         if features is None:
             return Outcome(None, report.problems)
-        summary = summarize(features, report.num_clipped, len(report.problems))
+        summary = summarize(features, report.num_clipped)
         return Outcome(records.serialize(features), report.problems, summary)
 
     def _decode(self, path: str) -> Tuple[image_files.ImageFile, np.ndarray]:

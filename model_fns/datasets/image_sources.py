@@ -26,6 +26,7 @@ tf1 = tf.compat.v1
 
 _LIST_ENDINGS = ('.txt', '.lst', '.list')
 _SOURCE_ID = 'image/source_id'
+_MOST_DIGITS = 18  # of an image's number, an int64
 
 # What brings a stored image upright, by its EXIF orientation: rows, columns, both.
 _TURNS = {
@@ -213,7 +214,7 @@ def unique_stems(paths: Sequence[str]) -> List[str]:
 def _numbers(paths: Sequence[str]) -> List[int]:
     """COCO names an image's file by its number; others get numbers from 1."""
     stems = [os.path.splitext(os.path.basename(path))[0] for path in paths]
-    if all(stem.isascii() and stem.isdigit() for stem in stems):
+    if all(stem.isascii() and stem.isdigit() and len(stem) <= _MOST_DIGITS for stem in stems):
         numbers = [int(stem) for stem in stems]
         if len(set(numbers)) == len(numbers):
             return numbers
@@ -288,7 +289,7 @@ def _image_of(record: object, name: str, stem: str, number: int, decode: Decode)
     except errors.DataError as problem:
         return Image(name, stem, number, functools.partial(_fail, problem))
     (source_id,) = feature[_SOURCE_ID].bytes_list.value[:1] or (b'',)
-    if source_id.isdigit():
+    if source_id.isdigit() and len(source_id) <= _MOST_DIGITS:
         number = int(source_id)
     return Image(name, stem, number, functools.partial(decode, encoded[0], name))
 

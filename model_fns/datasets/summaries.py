@@ -18,24 +18,22 @@ class ImageSummary(NamedTuple):
         classes: number of objects by class; of a classified image its class; None: no objects are
             listed, as with class ids of pixels.
         num_clipped: boxes cut at the border of the image.
-        num_left_out: objects with a problem.
         digest: of the encoded image.
     """
 
     classes: Optional[Mapping[str, int]]
     num_clipped: int
-    num_left_out: int
     digest: str
 
 
-def summarize(features: records.Features, num_clipped: int, num_left_out: int) -> ImageSummary:
+def summarize(features: records.Features, num_clipped: int) -> ImageSummary:
     """Returns the summary of a record's features."""
     classes: Optional[Mapping[str, int]] = None
     if _OBJECT_CLASSES in features:
         classes = collections.Counter(features[_OBJECT_CLASSES])
     elif _IMAGE_CLASS in features:
         classes = {str(features[_IMAGE_CLASS]): 1}
-    return ImageSummary(classes, num_clipped, num_left_out, str(features['image/key/sha256']))
+    return ImageSummary(classes, num_clipped, str(features['image/key/sha256']))
 
 
 class Summary:
@@ -45,7 +43,7 @@ class Summary:
         self._objects: Counter[str] = collections.Counter()
         self._images: Counter[str] = collections.Counter()
         self._digests: Counter[str] = collections.Counter()
-        self._num_empty = self._num_clipped = self._num_left_out = 0
+        self._num_empty = self._num_clipped = 0
 
     def add(self, image: Optional[ImageSummary]) -> None:
         """Adds a record."""
@@ -53,7 +51,6 @@ class Summary:
             return
         self._digests[image.digest] += 1
         self._num_clipped += image.num_clipped
-        self._num_left_out += image.num_left_out
         if image.classes is not None:
             self._objects.update(image.classes)
             self._images.update(image.classes.keys())
@@ -75,8 +72,6 @@ class Summary:
         lines += [f'{_count(n, "image")} {what}' for what, n in others.items() if n]
         if self._num_clipped:
             lines.append(f'{_count(self._num_clipped, "object")} cut at the border of the image')
-        if self._num_left_out:
-            lines.append(f'{_count(self._num_left_out, "object")} left out for a problem')
         return '\n'.join([f'converted {_count(sum(self._digests.values()), "image")}:', *lines])
 
 

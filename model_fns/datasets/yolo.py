@@ -164,7 +164,7 @@ class Yolo(paired.PairedSource):
         points: List[float] = []
         for start in range(_BOX_NUMBERS, len(values), numbers):
             x, y = values[start : start + 2]
-            # Without visibilities, 0 0 is a keypoint that nobody has labelled.
+            # Without visibilities, 0 0 is a keypoint that nobody has labeled.
             visibility = values[start + 2] if numbers > 2 else 2.0 * bool(x or y)
             points += [x * header.width, y * header.height, visibility]
         if None in map(sources.number, points):

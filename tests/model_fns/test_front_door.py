@@ -1,5 +1,7 @@
 """What the front door makes of flags, without training: what is missing, and what it prints."""
 
+import math
+
 import pytest
 
 import run_train_eval
@@ -33,6 +35,10 @@ def given_flags(**given):
             {'mode': 'predict', 'images': 'a', 'output_dir': 'b', 'raw': True,
              'output_format': 'csv'},
             '--raw: csv has no place for it; expected json.',
+        ),
+        (
+            {'mode': 'predict', 'images': 'a', 'output_dir': 'b', 'score_threshold': math.nan},
+            '--score_threshold is nan; expected a number from 0.',
         ),
         (
             {'mode': 'predict', 'images': 'a', 'output_dir': 'b', 'saved_model_dir': 'c',

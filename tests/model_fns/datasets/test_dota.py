@@ -111,6 +111,23 @@ def test_an_image_is_decoded_once_for_all_of_its_tiles(tmp_path, monkeypatch):
     assert len(decoded) == 1
 
 
+def test_a_problem_is_told_once_whatever_the_number_of_tiles(tmp_path, capsys):
+    flags = ['--tile=50', '--overlap=10']
+    assert convert(tmp_path, LINES + 'x y', *flags) == 2
+    said = capsys.readouterr().err
+    assert '1 problem:' in said and said.count('line 5: ') == 1
+
+
+@pytest.mark.parametrize('content', [b'\xff\xfe', b''])
+def test_files_that_are_no_text(tmp_path, capsys, content):
+    assert convert(tmp_path, LINES) == 0
+    (tmp_path / 'map.pbtxt').unlink()
+    write_image(tmp_path / 'images' / 'P0002.png')
+    (tmp_path / 'labelTxt' / 'P0002.txt').write_bytes(content)
+    assert convert(tmp_path, LINES) == (2 if content else 0)
+    assert ('P0002.txt is not text of UTF-8' in capsys.readouterr().err) == bool(content)
+
+
 def test_tiles_without_objects(tmp_path):
     flags = ['--tile=50', '--overlap=10', '--min_area_inside=0.6']
     ship = LINES.splitlines()[2]

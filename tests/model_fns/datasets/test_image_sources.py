@@ -238,3 +238,9 @@ def test_names_of_files_that_are_no_text(tmp_path):
 
 def test_stems_of_absolute_and_relative_paths():
     assert image_sources.unique_stems(['/x/a.png', 'y/b.png']) == ['a', 'b']
+
+
+def test_names_of_thousands_of_digits_are_no_numbers(tmp_path):
+    (tmp_path / 'list.txt').write_text(f'{"7" * 5000}.png\n')
+    (image,) = image_sources.find_images(str(tmp_path / 'list.txt'))
+    assert image.id == 1

@@ -6,7 +6,7 @@ from model_fns import images
 from model_fns.datasets.annotations import keypoints
 
 
-def test_objects_without_keypoints_have_none_that_is_labelled():
+def test_objects_without_keypoints_have_none_that_is_labeled():
     header = images.ImageHeader('png', 10, 20)
     rows = [[5, 1, 2, 10, 4, 1], []]
     features = keypoints.keypoint_features(rows, header)
