@@ -489,6 +489,7 @@ tile=64                                   ____x_
 top_k=1                                   ____x_
 verbosity=1
 warmup_requests=2                         ___x__
+whole_image=true                          ____x_
 """
 VALUES_AND_MODES = [line.split() for line in VALUES_AND_MODES.strip().splitlines()]
 
