@@ -22,7 +22,7 @@ INSTALLED_TEST := $(VENV)/.installed-test
 DEMO_DIR ?= /tmp/vision-model-fns-demo
 TESTS ?= tests
 PROCESSES ?= 2
-NUMERIC_TESTS := tests/model_fns/backbones tests/model_fns/layers tests/model_fns/test_crops.py \
+NUMERIC_TESTS := tests/model_fns/backbones tests/model_fns/layers \
   $(addprefix tests/model_fns/detection/,architectures boxes detections losses networks) \
   tests/model_fns/segmentation/networks tests/model_fns/tf2_api \
   tests/estimator_lib/optimization tests/test_loops.py tests/test_two_stage_training.py \

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import shlex
 import sys
 import types
 from typing import TYPE_CHECKING, Dict, List, Optional, Sequence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _TENSORFLOW_LOG = 'TF_CPP_MIN_LOG_LEVEL'
 FORMATS = ('saved_model', 'frozen_graph', 'tflite', 'onnx')
 QUANTIZES = ('none', 'dynamic', 'float16', 'int8')
+WHICH = ('best', 'latest')
 INPUT_TYPES = ('image_tensor', 'encoded_image_string_tensor', 'tf_example')
 
 # The flags of each group of modes; `None`: of all. A flag that a mode does not read is refused.
@@ -37,7 +39,7 @@ _FLAGS_OF_MODES = (
         'checkpoint_dir run_once eval_training_data sample_1_of_n_eval_on_train_examples',
     ),
     (('train_and_evaluate',), 'max_eval_retries eval_timeout'),
-    (('evaluate', 'export', 'predict'), 'checkpoint_path'),
+    (('evaluate', 'export', 'predict'), 'checkpoint_path which'),
     (('evaluate', 'predict'), 'model_file'),
     (('export', 'predict'), 'signature_name'),
     (
@@ -103,7 +105,15 @@ def define_flags() -> flags.FlagValues:
         flag_values=values,
     )
     integer('num_train_steps', None, 'Overrides train_config.num_steps.', 1)
-    string('checkpoint_path', 'The checkpoint; left out: the latest.')
+    string('checkpoint_path', 'The checkpoint; left out: one of model_dir, see which.')
+    flags.DEFINE_enum(
+        'which',
+        None,
+        WHICH,
+        'The checkpoint of model_dir: the latest, or the best that export_config.best has kept; '
+        'left out: the latest, and the log says where the best is another one.',
+        flag_values=values,
+    )
     string(
         'model_file',
         'A .tflite or .onnx file that an export has written, in place of a '
@@ -360,7 +370,7 @@ def _unusable(error: flags.Error) -> str:
 
 def run(arguments: Sequence[str]) -> None:
     """Does what the command line says."""
-    from estimator_lib import logs
+    from estimator_lib import environment, logs
 
     values = parse_flags(arguments)
     if values.help or values.helpfull or values.helpshort:
@@ -369,6 +379,9 @@ def run(arguments: Sequence[str]) -> None:
     level = _log_level(values)
     logs.configure(level)
     os.environ.setdefault(_TENSORFLOW_LOG, '3' if level > logging.DEBUG else '0')
+    # Before TensorFlow is imported, which takes seconds.
+    command = f'{environment.front_door_command()} {shlex.join(arguments[1:])}'
+    logging.getLogger('estimator_lib').info('%s (%s)', command, environment.versions())
     _import_front_door().run(values)
 
 

@@ -40,6 +40,7 @@ setup(
         'tqdm>=4.62',
         'Pillow>=10.1',  # pictures, PNG, headers, EXIF; 10.1: its own font in any size
         'faster-coco-eval>=1.6',  # reads the masks of COCO files
+        'PyYAML>=5.1',  # reads the data files of YOLO
     ],
     extras_require={
         # Warm-up requests in exports; its versions go with TensorFlow's.

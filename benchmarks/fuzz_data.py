@@ -8,6 +8,7 @@ from typing import Any, Dict, List
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib.export import artifacts, integrity, static_graph
 from model_fns.datasets import codecs, id_pngs, records
 from model_fns.images import image_header
 from model_fns.label_map import LabelMap
@@ -105,6 +106,38 @@ VOC = """<annotation>
     <bndbox><xmin>1.5</xmin><ymin>1</ymin><xmax>9</xmax><ymax>9</ymax></bndbox></object>
 </annotation>
 """
+ROTATED_VOC = VOC.replace(
+    '<bndbox><xmin>1.5</xmin><ymin>1</ymin><xmax>9</xmax><ymax>9</ymax></bndbox>',
+    '<robndbox><cx>15</cx><cy>10</cy><w>12</w><h>4</h><angle>0.5</angle></robndbox>',
+)
+HRSC = """<HRSC_Image><Img_SizeWidth>32</Img_SizeWidth><Img_SizeHeight>32</Img_SizeHeight>
+<HRSC_Objects><HRSC_Object><difficult>1</difficult><mbox_cx>14</mbox_cx><mbox_cy>12</mbox_cy>
+<mbox_w>10</mbox_w><mbox_h>4</mbox_h><mbox_ang>-0.5</mbox_ang></HRSC_Object></HRSC_Objects>
+</HRSC_Image>
+"""
+DOTA = """imagesource:GoogleEarth
+gsd:0.146343590398
+1 1 20 1 20 10 1 10 cat 0
+10 2 20 12 10 22 0 12 dog 1
+"""
+YOLO_DATA = """path: here
+train: images/train
+names:
+  0: cat
+  1: 'dog'
+kpt_shape: [2, 3]
+nc: 2
+"""
+YOLO_POSE = '0 0.5 0.5 0.25 0.25 0.5 0.5 2 0.4 0.4 1\n1 0.1 0.1 0.1 0.1 0 0 0 0.1 0.1 2\n'
+LIST = 'a\nb.png\nimages/a.png -1\n'
+STATE = {
+    'metric': 'accuracy',
+    'higher_is_better': True,
+    'value': 0.5,
+    'step': 7,
+    'path': '1700000000',
+    'sets': {'val': {'accuracy': 0.5, 'loss': 1.0}},
+}
 YOLO = '0 0.5 0.5 0.25 0.25\n1 0.1 0.1 0.4 0.2 0.3 0.6\n'
 COCO: Dict[str, List[Any]] = {
     'images': [
@@ -121,6 +154,8 @@ COCO: Dict[str, List[Any]] = {
          'keypoints': [3, 4, 2, 0, 0, 0], 'num_keypoints': 1},
         {'id': 2, 'image_id': 2, 'category_id': 7, 'bbox': [0, 0, 32, 32], 'area': 512,
          'iscrowd': 1, 'segmentation': {'size': [SIZE, SIZE], 'counts': [0, 512, 512]}},
+        {'id': 3, 'image_id': 2, 'category_id': 7, 'bbox': [0, 0, 1, 2], 'area': 2,
+         'iscrowd': 0, 'segmentation': {'size': [SIZE, SIZE], 'counts': '12mo0'}},
     ],
 }  # fmt: skip
 CLUSTER = {
@@ -174,6 +209,21 @@ def write_checkpoint(folder: pathlib.Path) -> None:
             saver.save(session, str(folder / 'model.ckpt'), step)
 
 
+def write_exports(folder: pathlib.Path) -> None:
+    """Writes a SavedModel, and `model.tflite` with its `export.json`."""
+    saved_model = folder / 'saved_model'
+    with tf.Graph().as_default(), tf1.Session() as session:
+        image = tf1.placeholder(tf.float32, [1, 8, 8, 3], static_graph.INPUT)
+        kernel = tf.constant(np.random.RandomState(0).rand(3, 3, 3, 4), tf.float32)
+        outputs = {'logits': tf.reduce_mean(tf.nn.conv2d(image, kernel, 1, 'SAME'), [1, 2])}
+        inputs = {static_graph.INPUT: image}
+        tf1.saved_model.simple_save(session, str(saved_model), inputs, outputs)
+    (folder / 'file').mkdir()
+    path = folder / 'file' / 'model.tflite'
+    path.write_bytes(tf.lite.TFLiteConverter.from_saved_model(str(saved_model)).convert())
+    artifacts.write_json(str(path.with_name(artifacts.EXPORT_FILE)), integrity.describe(str(path)))
+
+
 def write_all(folder: pathlib.Path) -> None:
     """Records, images, label map and a checkpoint."""
     LabelMap.from_names(['cat', 'dog']).write(str(folder / 'label_map.pbtxt'))
@@ -186,3 +236,4 @@ def write_all(folder: pathlib.Path) -> None:
         pixels = np.full([SIZE, SIZE, 3], 50 * index, np.uint8)
         (folder / 'images' / f'{stem}.png').write_bytes(codecs.encode_png(pixels))
     write_checkpoint(folder / 'model')
+    write_exports(folder)

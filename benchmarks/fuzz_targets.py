@@ -11,8 +11,9 @@ import io
 import pathlib
 import random
 import shutil
-from typing import Any, Callable, Dict, Mapping
+from typing import Any, Callable, Dict, Mapping, Optional
 
+import numpy as np
 import tensorflow as tf
 
 import model_fns
@@ -20,17 +21,34 @@ from benchmarks import fuzz_data
 from benchmarks.fuzz_mutations import spoil_bytes, spoil_json, spoil_message, spoil_text
 from estimator_lib import config as config_lib
 from estimator_lib import distribution, errors
-from estimator_lib.checkpoints import checkpoint_files, initial_values, restoring
+from estimator_lib.checkpoints import checkpoint_files, evaluated, initial_values, restoring
 from estimator_lib.commands import check
 from estimator_lib.data import corrupt_records, inputs
 from estimator_lib.data.record_sources import Source
-from model_fns.datasets import coco, conversion, sources, voc, yolo
+from estimator_lib.drawing.tiling import Tiling
+from estimator_lib.export import artifacts, export_policies, exported_model, formats, integrity
+from model_fns.datasets import (
+    coco,
+    codecs,
+    conversion,
+    dota,
+    hrsc,
+    image_sources,
+    masks,
+    sources,
+    voc,
+    yolo,
+)
+from model_fns.datasets.beam import runs
+from model_fns.datasets.files import image_lists
 from model_fns.label_map import LabelMap
 from protos import train_pb2
 
 tf1 = tf.compat.v1
 ModeKeys = tf.estimator.ModeKeys
 
+_TILING = Tiling(20, 4)
+_FOREIGN = 0.1  # of the files for devices: each takes a process of its own
 _GRAPHS = 0.04  # of the configs that are taken, how many a training graph is built of
 
 
@@ -60,7 +78,18 @@ class Targets:
             'coco': self.coco,
             'voc': self.voc,
             'yolo': self.yolo,
+            'yolo_data': self.yolo_data,
+            'dota': self.dota,
+            'hrsc': self.hrsc,
+            'rotated_voc': self.rotated_voc,
+            'rotated_coco': self.rotated_coco,
+            'masks': self.masks,
+            'list': self.list,
             'checkpoint': self.checkpoint,
+            'tflite': self.tflite,
+            'saved_model': self.saved_model,
+            'state': self.state,
+            'runner': self.runner,
         }
 
     def config(self, generator: random.Random) -> None:
@@ -168,7 +197,103 @@ class Targets:
         """A text file of boxes."""
         folder = self._annotations('a.txt', spoil_text(generator, fuzz_data.YOLO))
         images = str(self._folder / 'images')
-        self._convert(generator, yolo.Yolo(images, folder, ['cat', 'dog']))
+        self._convert(generator, yolo.Yolo(images, folder, {0: 'cat', 1: 'dog'}))
+
+    def yolo_data(self, generator: random.Random) -> None:
+        """A data file of YOLO, and labels with keypoints."""
+        path = self._folder / 'data.yaml'
+        path.write_bytes(spoil_text(generator, fuzz_data.YOLO_DATA))
+        names, shape = yolo.read_names(str(path)), yolo.read_keypoint_shape(str(path))
+        folder = self._annotations('a.txt', spoil_text(generator, fuzz_data.YOLO_POSE))
+        self._convert(generator, yolo.Yolo(str(self._folder / 'images'), folder, names, shape))
+
+    def dota(self, generator: random.Random) -> None:
+        """A text file of quadrilaterals."""
+        folder = self._annotations('a.txt', spoil_text(generator, fuzz_data.DOTA))
+        self._convert(generator, dota.Dota(str(self._folder / 'images'), folder), tiling=_TILING)
+
+    def hrsc(self, generator: random.Random) -> None:
+        """An XML file of ships."""
+        folder = self._annotations('a.xml', spoil_text(generator, fuzz_data.HRSC))
+        self._convert(generator, hrsc.Hrsc(str(self._folder / 'images'), folder))
+
+    def rotated_voc(self, generator: random.Random) -> None:
+        """An XML file of rotated boxes, in some encoding."""
+        content = spoil_text(generator, fuzz_data.ROTATED_VOC)
+        encoding = generator.choice((b'', b'gb2312', b'utf-16', b'hex', b'idna', b'x'))
+        if encoding:
+            content = b'<?xml version="1.0" encoding="' + encoding + b'"?>' + content
+        folder = self._annotations('a.xml', content)
+        self._convert(generator, voc.PascalVoc(str(self._folder / 'images'), folder, True))
+
+    def rotated_coco(self, generator: random.Random) -> None:
+        """An instances JSON, for rotated boxes."""
+        path = self._folder / 'malformed.json'
+        path.write_bytes(spoil_json(generator, fuzz_data.COCO))
+        source = coco.Coco(str(self._folder / 'images'), str(path), False, True)
+        self._convert(generator, source, tiling=_TILING)
+
+    def masks(self, generator: random.Random) -> None:
+        """A PNG of class ids or of colors."""
+        content = (self._folder / 'images' / 'a.png').read_bytes()
+        if generator.random() < 0.5:
+            content = codecs.encode_png(np.eye(fuzz_data.SIZE, dtype=np.uint8))
+        folder = self._annotations('a.png', spoil_bytes(generator, content))
+        values, are_colors = generator.choice(((None, False), ({0: 'cat', 50: 'dog'}, True)))
+        images = str(self._folder / 'images')
+        self._convert(generator, masks.Masks(images, folder, 255, values, are_colors))
+
+    def list(self, generator: random.Random) -> None:
+        """A list of images, for the converter and for prediction."""
+        path = self._folder / 'list.txt'
+        path.write_bytes(spoil_text(generator, fuzz_data.LIST))
+        folder = self._folder / 'images'
+        items = [sources.Item(stem, str(folder / f'{stem}.png'), stem) for stem in 'ab']
+        with contextlib.suppress(errors.UserError):
+            image_lists.select(items, image_lists.read(str(path)))
+        found = image_sources.find_images(str(path))
+        image_sources.unique_stems(found.paths)
+        for image in found:
+            image.read()
+
+    def tflite(self, generator: random.Random) -> None:
+        """A file for devices with its `export.json`; sometimes alone, as foreign ones are."""
+        folder = self._folder / 'malformed_file'
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(self._folder / 'file', folder)
+        if generator.random() < _FOREIGN:
+            (folder / artifacts.EXPORT_FILE).unlink()
+        name = generator.choice(sorted(path.name for path in folder.iterdir()))
+        (folder / name).write_bytes(spoil_bytes(generator, (folder / name).read_bytes()))
+        path = str(folder / 'model.tflite')
+        writer = formats.writer_of_file(path)
+        integrity.check(path, writer.ends_process)
+        writer.load(path)
+
+    def saved_model(self, generator: random.Random) -> None:
+        """A SavedModel."""
+        folder = self._folder / 'malformed_saved_model'
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(self._folder / 'saved_model', folder)
+        path = folder / 'saved_model.pb'
+        path.write_bytes(spoil_bytes(generator, path.read_bytes()))
+        exported_model.Predictor(str(folder))
+
+    def state(self, generator: random.Random) -> None:
+        """The state files of a run."""
+        path = self._folder / 'state.json'
+        path.write_bytes(spoil_json(generator, fuzz_data.STATE))
+        shutil.copy(path, self._folder / export_policies.BEST_FILE)
+        export_policies.BestExporter(str(self._folder), str, 'accuracy', True).best_value()
+        evaluated.of_first_set(checkpoint_files.read_json(str(path)) or {})
+
+    def runner(self, generator: random.Random) -> None:
+        """`--runner` and `--runner_options`."""
+        name = generator.choice(('DirectRunner', 'os.system', 'FlinkRunner'))
+        if generator.random() < 0.5:
+            name = spoil_text(generator, name).decode(errors='replace')
+        options = spoil_text(generator, '--direct_num_workers=2 --region="a b" --help')
+        runs.runner_of(name, options.decode(errors='replace'))
 
     def _annotations(self, name: str, content: bytes) -> str:
         folder = self._folder / 'annotations'
@@ -177,11 +302,14 @@ class Targets:
         (folder / name).write_bytes(content)
         return str(folder)
 
-    def _convert(self, generator: random.Random, source: sources.Source) -> None:
+    def _convert(
+        self, generator: random.Random, source: sources.Source, tiling: Optional[Tiling] = None
+    ) -> None:
         folder = self._folder / 'converted'
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-        options = conversion.Options(1, skip_problems=generator.random() < 0.5)
+        skips, clips = generator.random() < 0.5, generator.random() < 0.5
+        options = conversion.Options(1, skip_problems=skips, clips=clips, tiling=tiling)
         known = self._folder / 'label_map.pbtxt'
         label_map = known if generator.random() < 0.5 else folder / 'label_map.pbtxt'
         conversion.convert(source, str(label_map), str(folder / 'train'), options)

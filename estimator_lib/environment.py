@@ -10,11 +10,15 @@ import importlib.machinery
 import importlib.metadata
 import importlib.util
 import os
+import platform
 import sys
 from typing import Iterator, Optional
 
 PYTHONS = ((3, 9), (3, 11))
 TENSORFLOW = '2.15'
+# The names of this package and of its main command in `setup.py`.
+PACKAGE = 'vision-model-fns'
+FRONT_DOOR = 'run-train-eval'
 # What the front door does (`--mode`); the first is what it does unless told.
 MODES = ('train_and_evaluate', 'train', 'evaluate', 'export', 'predict', 'check')
 # The usual names of TensorFlow's distribution: asked for first, since that is fast.
@@ -25,6 +29,20 @@ _MEMORY_LIMITS = (
     '/sys/fs/cgroup/memory.max',
     '/sys/fs/cgroup/memory/memory.limit_in_bytes',
 )
+
+
+def front_door_command() -> str:
+    """Returns the command that starts the front door: the script, where that is what runs."""
+    script = sys.argv[0]
+    return f'python {script}' if os.path.basename(script) == 'run_train_eval.py' else FRONT_DOOR
+
+
+def versions() -> str:
+    """Returns the versions of Python, TensorFlow and this package, in words."""
+    told = [f'Python {platform.python_version()}', f'TensorFlow {tensorflow_version()}']
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        told.append(f'{PACKAGE} {importlib.metadata.version(PACKAGE)}')
+    return ', '.join(told)
 
 
 def memory_bytes() -> int:

@@ -28,10 +28,12 @@ class DataReport(NamedTuple):
     Attributes:
         lines: to print.
         doubts: sentences about what is possible, and probably not meant.
+        problems: sentences about examples that no run can use, where all have been looked at.
     """
 
     lines: Sequence[str] = ()
     doubts: Sequence[str] = ()
+    problems: Sequence[str] = ()
 
 
 class Shown(NamedTuple):
@@ -134,6 +136,10 @@ class Task(abc.ABC):
             The example, with the same keys.
         """
 
+    def augmentations(self) -> Sequence[str]:
+        """Returns what `augment` does, in its order, in the words of the config; empty: nothing."""
+        return ()
+
     @abc.abstractmethod
     def prepare(self, example: Example, mode: str) -> Tuple[Features, Labels]:
         """One example as tensors that can be batched: of static shape, or see `pads_batches`.
@@ -153,6 +159,14 @@ class Task(abc.ABC):
 
     def pads_batches(self) -> bool:
         """Whether examples differ in size: zeros then bring them to the largest of their batch."""
+        return False
+
+    def batches_by_size(self) -> bool:
+        """Returns True where each batch of an evaluation has images of one size only.
+
+        The metrics then do not depend on which images share a batch. Examples may differ in size,
+        and keep it. Labels have the height and width of their image, or static shapes.
+        """
         return False
 
     @abc.abstractmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import re
-from typing import Dict
+from typing import Dict, List
 
 from estimator_lib import errors
 
@@ -31,13 +31,14 @@ def resolve(path: str) -> str:
         name = name[: -len('.config')]
     if name in known:
         return str(known[name])
-    listed = '\n'.join(f'  {PREFIX}{each}  {_summary(file)}' for each, file in known.items())
-    if not name:
-        problem = f'{path}: expected the name of a config of the package behind the colon.'
-    else:
-        hint = errors.did_you_mean(name, known).partition(' Known:')[0]
-        problem = f'{path}: the package has no config {name!r}{hint}'
-    raise errors.ConfigError(f'{problem} There are, in {_FOLDER}:\n{listed}')
+    hint = errors.did_you_mean(name, known).partition(' Known:')[0]
+    lines = [f'{path}: the package has no config {name!r}{hint} There are, in {_FOLDER}:']
+    raise errors.ConfigError('\n'.join([*lines, *(f'  {line}' for line in listed())]))
+
+
+def listed() -> List[str]:
+    """Returns a line for each config of the package: its name as a path, and what it is."""
+    return [f'{PREFIX}{name}  {_summary(file)}' for name, file in builtin_configs().items()]
 
 
 def builtin_configs() -> Dict[str, pathlib.Path]:

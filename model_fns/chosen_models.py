@@ -6,8 +6,11 @@ import logging
 import os
 from typing import Any, Mapping, NamedTuple, Optional, Tuple
 
+import tensorflow as tf
+
 from estimator_lib import errors
-from estimator_lib.export import exported_file, exported_model, serving
+from estimator_lib.checkpoints import checkpoint_files, evaluated
+from estimator_lib.export import export_policies, exported_file, exported_model, serving
 from estimator_lib.task import Task
 from model_fns import build_task, flag_configs
 from protos import pipeline_pb2
@@ -56,8 +59,8 @@ def model_of(flags: Any) -> Model:
                 '--mode=predict needs --saved_model_dir (or --model_file, --model_dir or '
                 '--checkpoint_path).'
             )
-        checkpoint = flags.checkpoint_path or flags.model_dir
-        source = ModelSource(checkpoint, None, flag_configs.load_config(flags))
+        config = flag_configs.load_config(flags)
+        source = ModelSource(chosen_checkpoint(flags), None, config)
         return Model(*open_model(source), source)
     others = {name: flags[name].value for name in ('model_dir', 'checkpoint_path')}
     _refuse_others('saved_model_dir', others)
@@ -69,6 +72,50 @@ def model_of(flags: Any) -> Model:
         return Model(predictor, None, ModelSource(predictor.path, signature_name, None))
     source = ModelSource(predictor.path, signature_name, flag_configs.load_file(flags, path))
     return Model(predictor, build_task(source.config, flags.mode), source)
+
+
+def chosen_checkpoint(flags: Any) -> str:
+    """Returns the prefix of the checkpoint that is asked for; logs where a better one is kept.
+
+    Raises:
+        errors.UserError: there is none, or `--which=best` and no best one has been kept.
+    """
+    given = flags.checkpoint_path or flags.checkpoint_dir
+    if given:
+        return checkpoint_files.resolve_checkpoint(given)
+    if flags.which == 'best':
+        return _best_checkpoint(flags.model_dir)
+    latest = checkpoint_files.resolve_checkpoint(flags.model_dir)
+    if not flags.which:
+        _log_better(flags.model_dir, latest)
+    return latest
+
+
+def _best_checkpoint(model_dir: str) -> str:
+    folder = os.path.join(model_dir, export_policies.BEST_CHECKPOINT)
+    if not tf.io.gfile.isdir(folder):
+        raise errors.UserError(
+            f'--which=best: there is no folder {folder}; a run with export_config.best keeps the '
+            'best checkpoint there. Expected --which=latest.'
+        )
+    return checkpoint_files.resolve_checkpoint(folder)
+
+
+def _log_better(model_dir: str, latest: str) -> None:
+    """Logs that an earlier checkpoint than the latest one was the best in evaluations."""
+    best = export_policies.read_best(model_dir)
+    if best is None or best.step == checkpoint_files.step_of(latest):
+        return
+    value = evaluated.of_first_set(evaluated.read(latest)).get(best.metric)
+    log.warning(
+        'step %d is the latest%s; step %d was the best in the evaluations of the run, with %s '
+        '%.4g: --which=best takes it',
+        checkpoint_files.step_of(latest),
+        '' if value is None else f', with {best.metric} {value:.4g}',
+        best.step,
+        best.metric,
+        best.value,
+    )
 
 
 def open_model(source: ModelSource) -> Tuple[exported_model.Predictor, Optional[Task]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from typing import Counter, Dict, List, Mapping, Sequence, Tuple
+from typing import Counter, Dict, Iterator, List, Mapping, Sequence, Tuple
 
 from estimator_lib import errors
 from estimator_lib.task import DataReport
@@ -38,7 +38,19 @@ def class_report(
             images.update(class_id for class_id, count in counts.items() if count)
         seen[reader] = images
         lines += [f'{reader}: classes', *_histogram(totals, images, len(records), names, unit)]
-    return DataReport(lines, _missing(seen, names))
+    empty = [f'{reader}: {text}' for reader, text in _empty_readers(seen, names, unit)]
+    trained = [text for text in empty if text.startswith(f'{_TRAINING}:')]
+    untrained = [text for text in empty if text not in trained]
+    return DataReport(lines, [*untrained, *_missing(seen, names)], trained)
+
+
+def _empty_readers(
+    seen: Mapping[str, Counter[int]], names: Mapping[int, str], unit: str
+) -> Iterator[Tuple[str, str]]:
+    """Yields readers whose records hold nothing of the classes that there should be."""
+    for reader, images in seen.items():
+        if names and not any(images[class_id] for class_id in names):
+            yield reader, f'there are no {unit} of any of the {len(names)} classes'
 
 
 def _histogram(

@@ -6,8 +6,11 @@ import logging
 import os
 from typing import Any, List, Sequence
 
+import tensorflow as tf
+
 from estimator_lib import config as config_lib
 from estimator_lib import errors
+from estimator_lib.checkpoints import checkpoint_files
 from model_fns import builtin_configs, label_map_files
 from model_fns.datasets import demo
 from protos import pipeline_pb2
@@ -23,7 +26,8 @@ def load_config(flags: Any) -> pipeline_pb2.TrainEvalPipelineConfig:
     What has been trained needs no path of its training: see `label_map_files.localize`.
 
     Raises:
-        errors.UserError: a trained model is asked for, and there is no config of it.
+        errors.UserError: a run that is there is asked for, and there is no config of it. The
+            embedded demo is for new runs only.
     """
     settings = list(flags.set)
     if flags.num_train_steps is not None:
@@ -33,13 +37,16 @@ def load_config(flags: Any) -> pipeline_pb2.TrainEvalPipelineConfig:
     path = flags.pipeline_config_path or next(saved, '')
     if path:
         config = load_file(flags, path, settings)
-    elif _is_trained(flags):
+    elif _is_trained(flags) or _is_of_run(flags):
         raise errors.UserError(
-            f'there is no pipeline.config in {" or ".join(folders)}; expected the folder of a run, '
-            'or --pipeline_config_path.'
+            f'there is no pipeline.config in {" or ".join(folders)}{_hint(folders)}; expected the '
+            'folder of a run, or --pipeline_config_path.'
         )
     else:
-        log.info('no --pipeline_config_path: running the embedded demo')
+        log.warning(
+            'no --pipeline_config_path%s: this is the embedded demo',
+            f', and no run in {folders[0]}{_hint(folders)}' if folders else '',
+        )
         config = config_lib.parse_pipeline_config(
             demo.demo_pipeline_text(), 'the embedded demo', flags.config_override, settings
         )
@@ -49,6 +56,33 @@ def load_config(flags: Any) -> pipeline_pb2.TrainEvalPipelineConfig:
 def _is_trained(flags: Any) -> bool:
     """Returns whether the flags ask for a model that is trained already."""
     return bool(flags.checkpoint_dir) or flags.mode in _TRAINED
+
+
+def _is_of_run(flags: Any) -> bool:
+    """Returns whether the flags name a run that is there already, or that is to be checked."""
+    folder = flags.model_dir
+    if not folder:
+        return False
+    return flags.mode == 'check' or checkpoint_files.latest_checkpoint(folder) is not None
+
+
+def _hint(folders: Sequence[str]) -> str:
+    """Returns which of the folders are not there, and the runs of almost the same name."""
+    missing = [folder for folder in folders if not tf.io.gfile.isdir(folder)]
+    near = [_sibling(folder) for folder in missing]
+    hint = f'; did you mean {" or ".join(filter(None, near))}?' if any(near) else ''
+    return f' ({", ".join(missing)}: no such folder{hint})' if missing else ''
+
+
+def _sibling(folder: str) -> str:
+    """Returns the run beside a folder whose name is almost the same; '' where there is none."""
+    parent, name = os.path.split(folder.rstrip('/'))
+    if not tf.io.gfile.isdir(parent or '.'):
+        return ''
+    names = [each.rstrip('/') for each in tf.io.gfile.listdir(parent or '.')]
+    runs = [each for each in names if config_lib.saved_pipeline_config(os.path.join(parent, each))]
+    near = errors.nearest(name, runs)
+    return os.path.join(parent, near) if near else ''
 
 
 def _folders_of_run(flags: Any) -> List[str]:

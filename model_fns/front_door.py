@@ -5,17 +5,25 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-import os
-from typing import Any, Callable, Dict, Mapping, Optional, Sequence
+import math
+from typing import Any, Callable, Dict, Mapping, Optional
 
 from estimator_lib import distribution, errors, training
-from estimator_lib.checkpoints import checkpoint_files
-from estimator_lib.commands import check, predict
+from estimator_lib.commands import check, outline, predict
 from estimator_lib.drawing.tiling import Tiling
+from estimator_lib.evaluation import evaluators
 from estimator_lib.export import deploying, exported_file, exporting, frozen_graph, writers
 from estimator_lib.hooks import preemption
 from estimator_lib.task import AS_CONFIGURED, Shown, Task
-from model_fns import build_task, chosen_models, flag_configs, images, make_task, validate
+from model_fns import (
+    build_task,
+    builtin_configs,
+    chosen_models,
+    flag_configs,
+    images,
+    make_task,
+    validate,
+)
 from model_fns.datasets import image_sources
 from model_fns.datasets.beam import runs
 from protos import export_pb2, pipeline_pb2
@@ -40,6 +48,8 @@ _PATHS = (
     'images',
     'output_dir',
 )
+# Flags that name a model in place of a checkpoint of `model_dir`.
+_MODELS = ('checkpoint_path', 'checkpoint_dir', 'saved_model_dir', 'model_file')
 _TASK_OPTIONS = ('max_detections', 'fast_nms')  # of an export, see `Task.deployable`
 
 
@@ -53,6 +63,9 @@ def run(flags: Any) -> None:
         errors.UserError: a flag that the mode needs is missing, or what it names is not usable.
         preemption.Preempted: told to end, see `preemption_guard`.
     """
+    if flags.pipeline_config_path == builtin_configs.PREFIX:
+        print('\n'.join(builtin_configs.listed()))
+        return
     for name in _PATHS:
         errors.refuse_placeholder(f'--{name}', flags[name].value)
     for name in ('run_once', 'max_eval_retries', 'eval_timeout'):
@@ -60,6 +73,12 @@ def run(flags: Any) -> None:
             raise errors.UserError(f'--{name} is of --checkpoint_dir; expected that flag too.')
     if flags.checkpoint_dir and flags.checkpoint_path:
         raise errors.UserError('--checkpoint_dir and --checkpoint_path: expected one of them.')
+    other_model = any(flags[name].value for name in _MODELS)
+    if flags.which and (other_model or not flags.model_dir):
+        raise errors.UserError(
+            f'--which={flags.which} chooses among the checkpoints of --model_dir; expected that '
+            f'flag, and none of {", ".join(f"--{name}" for name in _MODELS)}.'
+        )
     modes: Dict[str, Callable[[Any], None]] = {
         'train_and_evaluate': _watch_checkpoints if flags.checkpoint_dir else _train_and_evaluate,
         'train': _train_and_evaluate,
@@ -77,6 +96,11 @@ def _train_and_evaluate(flags: Any) -> None:
     _need(flags, 'model_dir')
     config = flag_configs.load_config(flags)
     task = build_task(config, flags.mode)
+    task_of_cluster = distribution.read_tf_config()
+    is_chief = task_of_cluster is None or task_of_cluster.is_chief
+    if is_chief:
+        for line in outline.first_lines(task, config, _network(config)):
+            log.info('%s', line)
     metrics = training.train_and_evaluate(
         task,
         config,
@@ -84,9 +108,17 @@ def _train_and_evaluate(flags: Any) -> None:
         evaluate=flags.mode == 'train_and_evaluate',
         eval_training_data=_training_sample(flags),
     )
-    task_of_cluster = distribution.read_tf_config()
-    if task_of_cluster is None or task_of_cluster.is_chief or metrics:
-        _print_next(flags.model_dir, metrics)
+    if is_chief or metrics:
+        _print_end(flags.model_dir, config, metrics)
+
+
+def _network(config: pipeline_pb2.TrainEvalPipelineConfig) -> str:
+    """Returns the name of the network; that of the kind of model where it has no other."""
+    kind = config.model.WhichOneof('model')
+    model = getattr(config.model, kind)
+    backbone = getattr(getattr(model, 'backbone', None), 'name', '')
+    extractor = getattr(getattr(model, 'feature_extractor', None), 'type', '')
+    return backbone or extractor or kind
 
 
 def _evaluate(flags: Any) -> None:
@@ -100,10 +132,10 @@ def _evaluate(flags: Any) -> None:
         build_task(config, flags.mode),
         config,
         flags.model_dir,
-        flags.checkpoint_path or flags.checkpoint_dir,
+        chosen_models.chosen_checkpoint(flags),
         _training_sample(flags),
     )
-    _print_metrics(metrics)
+    _print_metrics(config, metrics)
 
 
 def _evaluate_file(flags: Any, path: str) -> None:
@@ -112,7 +144,7 @@ def _evaluate_file(flags: Any, path: str) -> None:
     metrics = training.evaluate_file(
         build_task(config, flags.mode), config, path, flags.model_dir, _training_sample(flags)
     )
-    _print_metrics(metrics, exported_file.metrics_beside(path))
+    _print_metrics(config, metrics, exported_file.metrics_beside(path))
 
 
 def _watch_checkpoints(flags: Any) -> None:
@@ -140,7 +172,7 @@ def _export(flags: Any) -> None:
     config = flag_configs.load_config(flags)
     task = build_task(config, flags.mode)
     _need(flags, 'export_dir')
-    checkpoint = checkpoint_files.resolve_checkpoint(flags.checkpoint_path or flags.model_dir)
+    checkpoint = chosen_models.chosen_checkpoint(flags)
     if flags.format == 'frozen_graph':
         _refuse_of_saved_models(flags)
         _refuse_of_devices(flags)
@@ -212,6 +244,8 @@ def _refuse_of_devices(flags: Any) -> None:
 def _predict(flags: Any) -> None:
     for name in ('images', 'output_dir'):
         _need(flags, name)
+    if flags.score_threshold is not None and math.isnan(flags.score_threshold):
+        raise errors.UserError('--score_threshold is nan; expected a number from 0.')
     if flags.raw and flags.output_format != 'json':
         raise errors.UserError(f'--raw: {flags.output_format} has no place for it; expected json.')
     if flags.runner_options and not flags.runner:
@@ -281,30 +315,27 @@ def _need(flags: Any, name: str) -> None:
 
 
 def _print_metrics(
-    metrics: Dict[str, Dict[str, float]], of_checkpoint: Mapping[str, Any] = {}
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    metrics: Dict[str, Dict[str, float]],
+    of_checkpoint: Mapping[str, Any] = {},
 ) -> None:
     """Prints the metrics of each set, beside those of the checkpoint where these are known."""
+    titles = evaluators.titles(config)
     for name, values in metrics.items():
-        print(f'evaluation on {name}:')
+        print(f'evaluation on {titles.get(name, name)}:')
         before = of_checkpoint.get(name, {})
         for metric in sorted(values):
             known = f' (checkpoint: {before[metric]:.6g})' if metric in before else ''
             print(f'  {metric} = {values[metric]:.6g}{known}')
 
 
-def _print_next(model_dir: str, metrics: Dict[str, Dict[str, float]]) -> None:
-    """Where things are, and what to try next."""
-    _print_metrics(metrics)
-    exported = exporting.latest_export(os.path.join(model_dir, 'export'))
-    lines: Sequence[str] = [
-        f'checkpoints, events and pipeline.config: {model_dir}',
-        f'curves and pictures: tensorboard --logdir={model_dir}',
-    ]
-    if exported:
-        lines = [
-            *lines,
-            f'exported model: {exported}',
-            'next: run_train_eval.py --mode=predict '
-            f'--saved_model_dir={exported} --images="*.jpg" --output_dir=predictions',
-        ]
-    print('\n'.join(lines))
+def _print_end(
+    model_dir: str,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    metrics: Dict[str, Dict[str, float]],
+) -> None:
+    """Prints the metrics, where the log has not shown them, and where things are."""
+    if not log.isEnabledFor(logging.INFO):
+        _print_metrics(config, metrics)
+    first = next(iter(metrics.values()), {})
+    print('\n'.join(outline.last_lines(model_dir, first)))

@@ -23,10 +23,14 @@ _HEADER_END = 29
 _GREY, _GREY_ALPHA = 0, 4
 # Pillow's modes of what is grey, and words for the others.
 _GREY_MODES = ('1', 'L', 'LA', 'I', 'I;16', 'I;16B')
-_WORDS = {'P': 'a palette', 'RGB': 'colours', 'RGBA': 'colours and alpha'}
+_WORDS = {'P': 'a palette', 'RGB': 'colors', 'RGBA': 'colors and alpha'}
 
 # By the bits of a pixel: what the decoder multiplies an id by to fill 16 bits.
 _FILLED = np.array([65535 // (2**bits - 1) if bits else 1 for bits in range(17)], np.int32)
+
+
+class ColorError(errors.DataError):
+    """A file of colors where ids are expected."""
 
 
 def problem_with(encoded: bytes) -> Optional[str]:
@@ -55,7 +59,7 @@ def read(encoded: bytes) -> np.ndarray:
     image = _open(encoded)
     bits = encoded[_DEPTH_AT]
     if image.mode not in (*_GREY_MODES, 'P') or (image.mode == 'LA' and bits == 16):
-        raise errors.DataError(
+        raise ColorError(
             f'a PNG of {_WORDS.get(image.mode, image.mode)}, {bits} bits; expected a grey one or '
             'one with a palette, whose values are ids'
         )
@@ -67,6 +71,24 @@ def read(encoded: bytes) -> np.ndarray:
         pixels = pixels[:, :, 0]
     # Pillow spreads grey values of 2 and 4 bits over 8, as it should where they are brightness.
     return pixels // (255 // (2**bits - 1)) if image.mode == 'L' and bits < 8 else pixels
+
+
+def read_colors(encoded: bytes) -> np.ndarray:
+    """Returns the colors of a PNG as numbers; alpha is dropped.
+
+    Returns:
+        int32 [height, width]: 65536 * red + 256 * green + blue, 8 bits of each.
+
+    Raises:
+        errors.DataError: it is no PNG, or corrupt; the message names no file.
+    """
+    try:
+        pixels = np.array(_open(encoded).convert('RGB'), np.int32)
+    except errors.DataError:
+        raise
+    except Exception as error:  # of many kinds, one for each way in which bytes can be wrong
+        raise errors.DataError(f'corrupt: {error}') from error
+    return pixels @ np.array([1 << 16, 1 << 8, 1], np.int32)
 
 
 def _open(encoded: bytes) -> Image.Image:

@@ -11,7 +11,7 @@ import io
 from typing import NamedTuple, Optional
 
 import tensorflow as tf
-from PIL import BmpImagePlugin, GifImagePlugin, JpegImagePlugin, PngImagePlugin
+from PIL import BmpImagePlugin, GifImagePlugin, Image, JpegImagePlugin, PngImagePlugin
 
 from estimator_lib import errors
 from estimator_lib.data import image_decoding
@@ -208,6 +208,16 @@ def reversed_where(happens: tf.Tensor, tensor: tf.Tensor, axis: int) -> tf.Tenso
     return moved
 
 
+def open_image(encoded: bytes) -> Image.Image:
+    """Opens a JPEG, PNG, GIF or BMP of any number of pixels, which are not decoded yet.
+
+    Raises:
+        KeyError: the bytes are of no such format.
+        Exception: the header is corrupt; of many kinds.
+    """
+    return _READERS[image_decoding.format_of(encoded)](io.BytesIO(encoded))
+
+
 def image_header(encoded: bytes) -> ImageHeader:
     """Reads the size off an encoded image without decoding it.
 
@@ -225,7 +235,7 @@ def image_header(encoded: bytes) -> ImageHeader:
     if name is None:
         raise errors.DataError(f'the image {image_decoding.decoding_problem(encoded)}.')
     try:
-        width, height = _READERS[name](io.BytesIO(encoded)).size
+        width, height = open_image(encoded).size
     except Exception as error:  # of many kinds, one for each way in which bytes can be wrong
         raise errors.DataError(
             f'the image has a corrupt {name} header, or ends within it, after {len(encoded)} bytes.'

@@ -24,9 +24,10 @@ log = logging.getLogger(__name__)
 
 FIRST_ID = 1
 UNKNOWN_ID = -1
+_MAX_ID = 2**31 - 1  # of the field
 
 _BYTE_ORDER_MARK = '\ufeff'
-_LINE = re.compile(r'(\d+):\s*(\S.*)')
+_LINE = re.compile(r'(\d{1,12}):\s*(\S.*)')
 
 Number = TypeVar('Number')  # an int, a NumPy array or an integer tensor
 
@@ -342,6 +343,8 @@ class LabelMap:
             problem = (
                 f'item {item.name!r} has the negative id {item.id}; ids start at {self.first_id}.'
             )
+        elif item.id > _MAX_ID:
+            problem = f'item {item.name!r} has the id {item.id}; ids are at most {_MAX_ID}.'
         elif item.id in by_id:
             problem = f'items {by_id[item.id].name!r} and {item.name!r} both have id {item.id}.'
         elif item.name in by_name:

@@ -24,7 +24,7 @@ def of_readers(
     num_classes: Optional[int] = None,
     first_id: int = FIRST_ID,
 ) -> Optional[LabelMap]:
-    """The classes of a config: the label maps of its readers as one; None where none has any.
+    """Returns the classes of a config: the label maps of its readers as one; None: none has any.
 
     Each reader may have its own label map: other names for the same ids, fewer classes or more. The
     first reader's names are shown.
@@ -35,11 +35,23 @@ def of_readers(
         first_id: see `LabelMap`.
 
     Raises:
-        errors.DataError: a label map is not valid, or two contradict each other.
+        errors.DataError: label maps are not valid (the message has a line for each, with its
+            field), or two contradict each other.
     """
-    readers = [config.train_input_reader, *config.eval_input_reader]
-    paths = dict.fromkeys(one.label_map_path for one in readers if one.label_map_path)
-    maps = [LabelMap.read(path, num_classes, first_id) for path in paths]
+    readers = [('train_input_reader', config.train_input_reader)]
+    readers += [(f'eval_input_reader.{n}', one) for n, one in enumerate(config.eval_input_reader)]
+    fields: Dict[str, str] = {}
+    for name, reader in readers:
+        if reader.label_map_path:
+            fields.setdefault(reader.label_map_path, f'{name}.label_map_path')
+    maps, problems = [], []
+    for path, field in fields.items():
+        try:
+            maps.append(LabelMap.read(path, num_classes, first_id))
+        except errors.DataError as error:
+            problems.append(f'{field}: {error}')
+    if problems:
+        raise errors.DataError('\n'.join(problems))
     return functools.reduce(LabelMap.merged, maps) if maps else None
 
 

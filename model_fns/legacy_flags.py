@@ -52,6 +52,7 @@ def _instead(name: str, value: str) -> str:
     if name in _FLAGS:
         return f'{_FLAGS[name]}={value or "..."}'
     fields = _FIELDS[name].split()
+    value = _VALUES.get(name, {}).get(value, value)
     if len(fields) > 1 or fields[0].endswith('[]'):
         value = ''
     settings = [
@@ -158,6 +159,8 @@ _FIELDS: Mapping[str, str] = {
     'depth_multiplier': f'{_SEGMENTER}.backbone.depth_multiplier',
     'divisible_by': f'{_SEGMENTER}.backbone.channel_divisor',
     'drop_path_keep_prob': f'{_SEGMENTER}.backbone.drop_path_keep_prob',
+    'edge_class_num': f'{_SEGMENTER}.edge.num_classes',
+    'edge_width': f'{_SEGMENTER}.edge.edge_width',
     'eval_batch_size': 'eval_config.batch_size',
     'eval_crop_size': f'{_SEGMENTER}.evaluation.crop_height {_SEGMENTER}.evaluation.crop_width',
     'eval_interval_secs': 'eval_config.eval_interval_secs',
@@ -191,6 +194,7 @@ _FIELDS: Mapping[str, str] = {
     'min_resize_value': f'{_SEGMENTER}.preprocessing.min_resize_value',
     'min_scale_factor': f'{_SEGMENTER}.preprocessing.min_scale_factor',
     'model_variant': f'{_SEGMENTER}.backbone.name',
+    'motion_blur_size': f'{_SEGMENTER}.preprocessing.max_motion_blur_length',
     'multi_grid': f'{_SEGMENTER}.backbone.multi_grid[]',
     'nas_stem_output_num_conv_filters': f'{_SEGMENTER}.backbone.stem_filters',
     'output_stride': f'{_SEGMENTER}.backbone.output_stride',
@@ -216,6 +220,14 @@ _FIELDS: Mapping[str, str] = {
     'max_classes_per_detection': f'{_SUPPRESSION}.max_classes_per_detection',
 }
 
+# Values that are called something else here, by the flag.
+_VALUES: Mapping[str, Mapping[str, str]] = {
+    'learning_policy': {
+        'poly': 'POLY', 'step': 'STEP', 'cosine': 'COSINE', 'multi_steps': 'MULTI_STEPS'
+    },
+    'merge_method': {'max': 'MERGE_MAX', 'avg': 'MERGE_AVERAGE'},
+}  # fmt: skip
+
 _CLUSTER = (
     'TF_CONFIG says which task of which cluster this is; to try a cluster on one machine: '
     'launch-local --num_workers=2 --num_ps=1 -- --model_dir=...'
@@ -233,9 +245,25 @@ _NO_TPU = 'leave it out: TPUs are not supported'
 _CHOSEN = 'leave it out: the input pipeline chooses it'
 _EVENTS = 'leave it out: the events of evaluations are in DIR/eval_* of --model_dir=DIR'
 _ANY_SIZE = 'leave it out: batches and images of any size can be sent to what --mode=export writes'
-_LITE = (
-    'leave it out: --mode=export writes a SavedModel, of which tf.lite.TFLiteConverter makes a '
-    'TFLite file'
+_LITE = '--mode=export --format=tflite, which writes a file from a checkpoint at once'
+_LITE_RANGES = (
+    f'{_LITE}; --quantize=int8 takes ranges from --representative_examples, a model of '
+    'quantization-aware training has its own'
+)
+_NMS = (
+    '--mode=export --format=tflite, whose suppression is the regular one; --fast_nms in place of '
+    'false'
+)
+_NO_CENTER_NET = (
+    'leave it out: --format=tflite is for classifiers, segmentation networks and single-shot '
+    'detectors; a CenterNet is exported as a SavedModel'
+)
+_ROTATION = (
+    f'--set {_SEGMENTER}.preprocessing.max_rotation_degrees=... (the largest angle to both sides)'
+)
+_BRIGHTNESS = (
+    f'--set {_SEGMENTER}.preprocessing.max_brightness_change=... (a fraction of the full range, '
+    'to both sides)'
 )
 _SIDE = 'leave it out: an exported model has the image as its only input'
 _SEARCHED = 'leave it out: nas_pnasnet and nas_hnasnet are as they are published for segmentation'
@@ -299,13 +327,18 @@ _SAYINGS: Mapping[str, str] = {
     **dict.fromkeys(
         (
             'learning_rate',
-            'end_learning_rate',
             'learning_rate_decay_type',
-            'learning_rate_decay_factor',
             'num_epochs_per_decay',
         ),
         _RATE,
     ),
+    **{
+        name: f'of DeepLab: --set {_DEEPLAB_RATE}.{name}=...; of TF-Slim: {_RATE}'
+        for name in ('end_learning_rate', 'learning_rate_decay_factor')
+    },
+    **dict.fromkeys(('rotation_min_limit', 'rotation_max_limit'), _ROTATION),
+    **dict.fromkeys(('brightness_min_limit', 'brightness_max_limit'), _BRIGHTNESS),
+    'motion_blur_direction_limit': 'leave it out: a blur has any direction',
     'optimizer': (
         'a message of the config: `train_config { optimizer { momentum_optimizer { } } }` (or '
         'rms_prop_optimizer, adam_optimizer, sgd_optimizer, ...)'
@@ -328,15 +361,32 @@ _SAYINGS: Mapping[str, str] = {
     **dict.fromkeys(
         ('use_side_inputs', 'side_input_shapes', 'side_input_types', 'side_input_names'), _SIDE
     ),
+    'add_postprocessing_op': f'{_LITE}, with the suppression in it',
+    **dict.fromkeys(('use_regular_nms', 'ssd_use_regular_nms'), _NMS),
+    **dict.fromkeys(('centernet_include_keypoints', 'keypoint_label_map_path'), _NO_CENTER_NET),
     **dict.fromkeys(
         (
-            'add_postprocessing_op',
-            'use_regular_nms',
-            'ssd_use_regular_nms',
-            'centernet_include_keypoints',
-            'keypoint_label_map_path',
+            'graph_def_file',
+            'quantized_graph_def_path',
+            'output_tflite_path',
+            'input_tensor_name',
+            'input_arrays',
+            'input_shapes',
+            'output_arrays',
+            'allow_custom_ops',
         ),
         _LITE,
+    ),
+    **dict.fromkeys(
+        (
+            'inference_type',
+            'inference_input_type',
+            'mean_values',
+            'std_dev_values',
+            'default_ranges_min',
+            'default_ranges_max',
+        ),
+        _LITE_RANGES,
     ),
     # absl's, of programs that absl.app runs.
     'log_dir': 'the log goes to standard error; to have it in a file: 2> FILE',

@@ -1,6 +1,7 @@
 """What all tests share: the folder of recorded cases, and a quiet TensorFlow."""
 
 import gc
+import logging
 import os
 import pathlib
 import subprocess
@@ -57,6 +58,21 @@ def pytest_collection_modifyitems(items):
     tests from each other, whose fixtures cost little, and end at the same time.
     """
     items.sort(key=lambda item: item.path.parent.name not in ('tests', 'cluster_faults'))
+
+
+@pytest.fixture(autouse=True)
+def process_as_before():
+    """After a test, environment and loggers are as before it: later tests see nothing of it."""
+    environment = dict(os.environ)
+    loggers = [logging.getLogger(name) for name in ('estimator_lib', 'model_fns', 'tensorflow')]
+    states = [(one.level, one.propagate, list(one.handlers)) for one in loggers]
+    yield
+    if os.environ != environment:
+        os.environ.clear()
+        os.environ.update(environment)
+    for one, (level, propagate, handlers) in zip(loggers, states):
+        one.setLevel(level)
+        one.propagate, one.handlers[:] = propagate, handlers
 
 
 @pytest.hookimpl(hookwrapper=True)

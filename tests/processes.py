@@ -36,8 +36,9 @@ _READ_AT_START = (
     *('CUDA_', 'DNNL_', 'GRPC_', 'KMP_', 'LD_', 'MALLOC_', 'MKL_', 'OMP_', 'ONEDNN_'),
     *('OPENBLAS_', 'PYTHON', 'TF_', 'XLA_'),
 )
-# These are read when a session begins, or looked at by `_take_over`.
-_READ_LATER = ('PYTHONUNBUFFERED', 'TF_CONFIG', 'TF_NUM_INTRAOP_THREADS')
+# These are read when a session begins, or looked at by `_take_over`; the level of the log changes
+# no result, and in a process that imports tf2onnx it is changed.
+_READ_LATER = ('PYTHONUNBUFFERED', 'TF_CONFIG', 'TF_CPP_MIN_LOG_LEVEL', 'TF_NUM_INTRAOP_THREADS')
 # Options of `Popen` that the server does not know.
 _UNKNOWN = ('executable', 'shell', 'pass_fds', 'startupinfo', 'gid', 'gids', 'uid')
 _IMPORTED = (

@@ -31,6 +31,8 @@ from tests import (
     tiny_two_stage,
 )
 
+pytestmark = pytest.mark.usefixtures('forked_processes')
+
 tf1 = tf.compat.v1
 ModeKeys = tf.estimator.ModeKeys
 
@@ -225,7 +227,7 @@ MODES = {
 }
 
 
-@two_tasks
+@one_task
 def test_exporters_and_early_stopping_go_by_documented_metrics(case, tmp_path):
     estimator = case.estimator(tmp_path / 'run', save_checkpoints_steps=1)
 
@@ -355,7 +357,7 @@ def test_metrics_are_added(case):
     assert found['examples'] == BATCH and case.metric in found
 
 
-@two_tasks
+@one_task
 def test_an_evaluation_in_memory_has_the_variables_of_the_training(case, tmp_path):
     estimator = case.estimator(tmp_path)
     hook = tf.estimator.experimental.InMemoryEvaluatorHook(

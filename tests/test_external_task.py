@@ -103,9 +103,10 @@ def test_it_is_trained_evaluated_and_checked(folder, printed):
     metrics = json.loads((folder / 'run' / 'metrics.json').read_text())
     assert metrics['global_step'] == 4
     value = metrics['0']['mean_absolute_error']
-    for text in printed:
-        assert f'mean_absolute_error = {value:.6g}' in text
-    assert 'no problem found' in printed[1]
+    trained, rest = printed
+    assert 'exported model, the last: run/export/final/' in trained
+    assert f'mean_absolute_error = {value:.6g}' in rest
+    assert 'no problem found' in rest
 
 
 def test_it_predicts_what_its_weights_compute(folder, printed):

@@ -1,5 +1,7 @@
 """Classification through the front door: trained, resumed, evaluated, exported, served, checked."""
 
+import contextlib
+import io
 import json
 import logging
 import pathlib
@@ -20,6 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # Of runs whose exports nobody looks at.
 NO_EXPORT = '--set=export_config.final.enabled=false'
+NO_PICTURES = '--set=eval_config.num_visualizations=0'
 
 
 def front_door(*flags):
@@ -284,11 +287,141 @@ def test_predict_writes_numbers_and_pictures(trained, tmp_path):
     assert sorted(path.name for path in (tmp_path / 'out').glob('*.png')) == ['0.png', '1.png']
 
 
+@pytest.fixture(scope='module')
+def past_its_best(data, tmp_path_factory):
+    """Returns the model_dir of a run whose evaluation at step 1 was better than that at step 2.
+
+    The network of few layers keeps its initial values, so evaluations are equal, and the first
+    one stays the best.
+    """
+    model_dir = tmp_path_factory.mktemp('past its best')
+    config = data / 'kept.config'
+    config.write_text(tiny_data.LENET_CONFIG.format(folder=data))
+    run = [f'--model_dir={model_dir}', f'--pipeline_config_path={config}', NO_PICTURES]
+    rate = 'train_config.optimizer.adam_optimizer.learning_rate.constant_learning_rate'
+    run.append(f'--set={rate}.learning_rate=0')
+    said = []
+    for step in (1, 2):
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            assert front_door(*run, f'--num_train_steps={step}') == 0
+        said.append((out.getvalue(), err.getvalue()))
+    return model_dir, said
+
+
+def test_the_last_lines_recommend_the_best_model(past_its_best):
+    model_dir, ((first, _), (second, _)) = past_its_best
+    value = json.loads((model_dir / 'metrics.json').read_text())['0']['accuracy']
+    best = latest(model_dir / 'export' / 'best')
+    last = latest(model_dir / 'export' / 'final')
+    assert json.loads((best / 'assets.extra' / 'origin.json').read_text())['global_step'] == 1
+    assert json.loads((last / 'assets.extra' / 'origin.json').read_text())['global_step'] == 2
+    assert f'exported model, the best: {best} (step 1, accuracy {value:.4g})\n' in first
+    assert 'the last:' not in first
+    assert f'exported model, the best: {best} (step 1, accuracy {value:.4g})\n' in second
+    assert f'exported model, the last: {last} (step 2, accuracy {value:.4g})\n' in second
+    following = second.splitlines()[-1]
+    assert following.startswith('next: run-train-eval --mode=predict ')
+    assert f"--saved_model_dir='{best}'" in following
+    assert 'evaluation on' not in second  # the log has listed the metrics already
+
+
+def test_the_first_lines_say_what_is_about_to_run(past_its_best):
+    (_, said), _ = past_its_best[1]
+    lines = [line.partition(' ')[2] for line in said.splitlines()]  # without the time
+    assert lines[0].startswith("run-train-eval '--model_dir=")
+    assert 'TensorFlow 2.15.' in lines[0] and '--num_train_steps=1 (Python 3.' in lines[0]
+    assert lines[1:6] == [
+        'model: classification, lenet',
+        'classes: 3 (red, green, blue)',
+        'training on 24 examples in 1 files',
+        'evaluation on eval_input_reader[0] (val.tfrecord): 12 examples in 1 files',
+        'steps: 1, of 6 examples',
+    ]
+    assert lines[6].startswith('devices: 0 GPU, ')
+    (parameters,) = [line for line in lines if line.startswith('parameters: ')]
+    assert parameters.endswith(' variables, all trained')
+    # No line of the log or of the end names the set by its number.
+    assert 'evaluation on eval_input_reader[0] (val.tfrecord), step 1, ' in said
+
+
+@pytest.mark.parametrize(('which', 'step'), [(None, 2), ('latest', 2), ('best', 1)])
+def test_which_checkpoint_of_a_run_is_exported(past_its_best, tmp_path, capsys, which, step):
+    model_dir, _ = past_its_best
+    flags = [] if which is None else [f'--which={which}']
+    model = [f'--model_dir={model_dir}', f'--export_dir={tmp_path}']
+    assert front_door('--mode=export', *model, *flags) == 0
+    origin = json.loads((latest(tmp_path) / 'assets.extra' / 'origin.json').read_text())
+    assert origin['global_step'] == step
+    said = 'step 1 was the best in the evaluations of the run, with accuracy'
+    assert (said in capsys.readouterr().err) is (which is None)
+
+
+def test_predict_and_evaluate_take_the_best_checkpoint(past_its_best, data, tmp_path, capsys):
+    model_dir = tmp_path / 'run'
+    shutil.copytree(past_its_best[0], model_dir)
+    assert front_door('--mode=evaluate', f'--model_dir={model_dir}', '--which=best') == 0
+    assert json.loads((model_dir / 'metrics.json').read_text())['global_step'] == 1
+    images = [f'--images={data / "val.tfrecord"}', f'--output_dir={tmp_path / "out"}']
+    capsys.readouterr()
+    for which, warns in (('best', False), ('latest', False), (None, True)):
+        flags = [] if which is None else [f'--which={which}']
+        run = ['--mode=predict', f'--model_dir={model_dir}', *images, '--output_format=csv']
+        assert front_door(*run, *flags) == 0
+        assert ('step 1 was the best' in capsys.readouterr().err) is warns
+        shutil.rmtree(tmp_path / 'out')
+
+
+def test_the_best_checkpoint_is_used_like_any_other(past_its_best, tmp_path):
+    best = tmp_path / 'best'
+    shutil.copytree(past_its_best[0] / 'best', best)  # nothing of the run is beside it
+    assert (best / 'label_map.pbtxt').read_text() == (
+        past_its_best[0] / 'label_map.pbtxt'
+    ).read_text()
+    assert front_door('--mode=evaluate', f'--model_dir={best}', NO_PICTURES) == 0
+    assert json.loads((best / 'metrics.json').read_text())['global_step'] == 1
+    export = [f'--model_dir={best}', f'--export_dir={tmp_path / "exported"}']
+    assert front_door('--mode=export', *export) == 0
+    names = latest(tmp_path / 'exported') / 'assets.extra' / 'label_map.pbtxt'
+    assert 'green' in names.read_text()
+
+
 def test_check_says_what_a_run_would_do(data, capsys):
     assert front_door('--mode=check', f'--pipeline_config_path={data / "pipeline.config"}') == 0
     said = capsys.readouterr().out
     for expected in ('24 examples', '12 examples', 'steps: 50', 'parameters:', 'memory: about'):
         assert expected in said
+
+
+def test_check_lists_all_paths_that_are_missing(data, tmp_path, capsys):
+    config = [f'--pipeline_config_path={data / "pipeline.config"}']
+    missing = {
+        'train_input_reader.label_map_path': 'train_input_reader.label_map_path: ',
+        'eval_input_reader.0.label_map_path': 'eval_input_reader.0.label_map_path: ',
+        'eval_input_reader.0.tf_record_input_reader.input_path.0': 'eval_input_reader[0]: ',
+        'train_config.fine_tune_checkpoint': 'train_config.fine_tune_checkpoint: ',
+    }
+    flags = [f'--set={field}={tmp_path}/{n}' for n, field in enumerate(missing)]
+    assert front_door('--mode=check', *config, *flags) == 2
+    said = capsys.readouterr().err
+    for number, start in enumerate(missing.values()):
+        (line,) = [line for line in said.splitlines() if line.startswith(start)]
+        assert f'{tmp_path}/{number}' in line
+
+
+def test_check_warns_of_a_run_that_ends_within_its_schedule(data, tmp_path, capsys):
+    config = tmp_path / 'lenet.config'
+    config.write_text(tiny_data.LENET_CONFIG.format(folder=data))
+    rate = 'train_config.optimizer.adam_optimizer.learning_rate.cosine_decay_learning_rate'
+    values = {'learning_rate_base': 0.1, 'warmup_steps': 10, 'total_steps': 50}
+    flags = [f'--set={rate}.{name}={value}' for name, value in values.items()]
+    flags.append(f'--pipeline_config_path={config}')
+    assert front_door('--mode=check', *flags) == 0
+    assert 'training ends' not in capsys.readouterr().err
+    assert front_door('--mode=check', *flags, '--num_train_steps=20') == 0
+    said = capsys.readouterr()
+    assert 'num_steps is 20: training ends before the schedule' in said.err
+    assert 'lr: 0.0002 -> 0.1 (step 10) -> ' in said.out and ' over 20 steps' in said.out
 
 
 def test_a_checkpoint_with_other_classes_restores_all_but_the_logits(
@@ -489,6 +622,7 @@ tile=64                                   ____x_
 top_k=1                                   ____x_
 verbosity=1
 warmup_requests=2                         ___x__
+which=best                                __xxx_
 whole_image=true                          ____x_
 """
 VALUES_AND_MODES = [line.split() for line in VALUES_AND_MODES.strip().splitlines()]
@@ -577,7 +711,7 @@ def test_a_model_dir_may_have_the_characters_of_patterns_and_double_slashes(data
     ]
     assert front_door(model_dir, *settings, '--num_train_steps=2') == 0
     exported = f'{tmp_path}//run[1]*?/model//export/'
-    assert f'exported model: {exported}' in capsys.readouterr().out
+    assert f'exported model, the best: {exported}' in capsys.readouterr().out
     assert front_door(model_dir, *settings, '--num_train_steps=4') == 0
     kept = sorted(path.name for path in (folder / 'model').glob('model.ckpt-*.index'))
     assert kept == ['model.ckpt-4.index']

@@ -227,3 +227,21 @@ def test_what_the_label_map_and_the_model_disagree_on_is_said(data, tmp_path, ca
     )
     said = capsys.readouterr().err
     assert status == 2 and 'blue' in said and 'Traceback' not in said
+
+
+def test_check_refuses_training_on_images_without_objects(data, tmp_path, capsys):
+    path = tmp_path / 'empty.tfrecord'
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        (records,) = data.glob('val*.tfrecord')
+        for record in tf.compat.v1.io.tf_record_iterator(str(records)):
+            example = tf.train.Example.FromString(record)
+            for name in list(example.features.feature):
+                if name.startswith('image/object/'):
+                    del example.features.feature[name]
+            writer.write(example.SerializeToString())
+    field = 'train_input_reader.tf_record_input_reader.input_path'
+    flags = [f'--pipeline_config_path={data / "pipeline.config"}', f'--set={field}=["{path}"]']
+    assert front_door('--mode=check', *flags) == 2
+    said = capsys.readouterr()
+    assert 'train_input_reader: there are no objects of any of the 2 classes' in said.err
+    assert 'augmentation in training: random_horizontal_flip\n' in said.out

@@ -87,7 +87,8 @@ def latest_checkpoint(folder: str) -> Optional[str]:
         return None
     prefix = state.model_checkpoint_path
     if not _exists(prefix):
-        near = _near(os.path.join(folder, os.path.basename(prefix)))
+        newest = _newest_unlisted(folder)
+        near = f'; the newest one that is there is {newest}.' if newest else '; none is there.'
         raise errors.CheckpointError(
             f'{os.path.join(folder, "checkpoint")} lists {prefix}, which is not there{near} '
             'Correct or delete that file.'
@@ -429,7 +430,13 @@ def refuse_own_checkpoint(model_dir: str, fine_tune_checkpoint: str) -> None:
 
 
 def write_atomically(path: str, text: str) -> None:
-    """Writes a file so that whoever opens it finds the old text or the new one, whole."""
+    """Writes a file so that whoever opens it finds the old text or the new one, whole.
+
+    Raises:
+        errors.UserError: there is a folder of that name.
+    """
+    if tf.io.gfile.isdir(path):
+        raise errors.UserError(f'{path} is a folder, where a file is to be written; remove it.')
     partial = f'{path}.{uuid.uuid4().hex}.partial'
     with tf.io.gfile.GFile(partial, 'w') as file:
         file.write(text)
@@ -447,6 +454,9 @@ def read_json(path: str) -> Optional[Dict[str, Any]]:
             content = json.loads(file.read())
     except tf.errors.NotFoundError:
         return None
+    except (tf.errors.FailedPreconditionError, tf.errors.PermissionDeniedError) as error:
+        reason = 'it is a folder' if tf.io.gfile.isdir(path) else errors.first_line(error)
+        raise errors.DataError(f'{path} cannot be read: {reason}.') from None
     except (ValueError, RecursionError) as error:
         raise errors.DataError(f'{path} is not JSON: {errors.first_line(error)}') from None
     if not isinstance(content, dict):

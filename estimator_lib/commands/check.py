@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -19,6 +19,7 @@ from estimator_lib.checkpoints import (
     model_variables,
     restoring,
 )
+from estimator_lib.commands import outline
 from estimator_lib.data import inputs
 from estimator_lib.data.corrupt_records import RecordProblem
 from estimator_lib.distribution import mixed_precision
@@ -26,7 +27,7 @@ from estimator_lib.evaluation import evaluators
 from estimator_lib.graphs import losses
 from estimator_lib.optimization import gradients, moving_averages, optimize_loss
 from estimator_lib.task import IMAGE, Task
-from protos import pipeline_pb2
+from protos import input_reader_pb2, pipeline_pb2
 
 tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
@@ -63,8 +64,9 @@ class _Problems:
             yield
         except errors.UserError as error:
             # What validation lists is said again by what is made of the config.
-            if not any(str(error) in message for message in self.messages):
-                self.messages.append(f'{where}: {error}' if where else str(error))
+            text = f'{where}: {error}' if where else str(error)
+            if not any(text in message for message in self.messages):
+                self.messages.append(text)
 
     def add_records(self, reader: str, found: Sequence[RecordProblem]) -> None:
         """Adds a line for each kind of problem."""
@@ -106,6 +108,7 @@ def check(
     task = None
     with problems.collecting():
         validate(config)
+    _check_paths(config, problems)
     with problems.collecting():
         task = make_task(config)
     if task is not None:
@@ -117,7 +120,7 @@ def check(
         with problems.collecting():
             _print_lines(_plan_lines(task, config))
         with problems.collecting():
-            _print_lines(_schedule_lines(config))
+            _print_lines(outline.schedule_lines(config))
             _print_lines(_model_lines(task, config, model_dir))
     if problems.messages:
         count = len(problems.messages)
@@ -127,6 +130,26 @@ def check(
     print('no problem found')
 
 
+def _readers(
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+) -> List[Tuple[str, input_reader_pb2.InputReader]]:
+    """Returns the readers of a config by their names in messages."""
+    evaluation = enumerate(config.eval_input_reader)
+    named = [(f'eval_input_reader[{index}]', reader) for index, reader in evaluation]
+    return [('train_input_reader', config.train_input_reader), *named]
+
+
+def _check_paths(config: pipeline_pb2.TrainEvalPipelineConfig, problems: _Problems) -> None:
+    """Looks for the files that the config names, before anything that ends at the first one."""
+    for name, reader in _readers(config):
+        with problems.collecting(name):
+            inputs.input_files(reader)
+    checkpoint = config.train_config.fine_tune_checkpoint
+    if checkpoint:
+        with problems.collecting():
+            checkpoint_files.resolve_checkpoint(checkpoint, checkpoint_maps.FIELD)
+
+
 def _check_data(
     task: Task,
     config: pipeline_pb2.TrainEvalPipelineConfig,
@@ -134,10 +157,7 @@ def _check_data(
     problems: _Problems,
 ) -> None:
     """Counts and inspects the records of each reader; says what the examples are like."""
-    readers = [('train_input_reader', config.train_input_reader)] + [
-        (f'eval_input_reader[{index}]', reader)
-        for index, reader in enumerate(config.eval_input_reader)
-    ]
+    readers = _readers(config)
     examined: Dict[str, List[Any]] = {name: [] for name, _ in readers}
     sampled = False
     for name, reader in readers:
@@ -157,8 +177,13 @@ def _check_data(
     with problems.collecting():
         report = task.data_report(examined)
         _print_lines(report.lines)
+        augmentations = ', '.join(task.augmentations())
+        print(f'augmentation in training: {augmentations or "none"}')
         rest = ', of the records that were looked at (--check_all looks at all)' if sampled else ''
-        _warn(f'{doubt}{rest}' for doubt in report.doubts)
+        # What holds for a sample need not hold for all.
+        problems.messages += [] if sampled else report.problems
+        doubts = [*report.problems, *report.doubts] if sampled else report.doubts
+        _warn(f'{doubt}{rest}' for doubt in doubts)
 
 
 def _plan_lines(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> List[str]:
@@ -173,33 +198,6 @@ def _plan_lines(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> Lis
     if config.train_config.use_bfloat16:
         _warn(mixed_precision.doubts())
     return [line, *(f'{field} has no effect' for field in idle)]
-
-
-def _schedule_lines(config: pipeline_pb2.TrainEvalPipelineConfig) -> List[str]:
-    """Steps, epochs, checkpoints, evaluations."""
-    train_config = config.train_config
-    steps = train_config.num_steps
-    lines = [f'steps: {steps or "no limit"}, of {train_config.batch_size} examples']
-    with contextlib.suppress(errors.UserError):
-        count = inputs.count_records(inputs.input_files(config.train_input_reader))
-        if steps and count:
-            lines.append(f'epochs: {steps * train_config.batch_size / count:.1f}')
-    saves = train_config.checkpoints
-    if saves.WhichOneof('cadence') == 'save_every_n_steps':
-        cadence = f'every {saves.save_every_n_steps} steps'
-    else:
-        seconds = saves.save_every_n_seconds or training.DEFAULT_SAVE_SECONDS
-        cadence = f'every {seconds} seconds'
-    lines.append(f'checkpoints: {cadence}, the last {saves.keep_max or "all"} stay')
-    schedule = config.eval_config.schedule
-    if not (schedule.enabled and config.eval_input_reader):
-        lines.append('evaluations: none')
-    else:
-        lines.append(
-            f'evaluations: of each checkpoint after {schedule.start_delay_seconds} s, at least '
-            f'{schedule.throttle_seconds} s and {schedule.throttle_steps} steps apart'
-        )
-    return lines
 
 
 def _model_lines(

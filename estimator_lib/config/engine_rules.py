@@ -167,10 +167,41 @@ _RANGES = {
     **ranges(NOT_POSITIVE, 'FtrlOptimizer.learning_rate_power'),
 }
 
+_REQUIRES = {
+    **rules.requires(
+        'fine_tune_checkpoint',
+        'TrainConfig.fine_tune_checkpoint_type TrainConfig.fine_tune_checkpoint_version '
+        'TrainConfig.from_detection_checkpoint TrainConfig.checkpoint_exclude_scopes '
+        'TrainConfig.checkpoint_include_scopes TrainConfig.checkpoint_names '
+        'TrainConfig.ignore_missing_variables TrainConfig.initialize_last_layer '
+        'TrainConfig.min_restored_fraction',
+    ),
+    'TrainConfig.gradient_clipping': 'gradient_clipping_by_norm',
+    'TrainConfig.max_skipped_steps': 'non_finite_loss_policy: SKIP_STEP',
+    'TrainConfig.steps_per_call': 'loop: TF_FUNCTION',
+    'TrainConfig.loss_scale': 'use_bfloat16',
+    'TrainConfig.summarize_gradients': 'progress.summary_every_n_steps',
+    'ProgressConfig.summarize_variables': 'summary_every_n_steps',
+    **rules.requires(
+        'use_moving_average', 'Optimizer.moving_average_decay Optimizer.moving_averages'
+    ),
+    'ExponentialDecayLearningRate.burnin_learning_rate': 'burnin_steps',
+    'ExponentialDecayWithWarmupLearningRate.warmup_learning_rate': 'warmup_steps',
+    'ManualStepLearningRate.warmup': 'schedule',
+    'CosineDecayLearningRate.warmup_learning_rate': 'warmup_steps',
+    'InputReader.cache_max_megabytes': 'cache: MEMORY|FILE',
+    'InputReader.cache_folder': 'cache: FILE',
+    **rules.requires(
+        'shuffle', 'InputReader.shuffle_buffer_size InputReader.filenames_shuffle_buffer_size'
+    ),
+    'EvalConfig.visualization_export_dir': 'num_visualizations',
+}
+
 ENGINE = rules.ConfigRules(
     supported=_SUPPORTED,
     ignored=_IGNORED,
     unsupported=_UNSUPPORTED,
     ranges=_RANGES,
+    requires=_REQUIRES,
     same_in_readers={'max_image_pixels': ''},
 )

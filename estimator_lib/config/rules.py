@@ -130,6 +130,8 @@ class ConfigRules:
         ranges: of numbers, by `Message.field`. Values that are not set are not looked at.
         required: the fields that a message is of no use without, by message. A list must have
             something in it.
+        requires: conditions without which a field has no effect, by `Message.field`; see
+            `requirements`.
         choices: names of the oneofs of which a member has to be set.
         ordered: (field, one that it may not be above) pairs by message.
         same_in_readers: fields on which all input readers have to agree, and the path of the field
@@ -146,6 +148,7 @@ class ConfigRules:
     conditions: Mapping[str, Condition] = dataclasses.field(default_factory=dict)
     ranges: Mapping[str, Range] = dataclasses.field(default_factory=dict)
     required: Mapping[str, Tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    requires: Mapping[str, str] = dataclasses.field(default_factory=dict)
     choices: Tuple[str, ...] = ()
     ordered: Mapping[str, Tuple[Tuple[str, str], ...]] = dataclasses.field(default_factory=dict)
     same_in_readers: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -192,6 +195,11 @@ def names(text: str) -> FrozenSet[str]:
 def because(reason: str, text: str) -> Dict[str, str]:
     """One reason for all words of a text."""
     return dict.fromkeys(text.split(), reason)
+
+
+def requires(condition: str, text: str) -> Dict[str, str]:
+    """Returns one condition for all words of a text."""
+    return dict.fromkeys(text.split(), condition)
 
 
 def ranges(allowed: Range, text: str) -> Dict[str, Range]:

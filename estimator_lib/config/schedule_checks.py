@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterator, Sequence
+from typing import Any, Callable, Dict, Iterator, NamedTuple, Sequence
 
 from google.protobuf import message as message_lib
 
@@ -38,8 +38,17 @@ def _members(message: message_lib.Message, oneof: str) -> str:
 
 def _manual_step(path: str, schedule: Any, num_steps: int) -> Iterator[Problem]:
     del num_steps
-    if schedule.schedule:
-        yield from _growing(f'{path}.schedule', [change.step for change in schedule.schedule])
+    steps = [change.step for change in schedule.schedule]
+    if steps[:1] == [0]:
+        yield Problem(
+            f'{path}.schedule.0.step',
+            '0; expected at least 1. The rate of the first steps is initial_learning_rate: write '
+            f'initial_learning_rate: {schedule.schedule[0].learning_rate:g} and leave this entry '
+            'out.',
+        )
+        steps = steps[1:]
+    if steps:
+        yield from _growing(f'{path}.schedule', steps)
 
 
 def _growing(path: str, steps: Sequence[int]) -> Iterator[Problem]:
@@ -115,18 +124,94 @@ _SCHEDULES: Dict[str, Callable[[str, Any, int], Iterator[Problem]]] = {
 }
 
 
+class Span(NamedTuple):
+    """Steps that a schedule names.
+
+    Attributes:
+        warmup_field: of the schedule; it says how long the warm-up is.
+        warmup: its steps; 0: there is none.
+        length_field: of the schedule; it says how long the whole schedule is.
+        length: the steps until the rate is the last one; 0: as many as the run has, or no end.
+    """
+
+    warmup_field: str = ''
+    warmup: int = 0
+    length_field: str = ''
+    length: int = 0
+
+
+def span(rate: optimizer_pb2.LearningRate) -> Span:
+    """Returns the steps that a schedule of the learning rate names."""
+    schedule = rate.WhichOneof('learning_rate')
+    return _SPANS[schedule](getattr(rate, schedule)) if schedule in _SPANS else Span()
+
+
+def _span_of_cosine(schedule: Any) -> Span:
+    length = schedule.total_steps if schedule.HasField('total_steps') else 0
+    return Span('warmup_steps', schedule.warmup_steps, 'total_steps', length)
+
+
+def _span_of_manual_steps(schedule: Any) -> Span:
+    steps = [change.step for change in schedule.schedule]
+    if not steps:
+        return Span()
+    return Span('schedule', steps[0] if schedule.warmup else 0, 'schedule', steps[-1] + 1)
+
+
+def _span_of_deeplab(schedule: Any) -> Span:
+    kind, start = optimizer_pb2.DeepLabLearningRate, schedule.slow_start_step
+    field, length = '', 0
+    if schedule.policy == kind.MULTI_STEPS and schedule.boundaries:
+        field, length = 'boundaries', start + schedule.boundaries[-1] + 2
+    elif schedule.policy == kind.POLY and schedule.decay_steps:
+        field, length = 'decay_steps', start + schedule.decay_steps
+    elif schedule.policy in (kind.POLY, kind.COSINE):
+        field, length = 'training_number_of_steps', schedule.training_number_of_steps
+    return Span('slow_start_step', start, field, length)
+
+
+_SPANS: Dict[str, Callable[[Any], Span]] = {
+    'exponential_decay_learning_rate': lambda one: Span('burnin_steps', one.burnin_steps),
+    'manual_step_learning_rate': _span_of_manual_steps,
+    'cosine_decay_learning_rate': _span_of_cosine,
+    'polynomial_decay_learning_rate': lambda one: Span(
+        length_field='decay_steps', length=one.decay_steps
+    ),
+    'deeplab_learning_rate': _span_of_deeplab,
+    'exponential_decay_with_warmup_learning_rate': lambda one: Span(
+        'warmup_steps', one.warmup_steps
+    ),
+}
+
+
 def doubts(train_config: train_pb2.TrainConfig) -> Iterator[str]:
-    """What is allowed in a schedule, and probably not meant."""
+    """Yields what is allowed in a schedule, and probably not meant."""
     optimizer = train_config.optimizer.WhichOneof('optimizer')
     if not optimizer:
         return
     rate = getattr(train_config.optimizer, optimizer).learning_rate
-    manual = rate.manual_step_learning_rate
-    if manual.warmup and not manual.schedule:
-        yield 'manual_step_learning_rate.warmup has no effect without schedule.'
-    total = rate.cosine_decay_learning_rate.total_steps
-    if rate.HasField('cosine_decay_learning_rate') and total < train_config.num_steps:
+    yield from _doubts_of_length(rate, train_config.num_steps)
+
+
+def _doubts_of_length(rate: optimizer_pb2.LearningRate, num_steps: int) -> Iterator[str]:
+    """Yields how the length of the run and that of the schedule differ."""
+    schedule, steps = rate.WhichOneof('learning_rate'), span(rate)
+    run = f'train_config.num_steps is {num_steps}'
+    if not num_steps:
+        return
+    if schedule == 'cosine_decay_learning_rate' and 0 < steps.length < num_steps:
         yield (
-            f'train_config.num_steps is {train_config.num_steps}, but the learning rate is 0 '
-            f'after step {total}, total_steps of cosine_decay_learning_rate.'
+            f'{run}, but the learning rate is 0 after step {steps.length}, total_steps of '
+            'cosine_decay_learning_rate.'
+        )
+    if num_steps <= steps.warmup:
+        yield (
+            f'{run}: training ends within the warm-up of the learning rate, {steps.warmup} steps '
+            f'({schedule}.{steps.warmup_field}); shorten it with the run.'
+        )
+    elif num_steps < steps.length:
+        yield (
+            f'{run}: training ends before the schedule of the learning rate, {steps.length} steps '
+            f'({schedule}.{steps.length_field}), and so at a rate that is meant for its middle; '
+            'shorten it with the run.'
         )

@@ -65,7 +65,7 @@ def unsupported(
     for here, message, field, value in set_fields(rules, config, path):
         reason = rules.unsupported.get(message, {}).get(field.name)
         condition = rules.conditions.get(f'{message}.{field.name}')
-        if reason and not _is_default(field, value):
+        if reason and not is_default(field, value):
             yield Problem(here, f'not supported: {reason}.')
         elif condition is not None and not condition.accepts(value, config):
             yield Problem(here, f'not supported: {condition.reason}.')
@@ -86,7 +86,7 @@ def ignored(rules: ConfigRules, config: message_lib.Message) -> Iterator[str]:
     """A sentence about each field of a config that is set to change something, and does not."""
     for path, message, field, value in set_fields(rules, config):
         reason = rules.ignored.get(message, {}).get(field.name)
-        if reason and not _is_default(field, value):
+        if reason and not is_default(field, value):
             yield f'{path} has no effect: {reason}.'
 
 
@@ -98,8 +98,8 @@ def listed(problems: Sequence[Problem]) -> str:
     return f'the pipeline config has {len(problems)} problems:{"".join(lines)}'
 
 
-def _is_default(field: Any, value: Any) -> bool:
-    """Whether a field is set to what it would be unset."""
+def is_default(field: Any, value: Any) -> bool:
+    """Returns whether a field is set to what it would be unset."""
     if schema.is_message(field) or schema.is_repeated(field):
         return False
     return value == field.default_value

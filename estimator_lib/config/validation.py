@@ -13,13 +13,12 @@ from typing import Any, Iterable, Iterator, List, Mapping, Optional, Sequence
 from google.protobuf import message as message_lib
 
 from estimator_lib import errors
-from estimator_lib.config import schedule_checks, schema, support
+from estimator_lib.config import requirements, schedule_checks, schema, support
 from estimator_lib.config.engine_rules import ENGINE
 from estimator_lib.config.reader_checks import check_agreement, check_batch_counts, check_reader
 from estimator_lib.config.required import check_parts
 from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem, shown
 from estimator_lib.environment import MODES
-from protos import train_pb2
 
 log = logging.getLogger('estimator_lib')
 
@@ -73,7 +72,11 @@ def validate(
     ]
     if problems:
         raise errors.ConfigError(support.listed(problems))
-    warnings = [*support.ignored(rules, used), *_doubts(used, mode)]
+    warnings = [
+        *support.ignored(rules, used),
+        *requirements.unmet(rules, used),
+        *_doubts(used, mode),
+    ]
     warnings += [doubt for doubts in rules.doubts for doubt in doubts(used)]
     for warning in warnings:
         log.warning('config: %s', warning)
@@ -242,19 +245,4 @@ def _doubts(config: PipelineConfig, mode: Optional[str]) -> Iterator[str]:
     train_config = config.train_config
     if mode == 'train' and train_config.HasField('early_stopping'):
         yield 'train_config.early_stopping has no effect: --mode=train does not evaluate.'
-    if not train_config.fine_tune_checkpoint:
-        unset = train_pb2.TrainConfig()
-        for name in _OF_FINE_TUNING:
-            if getattr(train_config, name) != getattr(unset, name):
-                yield f'train_config.{name} has no effect without fine_tune_checkpoint.'
     yield from schedule_checks.doubts(train_config)
-
-
-# Fields of `train_config` that say how `fine_tune_checkpoint` is restored.
-_OF_FINE_TUNING = (
-    'fine_tune_checkpoint_type',
-    'from_detection_checkpoint',
-    'checkpoint_exclude_scopes',
-    'ignore_missing_variables',
-    'initialize_last_layer',
-)

@@ -18,13 +18,17 @@ from estimator_lib.data.record_sources import Source, create_sources
 from estimator_lib.data.record_streams import Order, unconverted
 from estimator_lib.data.records import count_records
 from estimator_lib.data.sequences import Sequences
-from estimator_lib.task import Task
+from estimator_lib.task import IMAGE, Features, Labels, Task
 from protos import input_reader_pb2
 
 ModeKeys = tf.estimator.ModeKeys
 log = logging.getLogger('estimator_lib')
 
 _SCOPE = 'records_of_'
+
+# Records, in batches, among which images of one size are looked for.
+_BATCHES_BY_SIZE = 8
+_SIZE_SPAN = 2**32  # Two sides in one int64.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +62,11 @@ class Reading:
     max_examples: Optional[int] = None
     batch_parts: int = 1
     cache: Optional[CachePlan] = None
+
+    @property
+    def groups_sizes(self) -> bool:
+        """Whether a batch has images of one size only."""
+        return self.mode != ModeKeys.TRAIN and self.task.batches_by_size()
 
     @property
     def scope(self) -> str:
@@ -177,7 +186,7 @@ def plan_reading(
         order=order,
         num_parallel_calls=_num_parallel_calls(reader, batch_size),
         num_prefetch_batches=reader.num_prefetch_batches,
-        drop_remainder=reader.drop_remainder and (training or reader.HasField('drop_remainder')),
+        drop_remainder=_drops_remainder(task, reader, training),
         max_examples=max_examples,
         batch_parts=batch_parts,
         cache=plan_cache(reader),
@@ -204,10 +213,14 @@ def create_batches(
     start = tf.convert_to_tensor(start, tf.int64)
     if reading.mode == ModeKeys.TRAIN:
         start = reader_state.valid_start(start, reading.fingerprints)
-    examples = [_create_examples(reading, source, start, cache) for source in reading.sources]
-    dataset = record_streams.mix(examples, reading.sources, reading.order.seed, start[-1, 0])
-    batch = dataset.padded_batch if reading.task.pads_batches() else dataset.batch
-    dataset = batch(reading.batch_size, drop_remainder=reading.drop_remainder)
+    if reading.groups_sizes:
+        (source,) = reading.sources  # An evaluation reads all of its files as one.
+        dataset = _create_batches_by_size(reading, source, start, cache)
+    else:
+        examples = [_create_examples(reading, source, start, cache) for source in reading.sources]
+        dataset = record_streams.mix(examples, reading.sources, reading.order.seed, start[-1, 0])
+        batch = dataset.padded_batch if reading.task.pads_batches() else dataset.batch
+        dataset = batch(reading.batch_size, drop_remainder=reading.drop_remainder)
     dataset = reader_state.with_state(dataset, reading.fingerprints, start, watch)
     if reading.num_prefetch_batches:
         prefetched = reading.num_prefetch_batches
@@ -234,10 +247,49 @@ def _create_examples(
     reading: Reading, source: Source, start: tf.Tensor, cache: Optional[ExampleCache]
 ) -> tf.data.Dataset:
     """Elements ((source index, position, number), features, labels) of one source."""
+    return _decode(reading, source, _create_stream(reading, source, start), cache)
+
+
+def _create_batches_by_size(
+    reading: Reading, source: Source, start: tf.Tensor, cache: Optional[ExampleCache]
+) -> tf.data.Dataset:
+    """Batches of the elements of `_create_examples`, each of images of one size.
+
+    Images of one size are put together among a few batches of records that follow each other, so
+    that memory is bounded however many sizes there are. Images that have all the same size come in
+    the order of their records, in full batches.
+    """
+
+    def group(*window: Any) -> tf.data.Dataset:
+        examples = _decode(reading, source, tf.data.Dataset.zip(window), cache)
+        return examples.group_by_window(
+            unconverted(_size_key),
+            unconverted(lambda _, examples: examples.batch(reading.batch_size)),
+            reading.batch_size,
+        )
+
+    stream = _create_stream(reading, source, start)
+    return stream.window(_BATCHES_BY_SIZE * reading.batch_size).flat_map(unconverted(group))
+
+
+def _size_key(place: Any, features: Features, labels: Labels) -> tf.Tensor:
+    """int64 scalar: the height and width of an example's image as one number."""
+    del place, labels
+    height, width = tf.unstack(tf.shape(features[IMAGE], tf.int64)[:2])
+    return height * _SIZE_SPAN + width
+
+
+def _create_stream(reading: Reading, source: Source, start: tf.Tensor) -> tf.data.Dataset:
+    """The records of one source, see `record_streams.create_stream`."""
     order = reading.order_of(source)
     stream = record_streams.create_stream(source, order, start[source.index, :2])
-    if reading.max_examples is not None:
-        stream = stream.take(reading.max_examples)
+    return stream if reading.max_examples is None else stream.take(reading.max_examples)
+
+
+def _decode(
+    reading: Reading, source: Source, stream: tf.data.Dataset, cache: Optional[ExampleCache]
+) -> tf.data.Dataset:
+    """Elements ((source index, position, number), features, labels) of a stream of records."""
     stream_seed = tf.constant(reading.seed_of(source), tf.int64)
     source_index = tf.constant(source.index, tf.int64)
 
@@ -254,7 +306,7 @@ def _create_examples(
         return ((source_index, position, number), *example)
 
     calls = reading.num_parallel_calls
-    if order.skip_corrupt:
+    if reading.order.skip_corrupt:
         seed = reading.seed_of(source)
         tester = corrupt_records.RecordTester(reading.task, reading.mode, source, seed)
         report = corrupt_records.SkippedLog(tester)
@@ -263,6 +315,18 @@ def _create_examples(
     return stream.map(
         unconverted(lambda *record: with_place(*decode_next(*record))), calls, deterministic=True
     )
+
+
+def _drops_remainder(task: Task, reader: input_reader_pb2.InputReader, training: bool) -> bool:
+    if training or not reader.HasField('drop_remainder'):
+        return training and reader.drop_remainder
+    if reader.drop_remainder and task.batches_by_size():
+        log.warning(
+            'drop_remainder: true has no effect in an evaluation with batches by size of image: '
+            'it would leave out all images of a rare size'
+        )
+        return False
+    return reader.drop_remainder
 
 
 def _num_parallel_calls(reader: input_reader_pb2.InputReader, batch_size: int) -> int:

@@ -29,10 +29,12 @@ class EvaluationSet:
     Attributes:
         name: of the set; its events are in `model_dir/eval_<name>`.
         input_fn: one pass over its examples.
+        title: what people know it by: the reader's name, or its field and files.
     """
 
     name: str
     input_fn: inputs.RecordInput
+    title: str
 
 
 class Evaluator:
@@ -108,7 +110,7 @@ class Evaluator:
         if one.name in self._pictures:
             self._pictures[one.name].write(step, self._task.worth_showing(metrics))
         seconds = time.monotonic() - started
-        log_metrics(self._task, f'{one.name}, step {step}', metrics, seconds, first)
+        log_metrics(self._task, f'{one.title}, step {step}', metrics, seconds, first)
         return metrics
 
     def _values(self, one: EvaluationSet, checkpoint_path: str) -> Tuple[Dict[str, Any], float]:

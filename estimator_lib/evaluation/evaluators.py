@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import List, Sequence
+import os
+from typing import Dict, List, Sequence
 
 import tensorflow as tf
 
@@ -68,10 +69,24 @@ def evaluation_sets(
     if eval_training_data:
         readers.append(_training_sample(config.train_input_reader, eval_training_data))
         names.append(TRAINING_DATA)
+    known = titles(config)
     return [
-        evaluating.EvaluationSet(name, _input_fn(task, config, reader))
+        evaluating.EvaluationSet(name, _input_fn(task, config, reader), known.get(name, name))
         for name, reader in zip(names, readers)
     ]
+
+
+def titles(config: pipeline_pb2.TrainEvalPipelineConfig) -> Dict[str, str]:
+    """Returns what people know the sets of a config's readers by, by the names of the sets."""
+    return {
+        reader.name or str(index): reader.name or f'eval_input_reader[{index}]{_files(reader)}'
+        for index, reader in enumerate(config.eval_input_reader)
+    }
+
+
+def _files(reader: input_reader_pb2.InputReader) -> str:
+    paths = [os.path.basename(path) for path in reader.tf_record_input_reader.input_path]
+    return f' ({errors.shortened(paths, 2)})' if paths else ''
 
 
 def _training_sample(

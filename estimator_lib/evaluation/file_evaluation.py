@@ -104,7 +104,7 @@ def evaluate_file(
         for hook in pictures:
             hook.write(step, task.worth_showing(metrics))
         seconds = time.monotonic() - started
-        what = f'{one.name}, {name}'
+        what = f'{one.title}, {name}'
         evaluating.log_metrics(task, what, metrics, seconds, session.seconds_to_first_batch)
     if model_dir:
         tf.io.gfile.makedirs(model_dir)

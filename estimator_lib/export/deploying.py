@@ -12,7 +12,15 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files, evaluated
-from estimator_lib.export import agreement, artifacts, exporting, formats, samples, static_graph
+from estimator_lib.export import (
+    agreement,
+    artifacts,
+    exporting,
+    formats,
+    integrity,
+    samples,
+    static_graph,
+)
 from estimator_lib.export.static_graph import StaticGraph
 from estimator_lib.export.writers import AS_TRAINED, DYNAMIC, FLOAT16, INT8, NONE, Request, Writer
 from estimator_lib.task import Task
@@ -83,7 +91,7 @@ def export_file(
             'quantization_aware': graph.is_quantized,
             # What is rounded differs by a step where numbers differ by rounding.
             **_tried(task, config, writer, graph, path, INT8 if graph.is_quantized else quantize),
-            'bytes': tf.io.gfile.stat(path).length,
+            **integrity.describe(path),
             'origin': exporting.origin(config, prefix),
         }
         artifacts.write(unfinished, task, config, about)

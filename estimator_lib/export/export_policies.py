@@ -7,13 +7,14 @@ import json
 import logging
 import math
 import os
-from typing import Callable, Dict, List, Mapping, Optional
+from typing import Callable, Dict, List, Mapping, NamedTuple, Optional
 
 import tensorflow as tf
+from google.protobuf import text_format
 
 from estimator_lib import errors
-from estimator_lib.checkpoints import checkpoint_files, evaluated
-from estimator_lib.export import exporting
+from estimator_lib.checkpoints import checkpoint_files, evaluated, plain_paths
+from estimator_lib.export import artifacts, exporting
 from estimator_lib.task import Task
 from protos import export_pb2, pipeline_pb2
 
@@ -60,6 +61,7 @@ class BestExporter(Exporter):
         higher_is_better: of its values.
         keep_max: how many exports stay; 0 for all.
         checkpoint_folder: keeps a copy of the best checkpoint; '': none does.
+        texts: of files beside that copy, by name, so that it is used without its run.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class BestExporter(Exporter):
         higher_is_better: bool = True,
         keep_max: int = 1,
         checkpoint_folder: str = '',
+        texts: Mapping[str, str] = {},
     ):
         self._folder = folder
         self._write = write
@@ -77,6 +80,7 @@ class BestExporter(Exporter):
         self._higher_is_better = higher_is_better
         self._keep_max = keep_max
         self._checkpoint_folder = checkpoint_folder
+        self._texts = texts
 
     def export(
         self, step: int, checkpoint_path: str, metrics: Mapping[str, float], is_final: bool
@@ -97,6 +101,8 @@ class BestExporter(Exporter):
         if self._checkpoint_folder:
             checkpoint_files.keep_copy(checkpoint_path, self._checkpoint_folder)
             evaluated.copy(checkpoint_path, self._checkpoint_folder)
+            for name, text in self._texts.items():
+                checkpoint_files.write_atomically(os.path.join(self._checkpoint_folder, name), text)
         state = {
             'metric': self._metric,
             'higher_is_better': self._higher_is_better,
@@ -126,6 +132,45 @@ class BestExporter(Exporter):
         if best is None:
             return True
         return value > best if self._higher_is_better else value < best
+
+
+class Best(NamedTuple):
+    """The best evaluation of a run so far.
+
+    Attributes:
+        step: of its checkpoint, which is in `model_dir/best`.
+        metric: the name of the metric that decides.
+        value: of the metric.
+        export: the path of the SavedModel; '' where it has been removed.
+    """
+
+    step: int
+    metric: str
+    value: float
+    export: str
+
+
+def read_best(model_dir: str) -> Optional[Best]:
+    """Returns the best evaluation of a run; None where `model_dir/best` holds no known one.
+
+    A step that the run has not come to is of another run, whose files are still there.
+    """
+    folder = os.path.join(model_dir, 'export', 'best')
+    state = checkpoint_files.read_state(os.path.join(folder, BEST_FILE))
+    step, metric, value = (state.get(key) for key in ('step', 'metric', 'value'))
+    types_fit = (
+        isinstance(step, int) and isinstance(metric, str) and isinstance(value, (int, float))
+    )
+    folders = model_dir, os.path.join(model_dir, BEST_CHECKPOINT)
+    try:
+        latest, kept = (checkpoint_files.latest_step(plain_paths.plain_path(f)) for f in folders)
+    except errors.CheckpointError:
+        return None
+    if not types_fit or not kept == step <= latest:
+        return None
+    path = os.path.join(folder, str(state.get('path')))
+    is_there = tf.io.gfile.exists(os.path.join(path, exporting.SAVED_MODEL_FILE))
+    return Best(step, metric, float(value), path if is_there else '')
 
 
 class LatestExporter(Exporter):
@@ -210,13 +255,25 @@ def create_exporters(
         written[checkpoint] = path
         return path
 
-    return exporters_from_config(config.export_config, os.path.join(model_dir, 'export'), write)
+    texts = {
+        artifacts.CONFIG_FILE: text_format.MessageToString(config, as_utf8=True),
+        **task.asset_files(),
+    }
+    folder = os.path.join(model_dir, 'export')
+    return exporters_from_config(config.export_config, folder, write, texts)
 
 
 def exporters_from_config(
-    config: export_pb2.ExportConfig, folder: str, write: Write
+    config: export_pb2.ExportConfig, folder: str, write: Write, texts: Mapping[str, str] = {}
 ) -> List[Exporter]:
-    """The exporters that a config asks for, in `folder`; the best checkpoint is kept beside it."""
+    """Returns the exporters that a config asks for.
+
+    Args:
+        config: says which.
+        folder: of the exports; the best checkpoint is kept beside it.
+        write: writes one.
+        texts: of files beside the best checkpoint, by name.
+    """
     exporters: List[Exporter] = []
     if config.HasField('best'):
         best = config.best
@@ -229,6 +286,7 @@ def exporters_from_config(
                 best.higher_is_better,
                 best.keep_max,
                 os.path.join(os.path.dirname(folder), BEST_CHECKPOINT),
+                texts,
             )
         )
     if config.HasField('latest'):

@@ -10,7 +10,14 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files, evaluated
-from estimator_lib.export import artifacts, exported_model, formats, serving, static_graph
+from estimator_lib.export import (
+    artifacts,
+    exported_model,
+    formats,
+    integrity,
+    serving,
+    static_graph,
+)
 from estimator_lib.task import Features, Task, Tensors
 
 tf1 = tf.compat.v1
@@ -34,6 +41,7 @@ class ExportedFile:
         self.path = path
         check(path)
         writer = formats.writer_of_file(path)
+        integrity.check(path, writer.ends_process)
         self._deployable = task.deployable(writer.ops, {})
         self._model = writer.load(path)
         self._outputs = self._model.about['outputs']

@@ -115,8 +115,9 @@ def _find(folder: str) -> str:
 def _load(session: tf1.Session, path: str, signature_name: str) -> Any:
     try:
         loaded = tf1.saved_model.load(session, [tf1.saved_model.tag_constants.SERVING], path)
-    except (OSError, RuntimeError, tf.errors.OpError) as error:
-        raise errors.UserError(f'{path} cannot be loaded as a SavedModel: {error}') from error
+    except Exception as error:  # of many kinds, one for each way in which a graph can be wrong
+        reason = errors.first_line(error)
+        raise errors.UserError(f'{path} cannot be loaded as a SavedModel: {reason}') from error
     if signature_name not in loaded.signature_def:
         names = ', '.join(sorted(loaded.signature_def)) or 'none'
         raise errors.UserError(

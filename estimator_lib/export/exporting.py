@@ -28,6 +28,9 @@ tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
 
 SAVED_MODEL_FILE = 'saved_model.pb'
+# The folders of a run's exports, among which the newest one is looked for.
+POLICIES = ('best', 'latest', 'final')
+_MOST_DIGITS = 18  # of the names of exports: servers read them as int64
 # TensorFlow leaves files in this folder of a SavedModel alone.
 ASSETS = 'assets.extra'
 CONFIG_FILE = os.path.join(ASSETS, 'pipeline.config')
@@ -174,6 +177,11 @@ def origin(config: pipeline_pb2.TrainEvalPipelineConfig, prefix: str) -> Dict[st
     }
 
 
+def step_of_export(path: str) -> Optional[int]:
+    """Returns the global step of an export; None where it does not say, as others' do not."""
+    return checkpoint_files.read_state(os.path.join(path, ORIGIN_FILE)).get('global_step')
+
+
 def copy_export(path: str, export_dir: str) -> str:
     """Copies a SavedModel to `export_dir/<timestamp>/`; returns the path of the copy."""
 
@@ -298,11 +306,20 @@ def write_saved_model(model: InferenceGraph, names: Sequence[str], path: str) ->
 
 
 def _new_path(export_dir: str) -> str:
-    """A folder that is not there yet, named by the time in seconds."""
-    number = int(time.time())
-    while tf.io.gfile.exists(os.path.join(export_dir, str(number))):
-        number += 1
-    return os.path.join(export_dir, str(number))
+    """Returns a folder that is not there yet, named by the time in seconds.
+
+    The name is above those of all earlier exports of the run, also after the clock has gone back:
+    the newest export is the one of the largest number.
+    """
+    parent, name = os.path.split(export_dir.rstrip('/'))
+    folders = [os.path.join(parent, one) for one in POLICIES] if name in POLICIES else []
+    taken = [
+        int(one)
+        for folder in (export_dir, *folders)
+        for one in _names_in(folder)
+        if one.isascii() and one.isdigit() and len(one) <= _MOST_DIGITS
+    ]
+    return os.path.join(export_dir, str(max(int(time.time()), *(one + 1 for one in taken), 0)))
 
 
 def _timestamp(path: str) -> int:

@@ -35,6 +35,7 @@ class TfliteWriter(Writer):
     file_name = 'model.tflite'
     ops = Ops.TFLITE
     quantizes = (NONE, DYNAMIC, FLOAT16, INT8)
+    ends_process = True
 
     def write(
         self,

@@ -58,12 +58,14 @@ class Writer(abc.ABC):
         file_name: of the file in the export's folder.
         ops: what the format computes with.
         quantizes: the kinds of `Request.quantize` that there are.
+        ends_process: whether loading a corrupt file may end the process by a signal.
     """
 
     name: str
     file_name: str
     ops: Ops
     quantizes: Tuple[str, ...] = (NONE,)
+    ends_process: bool = False
 
     def check(self) -> None:
         """Looks for what is needed to write the format, before anything is built.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import Callable, Dict, Mapping, Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
@@ -209,6 +210,27 @@ def create_learning_rate(
     return tf.identity(rate, name='learning_rate')
 
 
+def compute_rates(
+    config: optimizer_pb2.LearningRate, steps: Sequence[int], num_steps: int
+) -> np.ndarray:
+    """Returns the rates of some steps.
+
+    Args:
+        config: see `create_learning_rate`.
+        steps: global steps.
+        num_steps: see `create_learning_rate`.
+
+    Returns:
+        float32 of the length of `steps`.
+
+    Raises:
+        errors.ConfigError: see `create_learning_rate`.
+    """
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        rates = create_learning_rate(config, tf.constant(list(steps), tf.int64), num_steps)
+        return np.broadcast_to(session.run(rates), [len(steps)])
+
+
 def _from_fields(schedule: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
     """A schedule whose arguments are the fields of its message."""
     return lambda config, step, num_steps: schedule(step, **_all_fields(config))
@@ -222,6 +244,14 @@ def _create_manual_step(config, step, num_steps):
         rates=[config.initial_learning_rate] + [change.learning_rate for change in config.schedule],
         warmup=config.warmup,
     )
+
+
+def _create_cosine_decay(config, step, num_steps):
+    fields = _all_fields(config)
+    if num_steps and not config.HasField('total_steps'):
+        # A shorter run than the warm-up is no error: the warm-up is then all that it sees.
+        fields['total_steps'] = max(num_steps, config.warmup_steps + config.hold_base_rate_steps)
+    return cosine_decay(step, **fields)
 
 
 def _create_polynomial_decay(config, step, num_steps):
@@ -241,7 +271,7 @@ _SCHEDULES: Mapping[str, Callable[..., tf.Tensor]] = {
     'constant_learning_rate': _from_fields(constant),
     'exponential_decay_learning_rate': _from_fields(exponential_decay),
     'manual_step_learning_rate': _create_manual_step,
-    'cosine_decay_learning_rate': _from_fields(cosine_decay),
+    'cosine_decay_learning_rate': _create_cosine_decay,
     'polynomial_decay_learning_rate': _create_polynomial_decay,
     'deeplab_learning_rate': deeplab_learning_rates.create,
     'exponential_decay_with_warmup_learning_rate': _from_fields(exponential_decay_with_warmup),

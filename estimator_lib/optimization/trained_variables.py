@@ -52,6 +52,9 @@ def select(
     selected = [variable for variable in variables if whole_name(variable) in trained]
     if scopes or updates or freezes:
         _log_selection([*scopes, *updates, *freezes], variables, selected)
+    else:
+        parameters = sum(variable.shape.num_elements() or 0 for variable in selected)
+        log.info('parameters: %s in %d variables, all trained', f'{parameters:,}', len(selected))
     return selected
 
 

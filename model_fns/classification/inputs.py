@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Optional, Tuple
+from typing import Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -12,6 +12,7 @@ from model_fns.images import MAX_PIXELS
 from model_fns.label_map import LabelMap
 
 LABEL = 'label'  # int64 scalar: the index of the logit, from 0
+OFFSET_FIELD = 'model.classification.labels_offset'
 
 _KEYS = {
     'image/encoded': tf.io.FixedLenFeature([], tf.string),
@@ -21,6 +22,7 @@ _KEYS = {
     'image/filename': tf.io.FixedLenFeature([], tf.string, ''),
 }
 _UNLABELLED = -1
+_MOST_SHOWN = 10  # Labels in a message.
 
 
 def decode(
@@ -55,7 +57,8 @@ def decode(
         [
             'image/class/label is',
             label,
-            f'expected {labels_offset} to {labels_offset + num_classes - 1}',
+            f'expected {labels_offset} to {labels_offset + num_classes - 1} '
+            f'({OFFSET_FIELD} is {labels_offset})',
         ],
     )
     with tf.control_dependencies([in_range]):
@@ -100,7 +103,23 @@ def problem_with(
             return 'no image/class/label'
         name = names[0].decode(errors='replace')
         return None if name in label_map else f'unknown class {name!r}'
+    if len(labels) > 1:
+        return f'image/class/label has {len(labels)} values ({_listed(labels)}); expected one'
     last = labels_offset + num_classes - 1
     if not labels_offset <= labels[0] <= last:
-        return f'image/class/label is {labels[0]}; expected {labels_offset} to {last}'
+        hint = _offset_hint(labels[0], num_classes, labels_offset)
+        return f'image/class/label is {labels[0]}; expected {labels_offset} to {last}{hint}'
     return None
+
+
+def _listed(labels: Sequence[int]) -> str:
+    shown = ', '.join(map(str, labels[:_MOST_SHOWN]))
+    return f'{shown}, ..' if len(labels) > _MOST_SHOWN else shown
+
+
+def _offset_hint(label: int, num_classes: int, labels_offset: int) -> str:
+    """Returns what to set where labels seem to start at 1, or at 0, unlike the config says."""
+    if (label, labels_offset) not in ((num_classes, 0), (0, 1)):
+        return ''
+    first = 1 - labels_offset
+    return f'; for labels that start at {first} set {OFFSET_FIELD}: {first}'

@@ -38,6 +38,8 @@ class Family(abc.ABC):
 
     use_grayscale: bool = False
 
+    AUGMENTATIONS = ()  # what `train` varies, for people
+
     def train(self, image: tf.Tensor, height: int, width: int, seed: tf.Tensor) -> tf.Tensor:
         """One image, varied.
 
@@ -147,6 +149,8 @@ class Inception(Family):
 
     central_fraction: float = 0.875
 
+    AUGMENTATIONS = ('crops of any size and shape', 'mirroring', 'brightness', 'saturation')
+
     def _distort(self, image, size, seed):
         flip, brightness, saturation = _uniforms(seed, 3)
         crop = _flip(_random_box(image, seed), flip)
@@ -177,6 +181,8 @@ class SlowInception(Inception):
     the resize is of one of four kinds.
     """
 
+    AUGMENTATIONS = (*Inception.AUGMENTATIONS, 'hue', 'contrast', 'kinds of resizing')
+
     def _distort(self, image, size, seed):
         flip, method, order, *factors = _uniforms(seed, 7)
         crop = _flip(_random_box(image, seed), flip)
@@ -197,7 +203,26 @@ class SlowInception(Inception):
 @FAMILIES.register('efficientnet')
 @dataclasses.dataclass(frozen=True)
 class EfficientNet(Inception):
-    """The crops of `Inception`; each colour has the mean 0 and the variance 1 on ImageNet."""
+    """Colors of mean 0 and variance 1 on ImageNet, and a view of its own in evaluation.
+
+    Training crops as `Inception`. Evaluation takes the largest crop from the middle that has the
+    result's shape, times size / (size + 32), and resizes it bicubically (the published
+    `preprocess_for_eval`): 224 of 256 pixels for 224, 600 of 632 for 600.
+    """
+
+    MARGIN = 32
+
+    def _frame(self, image, size):
+        # In whole numbers, so that a crop does not lose a pixel to a rounded share.
+        whole = tf.shape(image)[-3:-1]
+        height, width = (side + self.MARGIN for side in size)
+        is_high = whole[0] * width > whole[1] * height
+        part, of = tf.where(is_high, whole[1], whole[0]), tf.where(is_high, width, height)
+        crop = tf.maximum(tf.constant(size) * part // of, 1)
+        start = (whole - crop + 1) // 2
+        end = start + crop
+        pixels = image[..., start[0] : end[0], start[1] : end[1], :]
+        return images.resize(pixels, *size, 'bicubic')
 
     def _normalize(self, pixels):
         mean, deviation = self._statistics(pixels)
@@ -218,12 +243,14 @@ class Vgg(Family):
     """A crop of an image whose shorter side has a fixed or random length; the mean colour removed.
 
     Args:
-        short_side: length in evaluation. Training draws one from it to its double. None: 256, or
-            for results larger than 256 as much larger than the result as 256 is than 224.
+        short_side: length in evaluation. Training draws one from it to its double. None: as much
+            larger than the result as 256 is than 224, so that the view is that of the published
+            size.
     """
 
     short_side: Optional[int] = None
 
+    AUGMENTATIONS = ('scales', 'crops', 'mirroring')
     MEAN = (123.68, 116.78, 103.94)
 
     def _distort(self, image, size, seed):
@@ -248,8 +275,7 @@ class Vgg(Family):
         return _of_channels(self.MEAN, pixels)
 
     def _short_side(self, size: Size) -> int:
-        default = 256 if max(size) <= 256 else math.ceil(max(size) * 256 / 224)
-        return self.short_side or default
+        return self.short_side or -(-max(size) * 256 // 224)
 
 
 @FAMILIES.register('lenet')
@@ -282,6 +308,8 @@ class Cifarnet(Family):
     """
 
     padding: int = 4
+
+    AUGMENTATIONS = ('crops', 'mirroring', 'contrast')
 
     def _distort(self, image, size, seed):
         row, column, flip, contrast = _uniforms(seed, 4)

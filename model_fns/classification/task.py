@@ -167,6 +167,10 @@ class ClassificationTask(Task):
         image = self._preprocess.train(example[IMAGE], self._height, self._width, seed)
         return {**example, IMAGE: image}
 
+    def augmentations(self) -> Sequence[str]:
+        """Returns what the family of the preprocessing varies, see `Task`."""
+        return self._preprocess.AUGMENTATIONS
+
     def prepare(self, example: Example, mode: str) -> Tuple[Features, Labels]:
         """See `Task`: images are float32 [height, width, channels]."""
         if mode != ModeKeys.TRAIN:

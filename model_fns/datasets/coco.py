@@ -14,14 +14,12 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from model_fns import images
-from model_fns.datasets import polygons, records, sources
+from model_fns.datasets import records, sources
+from model_fns.datasets.annotations import keypoints, polygons
+from model_fns.datasets.files import folder_files
 from model_fns.datasets.rotated import boxes as rotated_boxes
 from model_fns.datasets.sources import Item, Source
 from model_fns.label_map import LabelMap
-
-# Visibility of a keypoint: 0 not labelled, 1 labelled and hidden, 2 labelled and seen.
-_VISIBLE = 2
-_NUMBERS_OF_KEYPOINT = 3  # x, y, visibility
 
 Entry = Mapping[str, Any]
 
@@ -74,11 +72,13 @@ class Coco(Source):
         self._is_rotated = is_rotated
         self._categories: Dict[int, Entry] = {}
         self._problems: List[str] = []
+        self._notes: List[str] = []
 
     def items(self) -> List[Item]:
         """See `Source`; an item's annotation is (the image's entry, its objects' entries)."""
         content = self._read()
-        self._problems = []
+        self._problems, self._notes = [], []
+        self._leave_roots_out(content)
         self._categories = dict(self._entries(content, 'categories', 'name'))
         entries = dict(self._entries(content, 'images', 'file_name'))
         objects = collections.defaultdict(list)
@@ -90,8 +90,8 @@ class Coco(Source):
                 objects[entry['image_id']].append(entry)
         return [
             Item(
-                os.path.splitext(os.path.basename(entry['file_name']))[0],
-                os.path.join(self._image_folder, entry['file_name']),
+                os.path.splitext(os.path.basename(_path(entry)))[0],
+                os.path.join(self._image_folder, _path(entry)),
                 str(key),
                 (entry, objects[key]),
             )
@@ -102,14 +102,32 @@ class Coco(Source):
         """See `Source`: entries that belong to no image, or are none."""
         return self._problems
 
-    def _read(self) -> Mapping[str, Any]:
+    def notes(self) -> Sequence[str]:
+        """Returns a line for each category that is left out."""
+        return self._notes
+
+    def _leave_roots_out(self, content: Dict[str, Any]) -> None:
+        """Removes the root that Roboflow puts above all categories, unless an object is of it."""
+        categories = [one for one in content['categories'] if isinstance(one, dict)]
+        used = [one.get('category_id') for one in content['annotations'] if isinstance(one, dict)]
+        for root in categories:
+            is_above = any(
+                one is not root and one.get('supercategory') == root.get('name')
+                for one in categories
+            )
+            if root.get('supercategory') == 'none' and is_above and root.get('id') not in used:
+                content['categories'].remove(root)
+                self._notes.append(
+                    f'category {root["name"]!r:.40} is left out: it is the root of the other '
+                    'categories, and no object is of it.'
+                )
+
+    def _read(self) -> Dict[str, Any]:
+        if not tf.io.gfile.exists(self._annotations):
+            raise errors.DataError(f'--annotations: there is no file {self._annotations}.')
+        text = folder_files.read_text(self._annotations)
         try:
-            with tf.io.gfile.GFile(self._annotations, 'r') as file:
-                content = json.loads(file.read().lstrip('\ufeff'))
-        except tf.errors.OpError:
-            raise errors.DataError(
-                f'--annotations: there is no file {self._annotations}.'
-            ) from None
+            content = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise errors.DataError(f'{self._annotations} is not JSON: {error}.') from None
         for key in ('images', 'annotations', 'categories'):
@@ -118,13 +136,18 @@ class Coco(Source):
                     f'{self._annotations} has no "{key}"; expected an instances file of COCO, with '
                     'lists of images, annotations and categories.'
                 )
+        if any(isinstance(one, dict) and 'segments_info' in one for one in content['annotations']):
+            raise errors.DataError(
+                f'{self._annotations} is a panoptic file of COCO, whose objects are in PNG files; '
+                'expected an instances file.'
+            )
         return content
 
     def _entries(
         self, content: Mapping[str, Any], section: str, name: str
     ) -> Iterator[Tuple[int, Entry]]:
         """Ids and entries of images or categories; reports those that are wrong."""
-        seen = set()
+        seen: Dict[Any, str] = {}
         for place, entry in enumerate(content[section]):
             problem = ''
             if not isinstance(entry, dict):
@@ -133,14 +156,16 @@ class Coco(Source):
                 problem = f'id is {entry.get("id")!r:.40}; expected a number or text'
             elif entry['id'] in seen:
                 problem = 'another entry has the same id'
-            elif not isinstance(entry.get(name), str) or not entry[name].strip():
+            elif not sources.is_text(entry.get(name)):
                 problem = f'{name} is {entry.get(name)!r:.40}; expected text'
+            elif section == 'categories' and entry['name'] in seen.values():
+                problem = f'another category has the name {entry["name"]!r:.40}'
             elif section == 'images' and _leaves_folder(entry[name]):
                 problem = f'{name} {entry[name]!r:.200} is not a path in --images'
             if problem:
                 self._problems.append(f'{self._place(section, place, entry)}: {problem}.')
             else:
-                seen.add(entry['id'])
+                seen[entry['id']] = entry[name]
                 yield entry['id'], entry
 
     def _place(self, section: str, place: int, entry: Any) -> str:
@@ -161,9 +186,10 @@ class Coco(Source):
         objects = []
         for entry in entries:
             try:
-                objects.append(self._object(entry, header, classes))
+                objects.append(self._object(entry, header, classes, report))
             except errors.DataError as problem:
-                report(f'{self._annotations}: object {entry.get("id")!r:.40}: {problem}')
+                place = f'{self._annotations}: object {entry.get("id")!r:.40}'
+                report.leave_out(place, problem)
         boxes = [one.box for one in objects]
         of_boxes, given = sources.box_features, boxes
         if self._is_rotated:
@@ -181,13 +207,19 @@ class Coco(Source):
             masks = [one.mask for one in objects]
             features.update(polygons.mask_features(masks, boxes, header))
         if any(one.keypoints for one in objects):
-            features.update(_keypoints(objects, header))
+            rows = [one.keypoints for one in objects]
+            features.update(keypoints.keypoint_features(rows, header))
         return features
 
-    def _object(self, entry: Entry, header: images.ImageHeader, classes: LabelMap) -> _Object:
+    def _object(
+        self,
+        entry: Entry,
+        header: images.ImageHeader,
+        classes: LabelMap,
+        report: sources.Report,
+    ) -> _Object:
         category = self._category(entry)
-        box = _box(entry)
-        sources.check_box(box, header)
+        box = report.fit(_box(entry), header)
         is_crowd = entry.get('iscrowd', 0)
         if is_crowd not in (0, 1):
             raise errors.DataError(f'iscrowd is {is_crowd!r:.40}; expected 0 or 1.')
@@ -200,9 +232,9 @@ class Coco(Source):
         mask = None if shape is None else polygons.draw(shape, header)
         name = category['name']
         class_id = sources.class_id(classes, name)
-        keypoints = self._keypoints_of(entry, category)
-        turned = _rotated_box(entry, box, header) if self._is_rotated else None
-        return _Object(class_id, name, box, int(is_crowd), area, mask, keypoints, turned)
+        points = _keypoints_of(entry, category)
+        rotated = _rotated_box(entry, box, header) if self._is_rotated else None
+        return _Object(class_id, name, box, int(is_crowd), area, mask, points, rotated)
 
     def _category(self, entry: Entry) -> Entry:
         key = entry.get('category_id')
@@ -210,26 +242,32 @@ class Coco(Source):
             raise errors.DataError(f'category_id is {key!r:.40}, which is the id of no category.')
         return self._categories[key]
 
-    def _keypoints_of(self, entry: Entry, category: Entry) -> List[float]:
-        """Those of an object; none, or as many as every object of the set has."""
-        keypoints = entry.get('keypoints')
-        if not keypoints:
-            return []
-        if not isinstance(keypoints, list) or None in map(sources.number, keypoints):
-            raise errors.DataError('keypoints are not a list of numbers.')
-        expected = category.get('keypoints')
-        count = len(expected) if isinstance(expected, list) and expected else None
-        wanted = count * _NUMBERS_OF_KEYPOINT if count else len(keypoints)
-        if len(keypoints) != wanted or len(keypoints) % _NUMBERS_OF_KEYPOINT:
-            raise errors.DataError(
-                f'keypoints are {len(keypoints)} numbers; expected x, y and visibility of each'
-                f'{f" of {count}" if count else ""}.'
-            )
-        return keypoints
+
+def _keypoints_of(entry: Entry, category: Entry) -> List[float]:
+    """Returns those of an object: none, or as many as every object of the set has."""
+    numbers = entry.get('keypoints')
+    if not numbers:
+        return []
+    if not isinstance(numbers, list) or None in map(sources.number, numbers):
+        raise errors.DataError('keypoints are not a list of numbers.')
+    expected = category.get('keypoints')
+    count = len(expected) if isinstance(expected, list) and expected else None
+    wanted = count * keypoints.PER_KEYPOINT if count else len(numbers)
+    if len(numbers) != wanted or len(numbers) % keypoints.PER_KEYPOINT:
+        raise errors.DataError(
+            f'keypoints are {len(numbers)} numbers; expected x, y and visibility of each'
+            f'{f" of {count}" if count else ""}.'
+        )
+    return numbers
 
 
 def _is_id(value: Any) -> bool:
-    return isinstance(value, (int, str)) and not isinstance(value, bool)
+    return sources.is_text(value) or (isinstance(value, int) and not isinstance(value, bool))
+
+
+def _path(image: Entry) -> str:
+    """Returns the path of an image in its folder; files made on Windows have backslashes."""
+    return image['file_name'].replace('\\', '/')
 
 
 def _leaves_folder(path: str) -> bool:
@@ -280,20 +318,6 @@ def _rotated_box(entry: Entry, box: Sequence[float], header: images.ImageHeader)
         found = np.array([(top + bottom) / 2, (left + right) / 2, bottom - top, right - left, 0.0])
     rotated_boxes.check_box(found, header)
     return found
-
-
-def _keypoints(objects: Sequence[_Object], header: images.ImageHeader) -> records.Features:
-    """Keypoints of all objects; those of an object without any are not labelled."""
-    length = max(len(one.keypoints) for one in objects)
-    rows = [one.keypoints + [0] * (length - len(one.keypoints)) for one in objects]
-    points = np.array(rows, np.float64).reshape(-1, _NUMBERS_OF_KEYPOINT)
-    is_labelled = points[:, 2] >= 1
-    return {
-        'image/object/keypoint/x': (points[:, 0] / header.width).astype(np.float32),
-        'image/object/keypoint/y': (points[:, 1] / header.height).astype(np.float32),
-        'image/object/keypoint/visibility': is_labelled.astype(np.int64) * _VISIBLE,
-        'image/object/keypoint/num': is_labelled.reshape(len(objects), -1).sum(1),
-    }
 
 
 @sources.SOURCES.register('coco')

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import collections
+import concurrent.futures
+import threading
+from typing import Callable, Generic, TypeVar
+
 import numpy as np
 import tensorflow as tf
 
@@ -11,6 +16,11 @@ from estimator_lib.drawing.visualization import encode_png as encode_png
 from model_fns import images
 
 tf1 = tf.compat.v1
+
+Decoded = TypeVar('Decoded')
+
+# Tiles of one image follow each other: threads work on its last ones and on the first of the next.
+_KEPT = 2
 
 
 class ImageCodec:
@@ -25,11 +35,13 @@ class ImageCodec:
             encoded = tf1.placeholder(tf.string, [])
             pixels = tf1.placeholder(tf.uint8, [None, None, 3])
             decoded = images.decode_image(encoded)
+            deep = tf.io.decode_png(encoded, channels=3, dtype=tf.uint16)
             jpeg = tf.io.encode_jpeg(pixels, quality=92)
         # No number of threads: all sessions of a process share the pool that its first one makes.
         config = tf1.ConfigProto(device_count={'GPU': 0})
         self._session = tf1.Session(graph=graph, config=config)
         self._decode = self._session.make_callable(decoded, [encoded])
+        self._decode_deep = self._session.make_callable(deep, [encoded])
         self._encode_jpeg = self._session.make_callable(jpeg, [pixels])
 
     def decode(self, encoded: bytes) -> np.ndarray:
@@ -44,6 +56,23 @@ class ImageCodec:
             problem = image_decoding.decoding_problem(encoded)
             raise errors.DataError(f'the image {problem}.') from error
 
+    def scaled(self, encoded: bytes, bits: int) -> bytes:
+        """Returns a PNG of 16 bits a channel as one of 8 bits.
+
+        Args:
+            encoded: the bytes of the file.
+            bits: of the values, 8 to 16: the brightest is 2 ** bits - 1.
+
+        Raises:
+            errors.DataError: it does not decode.
+        """
+        try:
+            pixels = self._decode_deep(encoded)
+        except tf.errors.InvalidArgumentError as error:
+            problem = image_decoding.decoding_problem(encoded)
+            raise errors.DataError(f'the image {problem}.') from error
+        return encode_png(np.minimum(pixels >> (bits - 8), 255).astype(np.uint8))
+
     def encode_jpeg(self, pixels: np.ndarray) -> bytes:
         """A JPEG file of uint8 [height, width, 3]."""
         return self._encode_jpeg(pixels)
@@ -57,3 +86,34 @@ class ImageCodec:
 
     def __exit__(self, error_type, error, traceback) -> None:
         self.close()
+
+
+class DecodedImages(Generic[Decoded]):
+    """The images that were asked for last; safe to use from several threads.
+
+    Args:
+        decode: makes what is kept of the path of an image. It is called once for an image as long
+            as this is kept: threads that ask for the image at the same time wait for the first.
+    """
+
+    def __init__(self, decode: Callable[[str], Decoded]):
+        self._decode = decode
+        self._lock = threading.Lock()
+        self._images: collections.OrderedDict[str, concurrent.futures.Future] = (
+            collections.OrderedDict()
+        )
+
+    def get(self, path: str) -> Decoded:
+        """Returns what `decode` makes of a path, or raises what it raises."""
+        with self._lock:
+            known = self._images.get(path)
+            image = self._images.setdefault(path, known or concurrent.futures.Future())
+            self._images.move_to_end(path)
+            while len(self._images) > _KEPT:
+                self._images.popitem(last=False)
+        if known is None:
+            try:
+                image.set_result(self._decode(path))
+            except BaseException as error:
+                image.set_exception(error)
+        return image.result()

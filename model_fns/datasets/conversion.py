@@ -23,20 +23,24 @@ from typing import (
     Tuple,
 )
 
+import numpy as np
 import tensorflow as tf
 import tqdm
 
 from estimator_lib import errors
 from estimator_lib.drawing.tiling import Tiling
 from model_fns.datasets import codecs, image_files, records, sources
+from model_fns.datasets.files import folder_files, image_lists
 from model_fns.datasets.rotated import tiles
-from model_fns.datasets.sources import Item, Source
+from model_fns.datasets.sources import Item, Problem, Source
+from model_fns.datasets.summaries import ImageSummary, Summary, summarize
 from model_fns.label_map import LabelMap
 
 log = logging.getLogger('model_fns')
 
 MAX_LISTED = 20
 _AT_ONCE = 256  # images in memory
+_LEAST_OF_DEEP = 16  # the brightest of 8 bits where values of 16 bits use all of them
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +51,8 @@ class Options:
         num_shards: how many files, of each part of a split.
         stems: only these images; None for all.
         skip_problems: leave out what is wrong, instead of writing nothing.
+        clips: boxes that reach outside of their image are cut; else they are problems.
+        bits: of the values in images of 16 bits a channel; None: 16.
         apply_exif: turn images as their EXIF orientation says.
         split: names of parts and how much of the images each gets; empty: there is one, without a
             name.
@@ -67,6 +73,8 @@ class Options:
     drop_empty_tiles: bool = False
     seed: int = 0
     num_workers: int = 1
+    clips: bool = True
+    bits: Optional[int] = None
 
 
 class Outcome(NamedTuple):
@@ -75,10 +83,12 @@ class Outcome(NamedTuple):
     Attributes:
         record: serialized; None where nothing of it can be used, or is wanted.
         problems: what is wrong with it, or with parts of it that are left out.
+        summary: of the record; None without one.
     """
 
     record: Optional[bytes]
-    problems: Sequence[str]
+    problems: Sequence[Problem]
+    summary: Optional[ImageSummary] = None
 
 
 class Plan(NamedTuple):
@@ -91,6 +101,7 @@ class Plan(NamedTuple):
         classes: the label map.
         is_new: whether it is still to be written.
         problems: what is wrong beside single items.
+        notes: what is left out on purpose.
     """
 
     items: Sequence[Item]
@@ -98,7 +109,8 @@ class Plan(NamedTuple):
     prefixes: Sequence[str]
     classes: LabelMap
     is_new: bool
-    problems: Sequence[str]
+    problems: Sequence[Problem]
+    notes: Sequence[str]
 
 
 def convert(
@@ -121,6 +133,7 @@ def convert(
     """
     plan = make_plan(source, label_map_path, output_prefix, options)
     problems = list(plan.problems)
+    summary = Summary()
     with contextlib.ExitStack() as stack:
         writers = [
             stack.enter_context(records.ShardWriter(prefix, options.num_shards))
@@ -133,9 +146,12 @@ def convert(
             problems += problems_of(outcome, item)
             if outcome.record is not None:
                 writers[part].write(outcome.record)
+                summary.add(outcome.summary)
         counts = {prefix: one.num_written for prefix, one in zip(plan.prefixes, writers)}
         check_outcome(problems, counts, options)
-    finish(plan, label_map_path, problems)
+        write_label_map(plan, label_map_path)  # before the records get their names
+    log_outcome(plan, problems)
+    log.info('%s', summary)
     return counts
 
 
@@ -145,33 +161,75 @@ def make_plan(source: Source, label_map_path: str, output_prefix: str, options: 
     Raises:
         errors.DataError: there is nothing to convert, or the label map is not valid.
     """
-    items = _selected(source.items(), options.stems)
+    items = image_lists.select(source.items(), options.stems)
+    problems = [Problem('', text) for text in source.problems()]
     if not items:
-        raise errors.DataError('there is no image to convert; see --images and --list.')
+        listed = f'{_listed(problems)}\n' if problems else ''
+        raise errors.DataError(f'{listed}there is no image to convert; see --images and --list.')
     known = tf.io.gfile.exists(label_map_path)
-    classes = (
-        LabelMap.read(label_map_path) if known else LabelMap.from_names(source.class_names(items))
-    )
-    if options.tiling is not None:
-        items = _cut(items, options)
+    classes = LabelMap.read(label_map_path) if known else _new_classes(source, items, options)
     random.Random(options.seed).shuffle(items)
+    if options.tiling is not None:
+        items = _cut(items, options)  # The tiles of an image stay together: it is decoded once.
     prefixes = _prefixes(output_prefix, [name for name, _ in options.split])
     parts = split_by(
         [source.stratum(item) for item in items], [share for _, share in options.split] or [1.0]
     )
-    return Plan(items, parts, prefixes, classes, not known, list(source.problems()))
+    return Plan(items, parts, prefixes, classes, not known, problems, list(source.notes()))
 
 
-def problems_of(outcome: Outcome, item: Item) -> List[str]:
-    """What is wrong with an item, with its file."""
-    return [f'{item.path}: {problem}' for problem in outcome.problems]
+def _new_classes(source: Source, items: Sequence[Item], options: Options) -> LabelMap:
+    """Returns the classes that the annotations name.
+
+    Raises:
+        errors.DataError: they name none; the message says what is wrong with them.
+    """
+    names = source.class_names(items)
+    if names:
+        return LabelMap.from_names(names)
+    converter = Converter(source, LabelMap.from_names(['object']), options)
+    problems = [
+        problem
+        for item in items[:MAX_LISTED]
+        for problem in problems_of(converter.convert(item), item)
+    ]
+    listed = f'{_listed(problems)}\n' if problems else ''
+    raise errors.DataError(
+        f'{listed}None of the {len(items)} annotations names a class, and --label_map names no '
+        'file that exists.'
+    )
 
 
-def finish(plan: Plan, label_map_path: str, problems: Sequence[str]) -> None:
-    """Writes the label map, and says what was left out."""
-    if plan.is_new:
-        plan.classes.write(label_map_path)
-        log.info('wrote %s: %d classes', label_map_path, len(plan.classes.names))
+def problems_of(outcome: Outcome, item: Item) -> List[Problem]:
+    """Returns what is wrong with an item, with its file."""
+    return [
+        problem._replace(place=f'{item.path}: {problem.place}' if problem.place else item.path)
+        for problem in outcome.problems
+    ]
+
+
+def write_label_map(plan: Plan, path: str) -> None:
+    """Writes the label map where it is new.
+
+    Raises:
+        errors.DataError: it cannot be written there.
+    """
+    if not plan.is_new:
+        return
+    try:
+        plan.classes.write(path)
+    except tf.errors.OpError as error:
+        reason = errors.plain_message(error)
+        raise errors.DataError(
+            f'{path}: the label map cannot be written there: {reason}.'
+        ) from None
+    log.info('wrote %s: %d classes', path, len(plan.classes.names))
+
+
+def log_outcome(plan: Plan, problems: Sequence[Problem]) -> None:
+    """Logs what was left out."""
+    for note in plan.notes:
+        log.warning('%s', note)
     if problems:
         log.warning('left out: %s', _listed(problems))
 
@@ -222,26 +280,13 @@ def _cut(items: Sequence[Item], options: Options) -> List[Item]:
     return cut
 
 
-def _selected(items: List[Item], stems: Optional[Sequence[str]]) -> List[Item]:
-    if stems is None:
-        return items
-    wanted = dict.fromkeys(stems)
-    missing = sorted(set(wanted) - {item.stem for item in items})
-    if missing:
-        raise errors.DataError(
-            f'--list: {len(missing)} of {len(wanted)} stems have no image and annotation: '
-            f'{", ".join(missing[:MAX_LISTED])}.'
-        )
-    return [item for item in items if item.stem in wanted]
-
-
 def _prefixes(prefix: str, names: Sequence[str]) -> List[str]:
     """`data/cells` and `train` give `data/cells-train`; `data/` gives `data/train`."""
     between = '' if not prefix or prefix.endswith('/') else '-'
     return [f'{prefix}{between}{name}' for name in names] or [prefix]
 
 
-def check_outcome(problems: Sequence[str], counts: Mapping[str, int], options: Options) -> None:
+def check_outcome(problems: Sequence[Problem], counts: Mapping[str, int], options: Options) -> None:
     """Refuses what is not to be kept, before files get their names: all stays as it was.
 
     Args:
@@ -312,24 +357,41 @@ class Converter:
         self._apply_exif = options.apply_exif
         self._min_area_inside = options.min_area_inside
         self._drop_empty_tiles = options.drop_empty_tiles
+        self._clips = options.clips
+        self._bits = options.bits
         self._codec = codecs.ImageCodec()
+        self._tiled = codecs.DecodedImages(self._decode)
 
     def convert(self, item: Item) -> Outcome:
         """The record of an item, or why there is none."""
-        problems: List[str] = []
+        report = sources.Report(self._clips)
         try:
-            return Outcome(self._serialized(item, problems.append), problems)
+            features = self._features(item, report)
         except errors.DataError as problem:
-            return Outcome(None, [*problems, str(problem)])
+            report.leave_out('', problem)
+            return Outcome(None, report.problems)
+        if features is None:
+            return Outcome(None, report.problems)
+        summary = summarize(features, report.num_clipped, len(report.problems))
+        return Outcome(records.serialize(features), report.problems, summary)
 
-    def _serialized(self, item: Item, report: sources.Report) -> Optional[bytes]:
-        try:
-            with tf.io.gfile.GFile(item.path, 'rb') as file:
-                content = file.read()
-        except tf.errors.OpError:
-            raise errors.DataError('there is no such file.') from None
-        image = image_files.prepare(content, self._apply_exif)
+    def _decode(self, path: str) -> Tuple[image_files.ImageFile, np.ndarray]:
+        """Returns an image as a record has it, and its pixels: uint8 [height, width, 3]."""
+        image = image_files.prepare(_content(path), self._apply_exif)
+        if self._bits and image_files.is_deep(image.encoded):
+            image = image_files.prepare(self._codec.scaled(image.encoded, self._bits))
         pixels = self._codec.decode(image.encoded)
+        if image_files.is_deep(image.encoded) and pixels.max(initial=0) < _LEAST_OF_DEEP:
+            raise errors.DataError(
+                'the image has 16 bits a channel, of which the upper 4 are 0: it would become '
+                'black; expected --bits=N where its values have N bits.'
+            )
+        return image, pixels
+
+    def _features(self, item: Item, report: sources.Report) -> Optional[records.Features]:
+        """Returns what a record says; None for a tile without objects that is not wanted."""
+        decode = self._decode if item.window is None else self._tiled.get
+        image, pixels = decode(item.path)
         name = os.path.basename(item.path)
         features = records.image_features(image.encoded, image.header, name, item.source_id)
         try:
@@ -340,7 +402,7 @@ class Converter:
             features = tiles.cut(features, pixels, item.window, self._min_area_inside)
             if self._drop_empty_tiles and not len(features['image/object/class/label']):
                 return None
-        return records.serialize(features)
+        return features
 
     def _hint(self, image: image_files.ImageFile) -> str:
         if not image.swaps_sides:
@@ -349,6 +411,13 @@ class Converter:
         if self._apply_exif:
             return f'{stored}; with --exif=ignore it stays so.'
         return f'{stored}; with --exif=apply it is turned.'
+
+
+def _content(path: str) -> bytes:
+    try:
+        return folder_files.read_bytes(path)
+    except errors.DataError as error:  # whose path is named beside it
+        raise errors.DataError(str(error)[len(f'{path}: ') :]) from None
 
 
 _worker: Optional[Converter] = None  # of a process of the pool, which has no other place for it
@@ -364,5 +433,15 @@ def _convert_in_process(item: Item) -> Outcome:
     return _worker.convert(item)
 
 
-def _listed(problems: Sequence[str]) -> str:
-    return '\n'.join([f'{len(problems)} problem{"s" if len(problems) > 1 else ""}:', *problems])
+def _listed(problems: Sequence[Problem]) -> str:
+    """Returns a line for each problem; one for all of the tiles of an image, or of a class."""
+    groups: Dict[Any, List[str]] = {}
+    for problem in dict.fromkeys(problems):
+        key = problem.text if problem.is_common else problem
+        groups.setdefault(key, []).append(problem.place)
+    lines = []
+    for key, places in groups.items():
+        text = key if isinstance(key, str) else key.text
+        count = f'{len(places)} objects, the first: ' if len(places) > 1 else ''
+        lines.append(f'{count}{min(places)}: {text}' if places[0] else text)
+    return '\n'.join([f'{len(lines)} problem{"s" if len(lines) > 1 else ""}:', *lines])

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 import sys
 from typing import Dict, List, Optional, Sequence, Tuple, Union
-
-import tensorflow as tf
 
 from estimator_lib import errors, logs
 from estimator_lib.drawing.tiling import Tiling
@@ -31,10 +30,12 @@ from model_fns.datasets import (  # noqa: F401  (they register themselves)
     yolo,
 )
 from model_fns.datasets.beam import runs
+from model_fns.datasets.files import image_lists
 
 # Formats of rotated boxes, and those that may have some.
 _ROTATED = ('dota', 'hrsc')
 _EITHER = ('voc', 'coco')
+_COLOR = re.compile(r'#([0-9a-fA-F]{6}):(.*\S.*)')
 
 
 def create_parser() -> argparse.ArgumentParser:
@@ -65,7 +66,9 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
         help='voc: folder of the XML files; coco: the JSON file; yolo: folder of the text files; '
         "masks, instances: folder of PNGs with the images' stems",
     )
-    parser.add_argument('--list', help='file with the stems of the images to take, one a line')
+    parser.add_argument(
+        '--list', help='file with the images to take, one a line: their stems, or paths'
+    )
     parser.add_argument(
         '--boxes',
         choices=('upright', 'rotated'),
@@ -85,6 +88,21 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
         help='masks: which class each value means, where values are no class ids; the name '
         'background is no class, and what is named ignore counts for nothing',
     )
+    parser.add_argument(
+        '--mask_colors',
+        type=_mask_colors,
+        metavar="'#000000:background,#ff0000:cell'",
+        help='masks: which class each color means, where the PNGs have colors; names as with '
+        '--mask_values',
+    )
+    for name, example in (('image', '_leftImg8bit'), ('annotation', '_gtFine_labelTrainIds')):
+        parser.add_argument(
+            f'--{name}_suffix',
+            default='',
+            metavar=example,
+            help=f'masks, instances: what the stems of the {name}s have behind what an image and '
+            'its annotation have in common, as in Cityscapes; folders in folders are read too',
+        )
     parser.add_argument(
         '--ignore_label',
         type=_ignore_label,
@@ -116,6 +134,21 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
         default='keep',
         help='drop: tiles without an object are left out, of which training has too many where '
         'objects are few; keep them for an evaluation (default)',
+    )
+    parser.add_argument(
+        '--outside',
+        choices=('clip', 'error'),
+        default='clip',
+        help='boxes that reach outside of their image by more than a pixel; clip: they are cut at '
+        'its border, and counted (default); error: see --on_error',
+    )
+    parser.add_argument(
+        '--bits',
+        type=int,
+        choices=range(8, 17),
+        metavar='8..16',
+        help='of the values in images of 16 bits a channel: 12 where a camera or microscope gives '
+        '0 to 4095 (default: all 16)',
     )
     parser.add_argument(
         '--exif',
@@ -185,6 +218,20 @@ def _mask_values(text: str) -> Dict[int, str]:
     return values
 
 
+def _mask_colors(text: str) -> Dict[int, str]:
+    """Returns `#000000:background,#ff0000:cell` by 65536 * red + 256 * green + blue."""
+    found = [_COLOR.fullmatch(part.strip()) for part in text.split(',')]
+    if not all(found):
+        raise argparse.ArgumentTypeError(
+            f'{text!r} is not of the form #RRGGBB:NAME,#RRGGBB:NAME, like '
+            '#000000:background,#ff0000:cell'
+        )
+    colors = {int(one[1], 16): one[2].strip() for one in found if one}
+    if len(colors) < len(found):
+        raise argparse.ArgumentTypeError(f'{text!r} names a color twice')
+    return colors
+
+
 def _ignore_label(text: str) -> Union[int, str]:
     if text.isdecimal() and int(text) <= id_pngs.MAX_ID:
         return int(text)
@@ -231,7 +278,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
             )
         options = conversion.Options(
             flags.num_shards,
-            _read_list(flags.list),
+            image_lists.read(flags.list) if flags.list else None,
             flags.on_error == 'skip',
             flags.exif == 'apply',
             flags.split or (),
@@ -240,6 +287,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
             flags.empty_tiles == 'drop',
             flags.seed,
             flags.num_workers,
+            flags.outside == 'clip',
+            flags.bits,
         )
         source = sources.SOURCES.get(flags.format)(flags)
         paths = flags.label_map, flags.output_prefix
@@ -286,17 +335,6 @@ def _tiling(flags: argparse.Namespace) -> Optional[Tiling]:
             'part above 0 and up to 1.'
         )
     return Tiling(flags.tile, flags.overlap)
-
-
-def _read_list(path: Optional[str]) -> Optional[List[str]]:
-    if not path:
-        return None
-    if not tf.io.gfile.exists(path):
-        raise errors.UserError(f'--list: there is no file {path}.')
-    with tf.io.gfile.GFile(path, 'r') as file:
-        lines = [line.split() for line in file.read().splitlines()]
-    # Lists of Pascal VOC have a second column that says whether a class is in the image.
-    return [line[0] for line in lines if line]
 
 
 if __name__ == '__main__':

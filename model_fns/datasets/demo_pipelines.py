@@ -23,7 +23,6 @@ train_config {
           learning_rate_base: 0.1
           warmup_learning_rate: 0.001
           warmup_steps: 100
-          total_steps: 1500
         }
       }
     }
@@ -115,7 +114,7 @@ train_config {
       epsilon: 1e-7
       learning_rate {
         cosine_decay_learning_rate {
-          learning_rate_base: 0.008 warmup_learning_rate: 0.0005 warmup_steps: 50 total_steps: 1400
+          learning_rate_base: 0.008 warmup_learning_rate: 0.0005 warmup_steps: 50
         }
       }
     }

@@ -8,15 +8,16 @@ box around it.
 from __future__ import annotations
 
 import argparse
-import os
+import contextlib
 from typing import Iterator, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
-import tensorflow as tf
 
 from estimator_lib import errors
 from model_fns import images
 from model_fns.datasets import records, sources
+from model_fns.datasets.annotations import paired
+from model_fns.datasets.files import folder_files
 from model_fns.datasets.rotated import boxes as rotated_boxes
 from model_fns.datasets.sources import Item, Source
 from model_fns.label_map import LabelMap
@@ -33,45 +34,22 @@ class _Object(NamedTuple):
     difficult: bool
 
 
-class Dota(Source):
-    """Images in one folder, `<stem>.txt` for each in another; one without a file has no objects.
+class Dota(paired.PairedSource):
+    """Images in one folder, `<stem>.txt` for each in another.
 
     Args:
         image_folder: of the images.
         annotation_folder: of the text files, usually `labelTxt`.
     """
 
-    def __init__(self, image_folder: str, annotation_folder: str):
-        self._image_folder = image_folder
-        self._annotation_folder = annotation_folder
-
-    def items(self) -> List[Item]:
-        """See `Source`; an item's annotation is the path of its file."""
-        stems = sources.by_stem(sources.images_in(self._image_folder))
-        if not tf.io.gfile.isdir(self._annotation_folder):
-            raise errors.DataError(f'--annotations: there is no folder {self._annotation_folder}.')
-        files = set(tf.io.gfile.listdir(self._annotation_folder))
-        items = [
-            Item(stem, path, os.path.basename(path), self._path(stem))
-            for stem, path in stems.items()
-            if f'{stem}.txt' in files
-        ]
-        if not items:
-            raise errors.DataError(
-                f'--annotations: {self._annotation_folder} has no text file with the stem of any '
-                f'of the {len(stems)} images in {self._image_folder}.'
-            )
-        return items
-
     def class_names(self, items: Sequence[Item]) -> List[str]:
         """See `Source`: all names that occur, sorted."""
         names = set()
         for item in items:
-            for _, line in _lines(str(item.annotation)):
-                try:
-                    names.add(_parsed(line).name)
-                except errors.DataError:  # told of when the item is converted
-                    continue
+            with contextlib.suppress(errors.DataError):  # told of when the item is converted
+                for _, line in _lines(str(item.annotation)):
+                    with contextlib.suppress(errors.DataError):
+                        names.add(_parsed(line).name)
         return sorted(names)
 
     def features(
@@ -86,7 +64,7 @@ class Dota(Source):
                 rotated_boxes.check_box(box, header)
                 ids.append(sources.class_id(classes, one.name))
             except errors.DataError as problem:
-                report(f'{item.annotation}, line {number}: {problem}')
+                report.leave_out(f'{item.annotation}, line {number}', problem)
                 continue
             boxes.append(box)
             names.append(one.name)
@@ -96,16 +74,12 @@ class Dota(Source):
             'image/object/difficult': np.array(difficult, np.int64),
         }
 
-    def _path(self, stem: str) -> str:
-        return os.path.join(self._annotation_folder, f'{stem}.txt')
-
 
 def _lines(path: str) -> Iterator[Tuple[int, str]]:
     """The lines of objects, with their numbers from 1."""
-    with tf.io.gfile.GFile(path, 'r') as file:
-        for number, line in enumerate(file.read().splitlines(), 1):
-            if line.strip() and line.partition(':')[0].strip().lower() not in _HEADERS:
-                yield number, line
+    for number, line in enumerate(folder_files.read_text(path).splitlines(), 1):
+        if line.strip() and line.partition(':')[0].strip().lower() not in _HEADERS:
+            yield number, line
 
 
 def _parsed(line: str) -> _Object:
@@ -117,7 +91,7 @@ def _parsed(line: str) -> _Object:
         )
     try:
         points = [float(word) for word in words[:_NUMBERS]]
-        difficult = int(words[_NUMBERS + 1]) if len(words) > _NUMBERS + 1 else 0
+        difficult = float(words[_NUMBERS + 1]) if len(words) > _NUMBERS + 1 else 0
     except ValueError:
         raise errors.DataError(f'{line!r:.60} has a word where a number is expected.') from None
     return _Object(points, words[_NUMBERS], difficult != 0)

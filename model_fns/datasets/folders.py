@@ -11,6 +11,7 @@ import tensorflow as tf
 from estimator_lib import errors
 from model_fns import images
 from model_fns.datasets import image_files, records, sources
+from model_fns.datasets.files import folder_files
 from model_fns.datasets.sources import Item, Source
 from model_fns.label_map import LabelMap
 
@@ -34,8 +35,8 @@ class Folders(Source):
         return [item for name in self._names() for item in self._of_class(name)]
 
     def class_names(self, items: Sequence[Item]) -> List[str]:
-        """See `Source`: the folders' names, sorted, whichever items a list takes."""
-        return self._names()
+        """Returns the names of the folders with images, sorted, whichever items a list takes."""
+        return [name for name in self._names() if self._of_class(name)]
 
     def problems(self) -> List[str]:
         """See `Source`: folders without images, and pictures in formats that are not read."""
@@ -46,8 +47,8 @@ class Folders(Source):
                 found.append(f'{folder}: there are no images in this folder.')
             found += [
                 f'{os.path.join(folder, file)}: not {image_files.FORMATS}.'
-                for file in sorted(tf.io.gfile.listdir(folder))
-                if file.lower().endswith(_OTHER_PICTURES)
+                for file in folder_files.list_names(folder)
+                if file.lower().endswith(_OTHER_PICTURES) and not file.startswith('.')
             ]
         return found
 
@@ -58,10 +59,9 @@ class Folders(Source):
     def _names(self) -> List[str]:
         if not tf.io.gfile.isdir(self._folder):
             raise errors.DataError(f'--images: there is no folder {self._folder}.')
-        names = sorted(name.rstrip('/') for name in tf.io.gfile.listdir(self._folder))
         names = [
             name
-            for name in names
+            for name in folder_files.list_names(self._folder)
             if not name.startswith('.') and tf.io.gfile.isdir(os.path.join(self._folder, name))
         ]
         if not names:
@@ -71,10 +71,10 @@ class Folders(Source):
         return names
 
     def _of_class(self, name: str) -> List[Item]:
-        stems = sources.by_stem(sources.images_in(os.path.join(self._folder, name)))
+        paths = sources.images_in(os.path.join(self._folder, name))
+        files = [(path, os.path.basename(path)) for path in paths]
         return [
-            Item(stem, path, f'{name}/{os.path.basename(path)}', name)
-            for stem, path in stems.items()
+            Item(os.path.splitext(file)[0], path, f'{name}/{file}', name) for path, file in files
         ]
 
     def features(

@@ -39,7 +39,7 @@ class Hrsc(voc.PascalVoc):
             try:
                 objects.append(_object(entry, header))
             except errors.DataError as problem:
-                report(f'{item.annotation}: object {place}: {problem}')
+                report.leave_out(f'{item.annotation}: object {place}', problem)
         class_id = sources.class_id(classes, SHIP)
         boxes = [box for box, _ in objects]
         difficult = [one for _, one in objects]

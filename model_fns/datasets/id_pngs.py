@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import argparse
 import os
-from typing import Iterable, List, Optional, Sequence
+from typing import Callable, Dict, Iterable, NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -13,7 +13,9 @@ import tensorflow as tf
 from estimator_lib import errors
 from model_fns import id_images, images
 from model_fns.datasets import codecs, records, sources
-from model_fns.datasets.sources import Item, Source
+from model_fns.datasets.annotations import paired
+from model_fns.datasets.files import folder_files
+from model_fns.datasets.sources import Item
 
 MAX_BYTE = 255
 MAX_ID = 65535  # of a PNG of 16 bits
@@ -21,62 +23,89 @@ NO_LABEL = 'none'  # what `--ignore_label` may be beside a number
 _MOST_LISTED = 10
 
 
-class IdPngs(Source):
+class Suffixes(NamedTuple):
+    """Ends of file names, behind the part that an image and its annotation have in common.
+
+    Attributes:
+        images: as `_leftImg8bit` of Cityscapes.
+        annotations: as `_gtFine_labelTrainIds`.
+    """
+
+    images: str = ''
+    annotations: str = ''
+
+
+NO_SUFFIXES = Suffixes()
+
+
+class IdPngs(paired.PairedSource):
     """Images in one folder, `<stem>.png` for each in another.
+
+    Folders in them are read too: an annotation is where its image is.
 
     Args:
         image_folder: of the images.
         annotation_folder: of the PNGs.
+        suffixes: of their names.
     """
 
-    def __init__(self, image_folder: str, annotation_folder: str):
-        self._image_folder = image_folder
-        self._annotation_folder = annotation_folder
+    ending = '.png'
+    kind = 'PNG file'
 
-    def items(self) -> List[Item]:
-        """See `Source`: the images that have an annotation, which is the path of its file."""
-        stems = sources.by_stem(sources.images_in(self._image_folder))
-        annotations = self._annotations()
-        items = [
-            Item(stem, path, os.path.basename(path), annotations[stem])
-            for stem, path in stems.items()
-            if stem in annotations
-        ]
-        if not items:
-            raise errors.DataError(
-                f'--annotations: {self._annotation_folder} has no PNG file with the stem of any of '
-                f'the {len(stems)} images in {self._image_folder}.'
-            )
-        return items
+    def __init__(self, image_folder: str, annotation_folder: str, suffixes: Suffixes = NO_SUFFIXES):
+        super().__init__(image_folder, annotation_folder)
+        self._suffixes = suffixes
 
-    def problems(self) -> Sequence[str]:
-        """See `Source`: annotations without an image."""
-        stems = sources.by_stem(sources.images_in(self._image_folder))
-        return [
-            f'{path}: no image in {self._image_folder} has this stem.'
-            for stem, path in self._annotations().items()
-            if stem not in stems
-        ]
+    def _image_paths(self) -> Dict[str, str]:
+        return _keyed_paths(self._image_folder, self._suffixes.images, folder_files.is_image)
+
+    def _annotation_paths(self) -> Dict[str, str]:
+        if not tf.io.gfile.isdir(self._annotation_folder):
+            raise errors.DataError(f'--annotations: there is no folder {self._annotation_folder}.')
+        return _keyed_paths(self._annotation_folder, self._suffixes.annotations, self._is_one)
 
     @abc.abstractmethod
     def features(self, item, header, classes, report) -> records.Features:
         """See `Source`."""
 
-    def _annotations(self):
-        paths = sources.images_in(self._annotation_folder)
-        return sources.by_stem([path for path in paths if path.lower().endswith('.png')])
+    def _read(self, encoded: bytes) -> np.ndarray:
+        return id_images.read(encoded)
 
     def _ids(self, item: Item, header: Optional[images.ImageHeader] = None) -> np.ndarray:
         """int32 [height, width] of an item's annotation, which has the size of the image."""
-        with tf.io.gfile.GFile(str(item.annotation), 'rb') as file:
-            encoded = file.read()
+        encoded = folder_files.read_bytes(str(item.annotation))
         try:
-            ids = id_images.read(encoded)
+            ids = self._read(encoded)
         except errors.DataError as problem:
             raise errors.DataError(f'the annotation is {problem}.') from problem
         if header is not None:
             sources.check_size(header, *ids.shape)
         return ids
+
+
+def _keyed_paths(folder: str, suffix: str, is_taken: Callable[[str], bool]) -> Dict[str, str]:
+    """Returns paths by folder and stem, without a suffix, which files without it are left for.
+
+    Raises:
+        errors.DataError: there is no such folder, or two files have the same stem.
+    """
+    folder_files.list_names(folder)
+    found: Dict[str, str] = {}
+    for path, names in folder_files.walk(folder):
+        for name in names:
+            stem = os.path.splitext(name)[0]
+            if not is_taken(name) or not stem.endswith(suffix):
+                continue
+            key = os.path.join(os.path.relpath(path, folder), stem[: len(stem) - len(suffix)])
+            if key in found:
+                raise sources.same_stem(os.path.join(path, name), found[key])
+            found[key] = os.path.join(path, name)
+    return dict(sorted(found.items()))
+
+
+def suffixes(arguments: argparse.Namespace) -> Suffixes:
+    """Returns the flags `--image_suffix` and `--annotation_suffix`."""
+    return Suffixes(arguments.image_suffix, arguments.annotation_suffix)
 
 
 def class_features(classes: np.ndarray) -> records.Features:
@@ -92,7 +121,7 @@ def class_features(classes: np.ndarray) -> records.Features:
     }
 
 
-def listed(values: Iterable[int]) -> str:
+def listed(values: Iterable[object]) -> str:
     """Some of the values, for a message."""
     values = list(values)
     more = ', ..' if len(values) > _MOST_LISTED else ''

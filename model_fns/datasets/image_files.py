@@ -18,11 +18,13 @@ from model_fns import images
 ENDINGS = ('.jpg', '.jpeg', '.png', '.gif', '.bmp', '.webp', '.tif', '.tiff')
 FORMATS = 'JPEG, PNG, GIF, BMP, WebP or TIFF'
 
+_DEPTH_AT = 24  # in a PNG file, see ISO/IEC 15948, 11.2.2
 _ORIENTATION = 0x0112  # the EXIF tag
 _AS_STORED = 1
 _TURNED_BY_A_QUARTER = (5, 6, 7, 8)
 _CONVERTED = ('WEBP', 'TIFF')
 _JPEG_QUALITY = 95
+_MOST_DECODED = 2**29 - 1  # Pixels.
 # Modes that a PNG holds as they are, and those that become 8 bits of colour.
 _PNG_MODES = ('1', 'L', 'LA', 'P', 'RGB', 'RGBA', 'I;16')
 _COLOR_MODES = ('CMYK', 'YCbCr', 'LAB', 'HSV', 'RGBX', 'PA')
@@ -55,7 +57,7 @@ def prepare(encoded: bytes, apply_exif: bool = True, max_pixels: Optional[int] =
     Args:
         encoded: the bytes of a file of one of `FORMATS`.
         apply_exif: turn the picture as its EXIF orientation says. A TIFF always stands upright.
-        max_pixels: how many its header may announce; None: any number.
+        max_pixels: how many its header may announce; None: as many as TensorFlow decodes.
 
     Raises:
         errors.DataError: it is of no such format, corrupt, or too large; the message names no file.
@@ -66,12 +68,8 @@ def prepare(encoded: bytes, apply_exif: bool = True, max_pixels: Optional[int] =
             image, name = _open_other(encoded), 'PNG'
         else:
             images.image_header(encoded)
-            image = Image.open(io.BytesIO(encoded), formats=[name])
-        if max_pixels is not None and image.width * image.height > max_pixels:
-            raise errors.DataError(
-                f'the image has {image.width * image.height} pixels; expected at most {max_pixels} '
-                '(max_image_pixels).'
-            )
+            image = images.open_image(encoded)
+        _check_pixels(image.width * image.height, max_pixels)
         orientation = _orientation(image, encoded)
         is_turned = apply_exif and orientation != _AS_STORED
         if is_turned:
@@ -85,9 +83,27 @@ def prepare(encoded: bytes, apply_exif: bool = True, max_pixels: Optional[int] =
     return ImageFile(encoded, images.image_header(encoded), orientation)
 
 
+def is_deep(encoded: bytes) -> bool:
+    """Returns whether a file is a PNG of 16 bits a channel, by its header."""
+    return image_decoding.format_of(encoded) == 'PNG' and encoded[_DEPTH_AT] == 16
+
+
+def _check_pixels(count: int, most: Optional[int]) -> None:
+    reason = 'max_image_pixels'
+    if most is None:
+        most, reason = _MOST_DECODED, 'TensorFlow decodes no more; cut the image into several'
+    if count > most:
+        raise errors.DataError(f'the image has {count} pixels; expected at most {most} ({reason}).')
+
+
 def _open_other(encoded: bytes) -> Image.Image:
     try:
         return Image.open(io.BytesIO(encoded), formats=_CONVERTED)
+    except Image.DecompressionBombError:
+        raise errors.DataError(
+            f'the image is a TIFF of more than {2 * Image.MAX_IMAGE_PIXELS} pixels, which Pillow '
+            'does not decode; save it as a PNG or JPEG.'
+        ) from None
     except Image.UnidentifiedImageError:
         if not encoded:
             raise errors.DataError('the image is empty (0 bytes).') from None

@@ -20,6 +20,7 @@ from estimator_lib.commands.predict import Image
 from estimator_lib.data import image_decoding, records
 from estimator_lib.export.serving import ENCODED_IMAGE
 from model_fns.datasets import image_files
+from model_fns.datasets.files import folder_files
 
 tf1 = tf.compat.v1
 
@@ -64,7 +65,7 @@ class File(NamedTuple):
         """
         if self.record_file is None:
             read = functools.partial(_read_file, self.path, decode)
-            yield Image(self.path, self.stem, self.number, read)
+            yield Image(folder_files.printable(self.path), self.stem, self.number, read)
             return
         for index, record in enumerate(_records_of(self.record_file)):
             name, stem = f'{self.path}#{index:05d}', f'{self.stem}-{index:05d}'
@@ -189,9 +190,10 @@ def unique_stems(paths: Sequence[str]) -> List[str]:
     Where two would be the same their endings stay (`a.jpg`, `a.png`), and where these are the same
     too their folders come before (`x-a.jpg`, `y-a.jpg`).
     """
-    root = os.path.commonpath([os.path.dirname(path) for path in paths]) if paths else ''
+    absolute = [os.path.abspath(folder_files.printable(path)) for path in paths]
+    root = os.path.commonpath([os.path.dirname(path) for path in absolute]) if paths else ''
     choices = []
-    for path in paths:
+    for path in absolute:
         name = os.path.basename(path)
         inner = os.path.relpath(path, root).replace(os.sep, '-')
         choices.append((os.path.splitext(name)[0], name, inner))
@@ -223,9 +225,9 @@ def _matches(pattern: str) -> List[str]:
     if tf.io.gfile.isdir(pattern):
         found = [
             os.path.join(folder, name)
-            for folder, _, names in tf.io.gfile.walk(pattern)
+            for folder, names in folder_files.walk(pattern)
             for name in names
-            if name.lower().endswith(image_files.ENDINGS) and not name.startswith('.')
+            if folder_files.is_image(name)
         ]
         if not found:
             raise errors.DataError(
@@ -244,25 +246,18 @@ def _matches(pattern: str) -> List[str]:
 def _listed(path: str) -> List[str]:
     """The paths in a list file."""
     try:
-        with tf.io.gfile.GFile(path) as file:
-            lines = [line.strip() for line in file.read().lstrip('\ufeff').splitlines()]
-    except (tf.errors.OpError, UnicodeDecodeError) as error:
-        reason = errors.first_line(error)
-        raise errors.DataError(f'--images: {path} is not a list of paths: {reason}.') from None
+        lines = [line.strip() for line in folder_files.read_text(path).splitlines()]
+    except errors.DataError as error:
+        raise errors.DataError(f'--images: {path} is not a list of paths: {error}') from None
+    if any('\0' in line for line in lines):
+        raise errors.DataError(f'--images: {path} is not a list of paths: it has a NUL.')
     if not any(lines):
         raise errors.DataError(f'--images: {path} is empty; expected a path in each line.')
     return [os.path.join(os.path.dirname(path), line) for line in lines if line]
 
 
 def _read_file(path: str, decode: Decode) -> np.ndarray:
-    if tf.io.gfile.isdir(path):
-        raise errors.DataError(f'{path}: it is a folder; expected an image file.')
-    try:
-        with tf.io.gfile.GFile(path, 'rb') as file:
-            encoded = file.read()
-    except tf.errors.OpError as error:
-        raise errors.DataError(f'{path}: it cannot be read: {errors.first_line(error)}.') from None
-    return decode(encoded, path)
+    return decode(folder_files.read_bytes(path), folder_files.printable(path))
 
 
 def _records_of(file: records.RecordFile) -> Iterator[object]:

@@ -28,6 +28,7 @@ class Instances(id_pngs.IdPngs):
         class_name: what all the objects are.
         ignore_label: a value that is no instance, of pixels that count for nothing; None: there is
             none.
+        suffixes: see `IdPngs`.
     """
 
     def __init__(
@@ -36,8 +37,9 @@ class Instances(id_pngs.IdPngs):
         annotation_folder: str,
         class_name: str = 'object',
         ignore_label: Optional[int] = None,
+        suffixes: id_pngs.Suffixes = id_pngs.NO_SUFFIXES,
     ):
-        super().__init__(image_folder, annotation_folder)
+        super().__init__(image_folder, annotation_folder, suffixes)
         self._class_name = class_name
         self._ignore_label = ignore_label
 
@@ -96,4 +98,5 @@ def _box(mask: np.ndarray) -> List[int]:
 def _from_arguments(arguments: argparse.Namespace) -> Source:
     annotations = sources.annotations_of(arguments, 'DIR, the folder of the PNG files')
     label = id_pngs.ignore_label(arguments, None)
-    return Instances(arguments.images, annotations, arguments.class_name, label)
+    suffixes = id_pngs.suffixes(arguments)
+    return Instances(arguments.images, annotations, arguments.class_name, label, suffixes)

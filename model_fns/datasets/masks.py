@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import Dict, List, Mapping, Optional, Sequence
+from typing import Dict, Iterable, List, Mapping, Optional, Sequence
 
 import numpy as np
 import tqdm
 
 from estimator_lib import errors
-from model_fns import images
+from model_fns import id_images, images
 from model_fns.datasets import id_pngs, records, sources
 from model_fns.datasets.sources import Item, Source
 from model_fns.label_map import LabelMap
@@ -32,7 +32,10 @@ class Masks(id_pngs.IdPngs):
         image_folder: of the images.
         annotation_folder: of the PNGs: grey, or with a palette (as Pascal VOC has them).
         ignore_label: of pixels that count for nothing; None: there is none.
-        values: names of classes by the value of their pixels, where values are no class ids.
+        values: names of classes by the value of their pixels, where values are no class ids. In
+            files of colors a value is 65536 * red + 256 * green + blue.
+        are_colors: the files have colors.
+        suffixes: see `IdPngs`.
     """
 
     def __init__(
@@ -41,25 +44,40 @@ class Masks(id_pngs.IdPngs):
         annotation_folder: str,
         ignore_label: Optional[int] = IGNORE_LABEL,
         values: Optional[Mapping[int, str]] = None,
+        are_colors: bool = False,
+        suffixes: id_pngs.Suffixes = id_pngs.NO_SUFFIXES,
     ):
-        super().__init__(image_folder, annotation_folder)
-        self._ignore_label = ignore_label
+        super().__init__(image_folder, annotation_folder, suffixes)
+        self._are_colors = are_colors
+        self._ignore_label = None if are_colors else ignore_label
         self._values = dict(values or {})
+
+    def _read(self, encoded: bytes) -> np.ndarray:
+        if self._are_colors:
+            return id_images.read_colors(encoded)
+        try:
+            return super()._read(encoded)
+        except id_images.ColorError as error:
+            raise errors.DataError(
+                f'{error}; --mask_colors tells which class each color means, like '
+                '#000000:background,#ff0000:cell'
+            ) from None
 
     def class_names(self, items: Sequence[Item]) -> List[str]:
         """See `Source`: those of the values, else `class_1` and so on, up to the largest id."""
         if self._values:
             names = [name for name in self._values.values() if name not in _NO_CLASSES]
             return list(dict.fromkeys(names))
-        largest = BACKGROUND
+        largest, num_read = BACKGROUND, 0
         bar = tqdm.tqdm(items, desc='looking for classes', unit='annotation', disable=None)
         for item in bar:
             try:
                 ids = self._ids(item)
             except errors.DataError:  # told of when the item is converted
                 continue
+            num_read += 1
             largest = max(largest, ids.max(initial=BACKGROUND, where=ids != self._ignore_label))
-        if largest == BACKGROUND:
+        if num_read and largest == BACKGROUND:
             raise errors.DataError(
                 f'no annotation has a pixel of a class: all are {self._no_class()}. {_HINT}'
             )
@@ -74,7 +92,7 @@ class Masks(id_pngs.IdPngs):
         unknown = np.setdiff1d(ids, list(meanings))
         if unknown.size:
             raise errors.DataError(
-                f'the annotation {item.annotation} has the values {id_pngs.listed(unknown)}; '
+                f'the annotation {item.annotation} has the values {self._listed(unknown)}; '
                 f'expected {self._expected(classes)}.'
             )
         if IGNORE_LABEL in classes.names and (ids == self._ignore_label).any():
@@ -82,9 +100,9 @@ class Masks(id_pngs.IdPngs):
                 f'the label map has a class of id {IGNORE_LABEL}, which pixels that count for '
                 'nothing have in records; expected ids below.'
             )
-        table = np.zeros(max(meanings) + 1, np.int32)
-        table[list(meanings)] = list(meanings.values())
-        return id_pngs.class_features(table[ids])
+        values, places = np.unique(ids, return_inverse=True)
+        classes_of_values = np.array([meanings[value] for value in values.tolist()], np.int32)
+        return id_pngs.class_features(classes_of_values[places].reshape(ids.shape))
 
     def _meanings(self, classes: LabelMap) -> Dict[int, int]:
         """What is written for each value that may occur."""
@@ -100,11 +118,17 @@ class Masks(id_pngs.IdPngs):
 
     def _expected(self, classes: LabelMap) -> str:
         if self._values:
-            return f'those of --mask_values ({id_pngs.listed(sorted(self._values))})'
+            flag = '--mask_colors' if self._are_colors else '--mask_values'
+            return f'those of {flag} ({self._listed(sorted(self._values))})'
         return (
             f'ids of the label map ({id_pngs.listed(sorted(classes.names))}), or '
             f'{self._no_class()}. {_HINT.rstrip(".")}'
         )
+
+    def _listed(self, values: Iterable[int]) -> str:
+        if not self._are_colors:
+            return id_pngs.listed(values)
+        return id_pngs.listed([f'#{value:06x}' for value in values])
 
     def _no_class(self) -> str:
         ignored = (
@@ -117,4 +141,9 @@ class Masks(id_pngs.IdPngs):
 def _from_arguments(arguments: argparse.Namespace) -> Source:
     annotations = sources.annotations_of(arguments, 'DIR, the folder of the PNG files')
     label = id_pngs.ignore_label(arguments, IGNORE_LABEL)
-    return Masks(arguments.images, annotations, label, arguments.mask_values)
+    if arguments.mask_values and arguments.mask_colors:
+        raise errors.UserError('--mask_values and --mask_colors: expected one of them.')
+    values = arguments.mask_colors or arguments.mask_values
+    are_colors = bool(arguments.mask_colors)
+    suffixes = id_pngs.suffixes(arguments)
+    return Masks(arguments.images, annotations, label, values, are_colors, suffixes)

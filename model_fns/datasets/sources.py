@@ -7,24 +7,84 @@ import argparse
 import dataclasses
 import math
 import os
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
-import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.drawing.tiling import Window
 from estimator_lib.registry import Registry
 from model_fns import images
-from model_fns.datasets import image_files, records
+from model_fns.datasets import records
+from model_fns.datasets.files import folder_files
 from model_fns.label_map import LabelMap
-
-# Takes note of what is wrong with a part of an annotation, which is then left out.
-Report = Callable[[str], None]
 
 
 class SizeError(errors.DataError):
     """An annotation is of an image of another size."""
+
+
+class UnknownClassError(errors.DataError):
+    """A class that the label map does not have: the same problem for each object of it."""
+
+
+class Problem(NamedTuple):
+    """A problem of an image or of an object in it.
+
+    Attributes:
+        place: the file and the object.
+        text: one sentence.
+        is_common: problems of the same text are listed as one.
+    """
+
+    place: str
+    text: str
+    is_common: bool = False
+
+
+class Report:
+    """The problems of an image's annotation, and the boxes of it that are cut.
+
+    Args:
+        clips: boxes that reach outside of the image are cut at its border; else they are problems.
+
+    Attributes:
+        problems: of the objects that are left out.
+        num_clipped: number of the boxes that were cut by more than a pixel.
+    """
+
+    def __init__(self, clips: bool = True):
+        self.problems: List[Problem] = []
+        self.num_clipped = 0
+        self._clips = clips
+
+    def leave_out(self, place: str, error: errors.DataError) -> None:
+        """Adds the problem of an object that is left out."""
+        self.problems.append(Problem(place, str(error), isinstance(error, UnknownClassError)))
+
+    def fit(self, box: Sequence[float], header: images.ImageHeader) -> List[float]:
+        """Returns a box cut at the border of its image.
+
+        Args:
+            box: ymin, xmin, ymax, xmax in pixels.
+            header: the image's size.
+
+        Raises:
+            errors.DataError: it is not of numbers, inverted, or outside of the image.
+        """
+        sides = [header.height, header.width] * 2
+        _check_box(box)
+        cut = [min(max(side, 0.0), float(most)) for side, most in zip(box, sides)]
+        is_far = any(abs(side - inside) > 1 for side, inside in zip(box, cut))
+        is_empty = _is_empty(cut) and (is_far or not _is_empty(box))
+        if is_empty or (is_far and not self._clips):
+            reaches = 'is' if is_empty else 'reaches'
+            raise errors.DataError(
+                f'{_shown(box)} {reaches} outside of the image, which has {header.height} x '
+                f'{header.width} pixels.'
+            )
+        self.num_clipped += is_far
+        return cut
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +125,10 @@ class Source(abc.ABC):
         """What is wrong beside single items, each with its file or folder; see `--on_error`."""
         return ()
 
+    def notes(self) -> Sequence[str]:
+        """Returns what is left out on purpose, with counts; no problems."""
+        return ()
+
     def stratum(self, item: Item) -> str:
         """What a split keeps in proportion: the class of an image that has one."""
         del item
@@ -80,7 +144,7 @@ class Source(abc.ABC):
             item: one of `items`.
             header: the image's format and size.
             classes: the label map.
-            report: called for each single object that is left out, with what is wrong with it.
+            report: is told of each object that is left out or cut.
 
         Raises:
             errors.DataError: nothing of the annotation can be used; the message says why, but names
@@ -98,12 +162,8 @@ def images_in(folder: str) -> List[str]:
     Raises:
         errors.DataError: there is no such folder.
     """
-    if not tf.io.gfile.isdir(folder):
-        raise errors.DataError(f'{folder}: there is no such folder.')
-    names = sorted(tf.io.gfile.listdir(folder))
-    return [
-        os.path.join(folder, name) for name in names if name.lower().endswith(image_files.ENDINGS)
-    ]
+    names = folder_files.list_names(folder)
+    return [os.path.join(folder, name) for name in names if folder_files.is_image(name)]
 
 
 def by_stem(paths: Sequence[str]) -> Dict[str, str]:
@@ -116,11 +176,14 @@ def by_stem(paths: Sequence[str]) -> Dict[str, str]:
     for path in paths:
         stem = os.path.splitext(os.path.basename(path))[0]
         if stem in found:
-            raise errors.DataError(
-                f'{path}: another file has the same stem: {found[stem]}; rename one of them.'
-            )
+            raise same_stem(path, found[stem])
         found[stem] = path
     return found
+
+
+def same_stem(path: str, other: str) -> errors.DataError:
+    """Returns the error of two files of which only one can have an annotation."""
+    return errors.DataError(f'{path}: another file has the same stem: {other}; rename one of them.')
 
 
 def check_size(header: images.ImageHeader, height: Optional[int], width: Optional[int]) -> None:
@@ -136,10 +199,10 @@ def class_id(classes: LabelMap, name: str) -> int:
     """The id of a class name.
 
     Raises:
-        errors.DataError: the label map has no such class.
+        UnknownClassError: the label map has no such class.
     """
     if name not in classes:
-        raise errors.DataError(
+        raise UnknownClassError(
             f'class {name!r} is not in the label map'
             f'{errors.did_you_mean(name, classes.names.values())}'
         )
@@ -148,33 +211,43 @@ def class_id(classes: LabelMap, name: str) -> int:
 
 def number(value: Any) -> Optional[float]:
     """A finite number as a float; None for anything else."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
-        return float(value)
-    return None
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    try:
+        value = float(value)
+    except OverflowError:  # an integer of more digits than a float has
+        return None
+    return value if math.isfinite(value) else None
 
 
-def check_box(box: Sequence[float], header: images.ImageHeader) -> None:
+def is_text(value: Any) -> bool:
+    """Returns whether a value is text that files can hold and that names a file: not blank."""
+    if not isinstance(value, str) or not value.strip() or '\0' in value:
+        return False
+    return folder_files.printable(value) == value
+
+
+def _check_box(box: Sequence[float]) -> None:
     """Checks a box in pixels.
 
     Args:
         box: ymin, xmin, ymax, xmax.
-        header: the image's size.
 
     Raises:
-        errors.DataError: it is not of numbers, inverted, or reaches outside of the image by more
-            than a pixel.
+        errors.DataError: it is not of numbers, or inverted.
     """
-    shown = f'the box [{", ".join(f"{side:g}" for side in box)}] (ymin, xmin, ymax, xmax)'
-    sides = [header.height, header.width] * 2
     if not all(map(math.isfinite, box)):
-        raise errors.DataError(f'{shown} has a side that is no number.')
+        raise errors.DataError(f'{_shown(box)} has a side that is no number.')
     if box[2] < box[0] or box[3] < box[1]:
-        raise errors.DataError(f'{shown} is inverted.')
-    if any(not -1 <= side <= most + 1 for side, most in zip(box, sides)):
-        raise errors.DataError(
-            f'{shown} reaches outside of the image, which has {header.height} x {header.width} '
-            'pixels.'
-        )
+        raise errors.DataError(f'{_shown(box)} is inverted.')
+
+
+def _shown(box: Sequence[float]) -> str:
+    return f'the box [{", ".join(f"{side:g}" for side in box)}] (ymin, xmin, ymax, xmax)'
+
+
+def _is_empty(box: Sequence[float]) -> bool:
+    return box[2] <= box[0] or box[3] <= box[1]
 
 
 def box_features(
@@ -186,7 +259,7 @@ def box_features(
     """Boxes and classes as records have them.
 
     Args:
-        boxes: [n, 4], ymin, xmin, ymax, xmax in pixels; see `check_box`.
+        boxes: [n, 4], ymin, xmin, ymax, xmax in pixels; see `Report.fit`.
         ids: class ids.
         names: class names.
         header: the image's size.

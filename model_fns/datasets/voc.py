@@ -8,24 +8,30 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
+import re
 from typing import List, Optional, Sequence, Tuple
 from xml.etree import ElementTree
 
 import numpy as np
-import tensorflow as tf
 
 from estimator_lib import errors
 from model_fns import images
 from model_fns.datasets import records, sources
+from model_fns.datasets.annotations import paired
+from model_fns.datasets.files import folder_files
 from model_fns.datasets.rotated import boxes as rotated_boxes
 from model_fns.datasets.sources import Item, Source
 from model_fns.label_map import LabelMap
 
+_DECLARATION = re.compile(rb'\s*<\?xml[^>]*?encoding\s*=\s*["\']([\w.:-]+)["\'][^>]*>')
+# Files that declare one of these hold characters of the largest of them.
+_CHINESE = ('gb2312', 'gbk', 'gb18030')
+_UNSPECIFIED = 'unspecified'  # what some files of Pascal VOC have for 0
+
 _CORNERS = ('left_top', 'right_top', 'right_bottom', 'left_bottom')
 
 
-class PascalVoc(Source):
+class PascalVoc(paired.PairedSource):
     """Images in one folder, `<stem>.xml` for each in another.
 
     Args:
@@ -34,25 +40,12 @@ class PascalVoc(Source):
         is_rotated: whether records get rotated boxes; an upright one is one without a turn.
     """
 
-    def __init__(self, image_folder: str, annotation_folder: str, is_rotated: bool = False):
-        self._image_folder = image_folder
-        self._annotation_folder = annotation_folder
-        self._is_rotated = is_rotated
+    ending = '.xml'
+    kind = 'XML file'
 
-    def items(self) -> List[Item]:
-        """See `Source`: the images that have an annotation, which is the path of its file."""
-        stems = sources.by_stem(sources.images_in(self._image_folder))
-        items = []
-        for stem, path in stems.items():
-            annotation = os.path.join(self._annotation_folder, f'{stem}.xml')
-            if tf.io.gfile.exists(annotation):
-                items.append(Item(stem, path, os.path.basename(path), annotation))
-        if not items:
-            raise errors.DataError(
-                f'--annotations: {self._annotation_folder} has no XML file with the stem of any of '
-                f'the {len(stems)} images in {self._image_folder}.'
-            )
-        return items
+    def __init__(self, image_folder: str, annotation_folder: str, is_rotated: bool = False):
+        super().__init__(image_folder, annotation_folder)
+        self._is_rotated = is_rotated
 
     def class_names(self, items: Sequence[Item]) -> List[str]:
         """See `Source`: all names that occur, sorted."""
@@ -77,9 +70,9 @@ class PascalVoc(Source):
         objects = []
         for place, entry in enumerate(root.iter('object'), 1):
             try:
-                objects.append(_object(entry, header, classes, self._is_rotated))
+                objects.append(_object(entry, header, classes, self._is_rotated, report))
             except errors.DataError as problem:
-                report(f'{item.annotation}: object {place}: {problem}')
+                report.leave_out(f'{item.annotation}: object {place}', problem)
         boxes, ids, names, difficult, truncated = zip(*objects) if objects else [()] * 5
         of_boxes = rotated_boxes.box_features if self._is_rotated else sources.box_features
         return {
@@ -94,33 +87,43 @@ def _object(
     header: images.ImageHeader,
     classes: LabelMap,
     is_rotated: bool,
+    report: sources.Report,
 ) -> Tuple[Sequence[float], int, str, bool, bool]:
     """Box in pixels, class id, name, difficult, truncated."""
     name = (entry.findtext('name') or '').strip()
     if not name:
         raise errors.DataError('there is no <name>.')
-    sides = _rotated_box(entry, header) if is_rotated else _upright_box(entry, header)
-    flags = [number(entry, tag, 0) for tag in ('difficult', 'truncated')]
-    return (sides, sources.class_id(classes, name), name, flags[0] != 0, flags[1] != 0)
+    read_box = _rotated_box if is_rotated else _axis_aligned_box
+    sides = read_box(entry, header, report)
+    flags = [_flag(entry, tag) for tag in ('difficult', 'truncated')]
+    return (sides, sources.class_id(classes, name), name, *flags)
 
 
-def _upright_box(entry: ElementTree.Element, header: images.ImageHeader) -> List[float]:
-    """ymin, xmin, ymax, xmax in pixels."""
+def _flag(entry: ElementTree.Element, tag: str) -> bool:
+    text = (entry.findtext(tag) or '').strip()
+    return text.lower() != _UNSPECIFIED and number(entry, tag, 0) != 0
+
+
+def _axis_aligned_box(
+    entry: ElementTree.Element, header: images.ImageHeader, report: sources.Report
+) -> List[float]:
+    """Returns ymin, xmin, ymax, xmax in pixels."""
     box = entry.find('bndbox')
     if box is None:
         if entry.find('robndbox') is not None:
             raise errors.DataError('there is a <robndbox> and no <bndbox>; see --boxes=rotated.')
         raise errors.DataError('there is no <bndbox>.')
     sides = [number(box, side) for side in ('ymin', 'xmin', 'ymax', 'xmax')]
-    sources.check_box(sides, header)
-    return sides
+    return report.fit(sides, header)
 
 
-def _rotated_box(entry: ElementTree.Element, header: images.ImageHeader) -> Sequence[float]:
-    """cy, cx, h, w in pixels and the angle."""
+def _rotated_box(
+    entry: ElementTree.Element, header: images.ImageHeader, report: sources.Report
+) -> Sequence[float]:
+    """Returns cy, cx, h, w in pixels and the angle."""
     box = entry.find('robndbox')
     if box is None:
-        top, left, bottom, right = _upright_box(entry, header)
+        top, left, bottom, right = _axis_aligned_box(entry, header, report)
         sides = [(top + bottom) / 2, (left + right) / 2, bottom - top, right - left, 0.0]
     elif box.find('cx') is not None:
         sides = [number(box, name) for name in ('cy', 'cx', 'h', 'w', 'angle')]
@@ -135,17 +138,26 @@ def _rotated_box(entry: ElementTree.Element, header: images.ImageHeader) -> Sequ
 
 
 def parse(path: str) -> ElementTree.Element:
-    """The root of an XML file.
+    """Returns the root of an XML file.
 
     Raises:
-        errors.DataError: it is none.
+        errors.DataError: it cannot be read, is not XML, or its encoding is not known.
     """
-    with tf.io.gfile.GFile(path, 'rb') as file:
-        content = file.read()
+    content = folder_files.read_bytes(path)
+    declared = _DECLARATION.match(content)
     try:
-        return ElementTree.fromstring(content)
-    except ElementTree.ParseError as error:
+        try:
+            return ElementTree.fromstring(content)
+        except (ValueError, LookupError):  # the parser knows few encodings
+            if declared is None:
+                raise
+            return ElementTree.fromstring(_decoded(content[declared.end() :], declared[1].decode()))
+    except (ElementTree.ParseError, ValueError, LookupError) as error:
         raise errors.DataError(f'{path} is not XML: {error}.') from None
+
+
+def _decoded(content: bytes, encoding: str) -> str:
+    return content.decode('gb18030' if encoding.lower() in _CHINESE else encoding)
 
 
 def number(element: ElementTree.Element, tag: str, default: Optional[float] = None) -> float:

@@ -4,73 +4,80 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow as tf
+import yaml
 
 from estimator_lib import errors
 from model_fns import images
-from model_fns.datasets import polygons, records, sources
+from model_fns.datasets import records, sources
+from model_fns.datasets.annotations import keypoints, paired, polygons
+from model_fns.datasets.files import folder_files
 from model_fns.datasets.sources import Item, Source
 from model_fns.label_map import LabelMap, to_id
 
-_NAME_FILES = ('classes.txt', 'obj.names', 'data.yaml', 'dataset.yaml')
+_DATA_FILES = ('data.yaml', 'dataset.yaml')
+_NAME_FILES = ('classes.txt', 'obj.names', *_DATA_FILES)
 _FOLDERS_ABOVE = 2  # how far above the annotations names are looked for
+_YAML_ENDINGS = ('.yaml', '.yml')
 _BOX_NUMBERS = 4
 _LEAST_POLYGON_NUMBERS = 6
+_MOST_CLASSES = 1_000_000
+_VISIBILITIES = (0, 1, 2)
+_EXPECTED = 'expected `class center_x center_y width height`, or `class` and at least three points'
 
 
-class Yolo(Source):
+class KeypointShape(NamedTuple):
+    """The keypoints of each object of a pose data set: `kpt_shape`.
+
+    Attributes:
+        count: number of keypoints.
+        numbers: of each: 2 for x and y, 3 with the visibility.
+    """
+
+    count: int
+    numbers: int
+
+
+class _Object(NamedTuple):
+    """A line: class id; ymin, xmin, ymax, xmax in pixels; a PNG or None; keypoints in pixels."""
+
+    class_id: int
+    box: List[float]
+    mask: Optional[bytes] = None
+    points: Sequence[float] = ()
+
+
+class Yolo(paired.PairedSource):
     """Images in one folder, `<stem>.txt` for each in another.
 
-    A line is `class center_x center_y width height` or `class x y x y x y ..`, a polygon; classes
-    are counted from 0, all others are fractions of the image's sides. An image without a file has
-    no objects.
+    A line is `class center_x center_y width height` or `class x y x y x y ..`, a polygon. Where a
+    data file has `kpt_shape`, keypoints follow the box. Classes are counted from 0, all others are
+    fractions of the image's sides. An image without a file has no objects.
 
     Args:
         image_folder: of the images.
         annotation_folder: of the text files.
-        names: of the classes, in the order of their numbers; None: those of the label map.
+        names: of the classes by their numbers; None: those of the label map.
+        shape: of the keypoints; None: there are none.
     """
 
-    def __init__(self, image_folder: str, annotation_folder: str, names: Optional[Sequence[str]]):
-        self._image_folder = image_folder
-        self._annotation_folder = annotation_folder
+    needs_annotation = False
+
+    def __init__(
+        self,
+        image_folder: str,
+        annotation_folder: str,
+        names: Optional[Mapping[int, str]],
+        shape: Optional[KeypointShape] = None,
+    ):
+        super().__init__(image_folder, annotation_folder)
         self._names = names
+        self._shape = shape
 
-    def items(self) -> List[Item]:
-        """See `Source`; an item's annotation is the path of its file, '' without one."""
-        stems = sources.by_stem(sources.images_in(self._image_folder))
-        files = self._files()
-        if not stems.keys() & files.keys():
-            raise errors.DataError(
-                f'--annotations: {self._annotation_folder} has no text file with the stem of any '
-                f'of the {len(stems)} images in {self._image_folder}.'
-            )
-        return [
-            Item(stem, path, os.path.basename(path), files.get(stem, ''))
-            for stem, path in stems.items()
-        ]
-
-    def problems(self) -> Sequence[str]:
-        """See `Source`: annotations without an image."""
-        stems = sources.by_stem(sources.images_in(self._image_folder))
-        return [
-            f'{path}: no image in {self._image_folder} has this stem.'
-            for stem, path in self._files().items()
-            if stem not in stems
-        ]
-
-    def _files(self) -> Dict[str, str]:
-        if not tf.io.gfile.isdir(self._annotation_folder):
-            raise errors.DataError(f'--annotations: there is no folder {self._annotation_folder}.')
-        names = sorted(tf.io.gfile.listdir(self._annotation_folder))
-        return {
-            name[: -len('.txt')]: os.path.join(self._annotation_folder, name)
-            for name in names
-            if name.endswith('.txt') and name not in _NAME_FILES
-        }
+    def _is_one(self, name: str) -> bool:
+        return super()._is_one(name) and name not in _NAME_FILES
 
     def class_names(self, items: Sequence[Item]) -> List[str]:
         """See `Source`: those of the file of names."""
@@ -80,132 +87,221 @@ class Yolo(Source):
                 f'{", ".join(_NAME_FILES)} beside the annotations or a folder above, or a label '
                 'map that exists.'
             )
-        return list(self._names)
+        return [self._names[index] for index in sorted(self._names)]
 
     def features(
         self, item: Item, header: images.ImageHeader, classes: LabelMap, report: sources.Report
     ) -> records.Features:
         """See `Source`; masks where there is a polygon."""
-        ids, boxes, masks = [], [], []
-        for number, line in enumerate(_lines(str(item.annotation)), 1):
+        objects: List[_Object] = []
+        text = folder_files.read_text(str(item.annotation)) if item.annotation else ''
+        for number, line in enumerate(text.splitlines(), 1):
             if not line.strip():
                 continue
             try:
-                class_id, box, mask = self._object(line, header, classes)
+                objects.append(self._object(line, header, classes, report))
             except errors.DataError as problem:
-                report(f'{item.annotation}, line {number}: {problem}')
-                continue
-            ids.append(class_id)
-            boxes.append(box)
-            masks.append(mask)
+                report.leave_out(f'{item.annotation}, line {number}', problem)
+        ids = [one.class_id for one in objects]
+        boxes = [one.box for one in objects]
         names = [classes.item(class_id).name for class_id in ids]
         features = sources.box_features(boxes, ids, names, header)
+        masks = [one.mask for one in objects]
         features.update(polygons.mask_features(masks, boxes, header))
+        if any(one.points for one in objects):
+            points = [one.points for one in objects]
+            features.update(keypoints.keypoint_features(points, header))
         return features
 
     def _object(
-        self, line: str, header: images.ImageHeader, classes: LabelMap
-    ) -> Tuple[int, List[float], Optional[bytes]]:
-        """Class id, box in pixels, and mask of a line."""
+        self, line: str, header: images.ImageHeader, classes: LabelMap, report: sources.Report
+    ) -> _Object:
+        """Returns what a line says."""
         index, values = _numbers(line)
-        if self._names is None:
-            class_id = classes.item(to_id(index)).id
-        elif index < len(self._names):
-            class_id = sources.class_id(classes, self._names[index])
-        else:
-            raise errors.DataError(
-                f'class {index} has no name; there are {len(self._names)}, counted from 0.'
-            )
+        class_id = self._class_id(index, classes)
+        if self._shape is not None:
+            return self._pose(class_id, values, header, report)
         if len(values) == _BOX_NUMBERS:
-            x, y, width, height = values
-            left, top = (x - width / 2) * header.width, (y - height / 2) * header.height
-            box = [top, left, top + height * header.height, left + width * header.width]
-            sources.check_box(box, header)
-            return class_id, box, None
+            return _Object(class_id, report.fit(_box(values, header), header))
+        if len(values) < _LEAST_POLYGON_NUMBERS or len(values) % 2 or _has_visibilities(values):
+            hint = (
+                'keypoints behind a box, it seems: name the data file that has kpt_shape with '
+                '--names'
+                if _has_visibilities(values)
+                else _EXPECTED
+            )
+            raise errors.DataError(f'{len(values)} numbers after the class; {hint}.')
         xs = [x * header.width for x in values[::2]]
         ys = [y * header.height for y in values[1::2]]
-        box = [min(ys), min(xs), max(ys), max(xs)]
-        sources.check_box(box, header)
+        box = report.fit([min(ys), min(xs), max(ys), max(xs)], header)
         polygon = [side for point in zip(xs, ys) for side in point]
-        return class_id, box, polygons.draw([polygon], header)
+        return _Object(class_id, box, polygons.draw([polygon], header))
+
+    def _class_id(self, index: int, classes: LabelMap) -> int:
+        if self._names is None:
+            return classes.item(to_id(index)).id
+        if index in self._names:
+            return sources.class_id(classes, self._names[index])
+        raise errors.DataError(
+            f'class {index} has no name; there are {len(self._names)}, counted from 0.'
+        )
+
+    def _pose(
+        self,
+        class_id: int,
+        values: Sequence[float],
+        header: images.ImageHeader,
+        report: sources.Report,
+    ) -> _Object:
+        """Returns an object whose keypoints follow its box."""
+        count, numbers = self._shape
+        if len(values) not in (_BOX_NUMBERS, _BOX_NUMBERS + count * numbers):
+            raise errors.DataError(
+                f'{len(values)} numbers after the class; expected a box and {count} x {numbers} of '
+                'keypoints (kpt_shape).'
+            )
+        box = report.fit(_box(values[:_BOX_NUMBERS], header), header)
+        points: List[float] = []
+        for start in range(_BOX_NUMBERS, len(values), numbers):
+            x, y = values[start : start + 2]
+            # Without visibilities, 0 0 is a keypoint that nobody has labelled.
+            visibility = values[start + 2] if numbers > 2 else 2.0 * bool(x or y)
+            points += [x * header.width, y * header.height, visibility]
+        if None in map(sources.number, points):
+            raise errors.DataError('a keypoint has a side that is no number.')
+        return _Object(class_id, box, points=points)
+
+
+def _box(values: Sequence[float], header: images.ImageHeader) -> List[float]:
+    """Returns ymin, xmin, ymax, xmax in pixels of center x, center y, width and height."""
+    x, y, width, height = values
+    left, top = (x - width / 2) * header.width, (y - height / 2) * header.height
+    return [top, left, top + height * header.height, left + width * header.width]
+
+
+def _has_visibilities(values: Sequence[float]) -> bool:
+    """Returns whether values are a box and keypoints, by every third of them: 0, 1 or 2."""
+    points = values[_BOX_NUMBERS:]
+    x, y, width, height = values[:_BOX_NUMBERS] if len(values) > _BOX_NUMBERS else [0.0] * 4
+    is_box = width > 0 and height > 0 and x - width / 2 > -0.01 and y - height / 2 > -0.01
+    return (
+        is_box
+        and len(points) % keypoints.PER_KEYPOINT == 0
+        and set(points[2 :: keypoints.PER_KEYPOINT]).issubset(_VISIBILITIES)
+    )
 
 
 def _numbers(line: str) -> Tuple[int, List[float]]:
+    """Returns the class and the other numbers of a line."""
     parts = line.split()
-    expected = (
-        'expected `class center_x center_y width height`, or `class` and at least three points'
-    )
-    if not parts[0].isdecimal():
-        raise errors.DataError(f'the class is {parts[0]!r}; {expected}.')
+    index = _whole(parts[0])
+    if index is None:
+        raise errors.DataError(f'the class is {parts[0]!r:.40}; {_EXPECTED}.')
     try:
         values = [float(part) for part in parts[1:]]
     except ValueError as error:
-        raise errors.DataError(f'{error}; {expected}.') from None
-    is_polygon = len(values) >= _LEAST_POLYGON_NUMBERS and len(values) % 2 == 0
-    if len(values) != _BOX_NUMBERS and not is_polygon:
-        raise errors.DataError(f'{len(values)} numbers after the class; {expected}.')
-    return int(parts[0]), values
+        raise errors.DataError(f'{error!s:.80}; {_EXPECTED}.') from None
+    if len(values) < _BOX_NUMBERS:
+        raise errors.DataError(f'{len(values)} numbers after the class; {_EXPECTED}.')
+    return index, values
 
 
-def _lines(path: str) -> List[str]:
-    if not path:
-        return []
+def _whole(text: str) -> Optional[int]:
+    """Returns a number from 0, which programs may write as `3.0`; None for anything else."""
     try:
-        with tf.io.gfile.GFile(path) as file:
-            return file.read().lstrip('\ufeff').splitlines()
-    except UnicodeDecodeError as error:
-        raise errors.DataError(f'{path} is not text: {error}.') from None
+        value = float(text)
+    except ValueError:
+        return None
+    return int(value) if 0 <= value < _MOST_CLASSES and value == int(value) else None
 
 
-def find_names(folder: str) -> Optional[str]:
-    """The file of class names beside annotations or above; None without."""
-    folder = os.path.abspath(folder) if '://' not in folder else folder
+def find_names_file(folder: str, names: Sequence[str] = _NAME_FILES) -> Optional[str]:
+    """Returns the file of class names beside annotations or above; None without."""
+    folder = os.path.abspath(folder) if not folder_files.is_remote(folder) else folder
     for _ in range(_FOLDERS_ABOVE + 1):
-        for name in _NAME_FILES:
+        for name in names:
             path = os.path.join(folder, name)
-            if tf.io.gfile.exists(path):
+            if tf.io.gfile.exists(path) and not tf.io.gfile.isdir(path):
                 return path
         folder = os.path.dirname(folder)
     return None
 
 
-def read_names(path: str) -> List[str]:
-    """The class names of a file: one a line, or those of `names` in a YAML file.
+def read_names(path: str) -> Dict[int, str]:
+    """Returns the class names of a file by their numbers: one a line, or `names` of a YAML file.
 
     Raises:
-        errors.DataError: there are none.
+        errors.DataError: there are none, or they are not valid.
     """
     if not tf.io.gfile.exists(path):
         raise errors.DataError(f'--names: there is no file {path}.')
-    lines = _lines(path)
-    if path.endswith(('.yaml', '.yml')):
-        names = _yaml_names(lines)
-    else:
-        names = [line.strip() for line in lines if line.strip()]
-    if not names or len(set(names)) < len(names):
-        what = 'holds a name twice' if names else 'holds no class names'
-        raise errors.DataError(f'{path} {what}; expected one for each class.')
+    names = _yaml_names(path) if path.endswith(_YAML_ENDINGS) else _lines(path)
+    if not names:
+        raise errors.DataError(f'{path} holds no class names; expected one for each class.')
+    for index, name in names.items():
+        if not sources.is_text(name):
+            raise errors.DataError(f'{path} has {name!r:.40} for class {index}; expected a name.')
+    if len(set(names.values())) < len(names):
+        raise errors.DataError(f'{path} holds a name twice; expected one for each class.')
     return names
 
 
-def _yaml_names(lines: Sequence[str]) -> List[str]:
-    """`names: [a, b]`, or below `names:` lines of `- a` or `0: a`."""
-    start = next((i for i, line in enumerate(lines) if re.match(r'names\s*:', line)), len(lines))
-    block = [re.sub(r'\s#.*', '', line) for line in lines[start:]]
-    end = next(
-        (i for i, line in enumerate(block) if i and re.match(r'[A-Za-z_]', line)), len(block)
-    )
-    text = '\n'.join(block[:end]).partition(':')[2].strip()
-    if text[:1] in ('[', '{'):
-        entries = text.strip('[]{}').split(',')
-    else:
-        entries = text.splitlines()
-    stripped = [re.sub(r'^(-\s*|\d+\s*:\s*)', '', entry.strip()) for entry in entries]
-    return [entry.strip('\'"') for entry in stripped if entry]
+def _lines(path: str) -> Dict[int, str]:
+    """Returns the lines by their numbers from 0; an empty one before a name is a name missing."""
+    text = folder_files.read_text(path).rstrip()
+    return {index: line.strip() for index, line in enumerate(text.splitlines())}
+
+
+def _yaml_names(path: str) -> Dict[int, Any]:
+    """Returns `names: [a, b]` or `names: {0: a, 1: b}` of a data file, whose numbers may have gaps.
+
+    Raises:
+        errors.DataError: the names are neither.
+    """
+    names = _read_yaml(path).get('names') or {}
+    if isinstance(names, list):
+        return dict(enumerate(names))
+    numbers = [_whole(key) for key in names] if isinstance(names, dict) else [None]
+    if None in numbers or len(set(numbers)) < len(numbers):
+        raise errors.DataError(
+            f'{path}: names are {names!r:.80}; expected a list, or names by their numbers from 0.'
+        )
+    return dict(zip(numbers, names.values()))
+
+
+def read_keypoint_shape(path: str) -> Optional[KeypointShape]:
+    """Returns `kpt_shape` of a data file; None where it has none.
+
+    Raises:
+        errors.DataError: it is not a number of keypoints and 2 or 3.
+    """
+    shape = _read_yaml(path).get('kpt_shape')
+    if shape is None:
+        return None
+    numbers = [_whole(one) for one in map(str, shape)] if isinstance(shape, list) else []
+    if len(numbers) != 2 or not numbers[0] or numbers[1] not in (2, 3):
+        raise errors.DataError(
+            f'{path}: kpt_shape is {shape!r:.40}; expected a number of keypoints, and 2 or 3.'
+        )
+    return KeypointShape(*numbers)
+
+
+def _read_yaml(path: str) -> Dict[str, Any]:
+    """Returns the content of a YAML file; all its values are text, so that `no` is a name."""
+    text = folder_files.read_text(path)
+    try:
+        content = yaml.load(text, Loader=yaml.BaseLoader)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise errors.DataError(f'{path} is not YAML: {" ".join(str(error).split())}.') from None
+    return content if isinstance(content, dict) else {}
 
 
 @sources.SOURCES.register('yolo')
 def _from_arguments(arguments: argparse.Namespace) -> Source:
     annotations = sources.annotations_of(arguments, 'DIR, the folder of the text files')
-    path = arguments.names or find_names(annotations)
-    return Yolo(arguments.images, annotations, read_names(path) if path else None)
+    path = arguments.names or find_names_file(annotations)
+    names = read_names(path) if path else None
+    if path is None or not path.endswith(_YAML_ENDINGS):
+        path = find_names_file(annotations, _DATA_FILES)
+    shape = read_keypoint_shape(path) if path else None
+    return Yolo(arguments.images, annotations, names, shape)

@@ -238,8 +238,6 @@ def doubts(pipeline: PipelineConfig) -> Iterator[str]:
             f'follow the network within some {SLOW_STATISTICS} steps, and evaluations use them: a '
             f'run of {training.num_steps} steps from first values needs a smaller one, 0.97 say.'
         )
-    if config.keypoint_label_map_path and not config.keypoint_estimation_task:
-        yield f'{_WHERE}.keypoint_label_map_path has no effect without keypoint_estimation_task.'
     focal = [('object_center_params', config.object_center_params.classification_loss)]
     for index, task in enumerate(config.keypoint_estimation_task):
         path = f'keypoint_estimation_task.{index}.loss'

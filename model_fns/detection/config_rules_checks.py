@@ -93,13 +93,7 @@ def doubts(config: PipelineConfig) -> Iterator[str]:
             if is_set and not set(names) & set(needed):
                 yield f'eval_config.{field} has no effect without {needed[0]} in metrics_set.'
     train_config = config.train_config
-    if train_config.load_all_detection_checkpoint_vars:
-        if not train_config.fine_tune_checkpoint:
-            yield (
-                'train_config.load_all_detection_checkpoint_vars has no effect without '
-                'fine_tune_checkpoint.'
-            )
-            return
+    if train_config.load_all_detection_checkpoint_vars and train_config.fine_tune_checkpoint:
         kind = train_config.fine_tune_checkpoint_type
         is_of_detection = kind in ('detection', 'fine_tune')
         if not is_of_detection and (kind or not train_config.from_detection_checkpoint):

@@ -83,8 +83,6 @@ def doubts(pipeline: PipelineConfig) -> Iterator[str]:
         for field in OF_MASKS:
             if head.HasField(field):
                 yield f'{_MASK_HEAD}.{field} has no effect without number_of_stages: 3.'
-        if config.output_reframed_masks:
-            yield f'{_WHERE}.output_reframed_masks has no effect without number_of_stages: 3.'
     miner = config.hard_example_miner
     for field in ('max_negatives_per_positive', 'min_negatives_per_image'):
         if getattr(miner, field):

@@ -308,9 +308,17 @@ _ORDERED = {
     'RandomScaleCropAndPadToSquare': (('scale_min', 'scale_max'),),
 }
 
+_REQUIRES = {
+    'TrainConfig.load_all_detection_checkpoint_vars': 'fine_tune_checkpoint',
+    'CenterNet.keypoint_label_map_path': 'keypoint_estimation_task',
+    'FasterRcnn.output_reframed_masks': 'number_of_stages: 3',
+    'InputReader.frame_index': 'input_type: TF_SEQUENCE_EXAMPLE',
+}
+
 VALUES = ConfigRules(
     ranges=_RANGES,
     required={message: tuple(fields.split()) for message, fields in _REQUIRED.items()},
     choices=_CHOICES,
     ordered=_ORDERED,
+    requires=_REQUIRES,
 )

@@ -59,6 +59,7 @@ class DetectionTask(Task):
             not the feature extractor's alone.
         label_map: names of the classes.
         across_replicas: see `Task.across_replicas`.
+        augmentations: see `Task.augmentations`.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class DetectionTask(Task):
         load_all_variables: bool = False,
         label_map: Optional[label_maps.LabelMap] = None,
         across_replicas: Sequence[str] = (),
+        augmentations: Sequence[str] = (),
     ):
         self._model = model
         self._reader = reader
@@ -80,6 +82,7 @@ class DetectionTask(Task):
         self._load_all_variables = load_all_variables
         self._label_map = label_map
         self._across_replicas = tuple(across_replicas)
+        self._augmentations = tuple(augmentations)
 
     @classmethod
     def config_rules(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> ConfigRules:
@@ -95,10 +98,11 @@ class DetectionTask(Task):
         """
         model = detector.build_detector(config.model, quantization.from_config(config))
         label_map = label_map_files.of_readers(config, model.num_classes)
+        options = config.train_config.data_augmentation_options
         return cls(
             model,
             inputs.build_reader(config, model.num_classes, label_map, model.family),
-            augmentation.build_augmentation(config.train_config.data_augmentation_options),
+            augmentation.build_augmentation(options),
             metrics.build_metrics(
                 config.eval_config,
                 model.num_classes,
@@ -110,6 +114,7 @@ class DetectionTask(Task):
             config.train_config.load_all_detection_checkpoint_vars,
             label_map,
             config_rules.synchronized_fields(config.model),
+            [option.WhichOneof('preprocessing_step') for option in options],
         )
 
     @property
@@ -124,6 +129,10 @@ class DetectionTask(Task):
     def augment(self, example: Example, seed: tf.Tensor) -> Example:
         """See `augmentation`."""
         return self._augment(example, seed)
+
+    def augmentations(self) -> Sequence[str]:
+        """Returns the steps of `train_config.data_augmentation_options`, see `Task`."""
+        return self._augmentations
 
     def prepare(self, example: Example, mode: str) -> Tuple[Features, Labels]:
         """See `inputs.Reader.prepare`: resized images, padded groundtruth.
@@ -374,7 +383,9 @@ class DetectionTask(Task):
         room = {name: self._reader.room(name == 'train_input_reader') for name in examined}
         left_out = box_report.doubts(examined, room)
         return DataReport(
-            [*classes.lines, *boxes.lines], [*left_out, *classes.doubts, *boxes.doubts]
+            [*classes.lines, *boxes.lines],
+            [*left_out, *classes.doubts, *boxes.doubts],
+            [*classes.problems, *boxes.problems],
         )
 
     def _true_shapes(self, features: Features) -> Optional[tf.Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator
+from typing import Any, Iterator
 
 from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem, problems_of
 from model_fns import checkpoint_scopes, config_rules
@@ -36,6 +36,22 @@ def _problems(config: PipelineConfig) -> Iterator[Problem]:
         )
 
 
+def _doubts(config: PipelineConfig) -> Iterator[str]:
+    model = config.model.segmentation
+    views = (model.evaluation, model.export)
+    if model.predict_with_upsampled_logits or any(_is_one_pass(view) for view in views):
+        return
+    yield (
+        'model.segmentation.predict_with_upsampled_logits has no effect without an evaluation or '
+        'an export of one pass at scale 1: the mean over several passes is taken of resized logits.'
+    )
+
+
+def _is_one_pass(view: Any) -> bool:
+    """Returns whether an evaluation, or an export, sees images once and at their own scale."""
+    return list(view.scales) in ([], [1.0]) and not view.add_flipped_images
+
+
 RULES = (
     config_rules.EVERY_TASK
     + config_rules.NO_BOXES
@@ -45,5 +61,6 @@ RULES = (
     + ConfigRules(
         checkpoint_types={'a checkpoint of the same model': tuple(checkpoint_scopes.PREFIXES)},
         problems=(_problems,),
+        doubts=(_doubts,),
     )
 )

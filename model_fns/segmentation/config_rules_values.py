@@ -21,6 +21,7 @@ from estimator_lib.config.rules import (
     names,
     or_0,
     ranges,
+    requires,
 )
 
 _MESSAGES = names(
@@ -106,8 +107,29 @@ _RANGES = {
     'SegmentationPreprocessing.max_rotation_degrees': Range(0, 180),
 }
 
+_REQUIRES = {
+    'Segmentation.merge_method': 'image_pyramid > 1',
+    'SegmentationLoss.hard_example_mining_step': 'top_k_percent_pixels < 1',
+    'SegmentationLoss.class_weighting_examples': (
+        'class_weighting: INVERSE_FREQUENCY|MEDIAN_FREQUENCY'
+    ),
+    'SegmentationPreprocessing.keep_aspect_ratio': 'min_resize_value',
+    'SegmentationPreprocessing.motion_blur_probability': 'max_motion_blur_length > 1',
+    'SegmentationExport.atrous_rates': 'output_stride',
+    **requires(
+        'operation: CONVOLUTION',
+        'DensePredictionCell.Branch.kernel_size DensePredictionCell.Branch.rate_height '
+        'DensePredictionCell.Branch.rate_width',
+    ),
+    **requires(
+        'operation: PYRAMID_POOLING',
+        'DensePredictionCell.Branch.grid_height DensePredictionCell.Branch.grid_width',
+    ),
+}
+
 VALUES = ConfigRules(
     supported={'DetectionModel': names('segmentation'), **dict.fromkeys(_MESSAGES, ALL)},
     ranges=_RANGES,
+    requires=_REQUIRES,
     ordered={'SegmentationPreprocessing': (('min_scale_factor', 'max_scale_factor'),)},
 )

@@ -9,7 +9,7 @@ the most instances of an image.
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, Tuple
+from typing import Dict, Optional, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -84,14 +84,19 @@ class InstanceGrouping:
         )
 
     def group(
-        self, semantic: tf.Tensor, heatmap: tf.Tensor, offsets: tf.Tensor
+        self,
+        semantic: tf.Tensor,
+        heatmap: tf.Tensor,
+        offsets: tf.Tensor,
+        is_image: Optional[tf.Tensor] = None,
     ) -> Dict[str, tf.Tensor]:
-        """Instances and the panoptic map.
+        """Groups pixels to instances and the panoptic map.
 
         Args:
             semantic: int64 [B, H, W], predicted classes.
             heatmap: float32 [B, H, W].
             offsets: float32 [B, H, W, 2], rows and columns, in pixels.
+            is_image: bool [B, H, W]: False in padding, which no area counts; None: no padding.
 
         Returns:
             `fields.INSTANCE_PREDICTIONS` int32 [B, H, W]: 0 for none, else 1 to K without gaps, the
@@ -99,17 +104,18 @@ class InstanceGrouping:
             what is left out, and of things without an instance, are `UNLABELLED`.
         """
         semantic = tf.cast(semantic, tf.int32)
+        if is_image is None:
+            is_image = tf.ones_like(semantic, tf.bool)
         is_thing = tf.gather(tf.constant(self.things()), semantic)
         centers = heatmaps.highest_peaks(
             heatmap, self.center_threshold, self.suppression_window, self.max_instances
         )
         nearest = nearest_centers(offsets, centers)
-        instances = tf.where(is_thing, nearest, 0)
+        instances = tf.where(is_thing & is_image, nearest, 0)
         instances, classes = self._classified(instances, semantic)
         of_instances = classes * PANOPTIC_DIVISOR + instances
-        of_stuff = tf.where(
-            is_thing | self._is_small_stuff(semantic), UNLABELLED, semantic * PANOPTIC_DIVISOR
-        )
+        is_stuff = is_image & ~is_thing & ~self._is_small_stuff(semantic, is_image)
+        of_stuff = tf.where(is_stuff, semantic * PANOPTIC_DIVISOR, UNLABELLED)
         return {
             fields.INSTANCE_PREDICTIONS: instances,
             fields.PANOPTIC_PREDICTIONS: tf.where(instances > 0, of_instances, of_stuff),
@@ -138,10 +144,11 @@ class InstanceGrouping:
             tf.gather(tf.reshape(classes, [-1]), rows),
         )
 
-    def _is_small_stuff(self, semantic: tf.Tensor) -> tf.Tensor:
-        """Whether the pixel's class has too few pixels in the image: bool [B, H, W]."""
+    def _is_small_stuff(self, semantic: tf.Tensor, is_image: tf.Tensor) -> tf.Tensor:
+        """Returns whether the pixel's class has too few pixels in the image: bool [B, H, W]."""
         rows = _by_image(semantic, self.num_classes)
-        areas = _count(rows, tf.shape(semantic)[0] * self.num_classes)
+        num_rows = tf.shape(semantic)[0] * self.num_classes
+        areas = _count(tf.where(is_image, rows, num_rows), num_rows)
         return tf.gather(areas < self.min_stuff_area, rows)
 
     def things(self) -> np.ndarray:
@@ -196,6 +203,6 @@ def _by_image(labels: tf.Tensor, num_labels: int) -> tf.Tensor:
 
 
 def _count(labels: tf.Tensor, num_labels: tf.Tensor) -> tf.Tensor:
-    """int32 [num_labels]: how often each is there."""
+    """int32 [num_labels]: how often each is there; labels from `num_labels` on are left out."""
     ones = tf.zeros([0], tf.int32)  # empty for 1 each
     return tf.raw_ops.Bincount(arr=labels, size=num_labels, weights=ones)

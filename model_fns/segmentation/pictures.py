@@ -83,12 +83,10 @@ class Drawer:
         Returns:
             uint8 or uint16 [height, width], without padding.
         """
-        height, width = _image(features).shape[:2]
-        classes = np.asarray(outputs[fields.SEMANTIC_PREDICTIONS])[:height, :width]
-        return self.dataset.for_submission(classes)
+        return self.dataset.for_submission(_unpadded_classes(features, outputs))
 
     def raw_png(self, features: Arrays, outputs: Arrays) -> bytes:
-        """`raw_classes` as a grey PNG file."""
+        """Returns `raw_classes` as a grey PNG file."""
         return visualization.encode_png(self.raw_classes(features, outputs))
 
     def numbers(self, outputs: Arrays, top_k: Optional[int] = None) -> Dict[str, Any]:
@@ -148,7 +146,7 @@ class Drawer:
             features: see `draw`.
             outputs: see `numbers`.
         """
-        files = {'_classes.png': self.raw_png(features, outputs)}
+        files = {'_classes.png': visualization.encode_png(_unpadded_classes(features, outputs))}
         if fields.INSTANCE_PREDICTIONS in outputs:
             ids = np.asarray(outputs[fields.INSTANCE_PREDICTIONS]).astype(np.uint16)
             files['_instances.png'] = visualization.encode_png(ids)
@@ -196,6 +194,13 @@ def _image(features: Arrays) -> np.ndarray:
     if image.dtype != np.uint8:
         image = np.rint(np.clip(np.nan_to_num(image), 0, 255)).astype(np.uint8)
     return image
+
+
+def _unpadded_classes(features: Arrays, outputs: Arrays) -> np.ndarray:
+    """Returns the predicted classes, counted from 0: uint8 or uint16 [height, width]."""
+    height, width = _image(features).shape[:2]
+    classes = np.asarray(outputs[fields.SEMANTIC_PREDICTIONS])[:height, :width]
+    return classes.astype(np.uint8 if classes.max(initial=0) <= 255 else np.uint16)
 
 
 def _instances(image: np.ndarray, ids: np.ndarray) -> np.ndarray:

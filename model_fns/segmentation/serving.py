@@ -44,6 +44,19 @@ def without_padding(outputs: Tensors, features: Features) -> Tensors:
     return {name: value[:, :height, :width] for name, value in outputs.items()}
 
 
+def image_mask(maps: tf.Tensor, true_image_shape: tf.Tensor) -> tf.Tensor:
+    """Returns which pixels are no padding: bool [B, H, W].
+
+    Args:
+        maps: [B, H, W].
+        true_image_shape: int32 [B, 3] or [B, 2], see `fields.TRUE_IMAGE_SHAPE`.
+    """
+    height, width = sizes.size_of(maps[..., tf.newaxis])
+    rows = tf.sequence_mask(true_image_shape[:, 0], height)
+    columns = tf.sequence_mask(true_image_shape[:, 1], width)
+    return rows[:, :, tf.newaxis] & columns[:, tf.newaxis, :]
+
+
 def at_original_size(outputs: Tensors, features: Features) -> Tensors:
     """Outputs of resized images, at the size of the images as they were sent."""
     served, original = (_common_size(features, name) for name in (RESIZED_SIZE, ORIGINAL_SIZE))

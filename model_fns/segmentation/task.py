@@ -37,7 +37,7 @@ from model_fns import label_map as label_maps
 from model_fns.segmentation import config_rules, fields, instances, losses, pictures, serving
 from model_fns.segmentation.data import (
     class_weights,
-    crops,
+    evaluation_sizes,
     inputs,
     preprocessing,
     presets,
@@ -103,7 +103,7 @@ class SegmentationTask(Task):
             model, self._dataset.num_classes, self._dataset.ignore_label, self._dataset.class_names
         )
         self._drawer = pictures.Drawer(self._dataset)
-        self._evaluation_crop: Optional[sizes.Size] = None
+        self._sizes_are_checked = False
         self._class_weights: Optional[Tuple[float, ...]] = None
 
     @classmethod
@@ -137,6 +137,7 @@ class SegmentationTask(Task):
             (model.crop_height, model.crop_width),
             network.backbone.mean_pixel,
             dataset.ignore_label,
+            least_size=_least_size(model),
         )
         data = _Data(
             dataset,
@@ -166,10 +167,19 @@ class SegmentationTask(Task):
         """See `preprocessing.Preprocessing.augment`."""
         return self._preprocessor.augment(example, seed)
 
+    def augmentations(self) -> Sequence[str]:
+        """Returns what the preprocessing varies, see `Task`."""
+        return self._preprocessor.augmentations()
+
     def prepare(self, example: Example, mode: str) -> Tuple[Features, Labels]:
-        """Image and labels at the crop's size, with the targets of the heads that there are."""
-        crop = None if mode == ModeKeys.TRAIN else self._crop_of_evaluation()
-        features, labels = self._preprocessor.fit(example, mode, crop)
+        """Returns image and labels with the targets of the heads that there are.
+
+        They have the crop's size in training; else each image has its own, or the least size where
+        it is smaller.
+        """
+        if mode != ModeKeys.TRAIN:
+            self.check_evaluation()
+        features, labels = self._preprocessor.fit(example)
         semantic = labels[fields.SEMANTIC]
         if self._has('instance_center') or self._has('offset'):
             labels.update(
@@ -186,6 +196,10 @@ class SegmentationTask(Task):
                 classes=semantic if self._model.edge.num_classes > 2 else None,
             )
         return features, labels
+
+    def batches_by_size(self) -> bool:
+        """Returns True: the padding of a larger image in the batch would enter image pooling."""
+        return True
 
     def predict(self, features: Features, mode: str, labels: Optional[Labels] = None) -> Tensors:
         """The logits of each head and scale, `<head>/<scale>`, and what is predicted with them.
@@ -250,15 +264,20 @@ class SegmentationTask(Task):
     def postprocess(self, predictions: Tensors, features: Features) -> Tensors:
         """What `fields` lists as outputs, without padding and at their own size when served."""
         outputs = {name: predictions[name] for name in fields.OUTPUTS if name in predictions}
+        is_image = None
         if serving.ORIGINAL_SIZE in features:
             outputs = serving.without_padding(outputs, features)
-        if self._finds_instances:
+        elif fields.INSTANCE_CENTERS in outputs:
             heat = outputs[fields.INSTANCE_CENTERS]
-            if serving.ORIGINAL_SIZE not in features:
-                heat *= _is_image(heat, features[fields.TRUE_IMAGE_SHAPE])
+            is_image = serving.image_mask(heat, features[fields.TRUE_IMAGE_SHAPE])
+            outputs[fields.INSTANCE_CENTERS] = tf.where(is_image, heat, 0.0)
+        if self._finds_instances:
             outputs.update(
                 self._grouping.group(
-                    outputs[fields.SEMANTIC_PREDICTIONS], heat, outputs[fields.CENTER_OFFSETS]
+                    outputs[fields.SEMANTIC_PREDICTIONS],
+                    outputs[fields.INSTANCE_CENTERS],
+                    outputs[fields.CENTER_OFFSETS],
+                    is_image,
                 )
             )
         if serving.ORIGINAL_SIZE in features and self._preprocessor.resize is not None:
@@ -267,6 +286,8 @@ class SegmentationTask(Task):
 
     def metrics(self, outputs: Tensors, features: Features, labels: Labels) -> Dict[str, Metric]:
         """See `metrics.Metrics`."""
+        is_image = serving.image_mask(labels[fields.SEMANTIC], features[fields.TRUE_IMAGE_SHAPE])
+        outputs, labels = self._metrics.ignore_padding(is_image, outputs, labels)
         return self._metrics.create(outputs, features, labels)
 
     def finish_metrics(self, values: Mapping[str, Any]) -> Dict[str, float]:
@@ -354,15 +375,11 @@ class SegmentationTask(Task):
         return dict(outputs)
 
     def deployable(self, ops: deployable.Ops, options: Mapping[str, Any]) -> SegmentationDeployable:
-        """See `Task`: of the size that evaluation asks for, else of that of training."""
+        """See `Task`: of the least size of images in an evaluation."""
         del ops
         deployable.refuse_options(options, 'segmentation finds no boxes')
-        evaluation = self._model.evaluation
         return SegmentationDeployable(
-            (
-                evaluation.crop_height or self._model.crop_height,
-                evaluation.crop_width or self._model.crop_width,
-            ),
+            _least_size(self._model),
             lambda images: self.predict({fields.IMAGE: images}, ModeKeys.PREDICT),
             self.postprocess,
             self._network.output_names(),
@@ -401,10 +418,14 @@ class SegmentationTask(Task):
         return BIAS_GRADIENT_MULTIPLIER
 
     def check_evaluation(self) -> None:
-        """Looks for images that are larger than the crop that evaluations ask for."""
+        """Looks, once, for images that are larger than the size that evaluations ask for."""
         evaluation = self._model.evaluation
-        if evaluation.crop_height or evaluation.crop_width:
-            self._crop_of_evaluation()
+        asked = (evaluation.crop_height, evaluation.crop_width)
+        if any(asked) and not self._sizes_are_checked:
+            evaluation_sizes.check_sizes(
+                self._data.evaluation, self._preprocessor, self._network.output_stride, asked
+            )
+            self._sizes_are_checked = True
 
     def asset_files(self) -> Mapping[str, str]:
         """See `Task`."""
@@ -448,18 +469,6 @@ class SegmentationTask(Task):
         if scales == (1.0,) and not evaluation.add_flipped_images:
             return self._network.outputs(logits, sizes.size_of(images))
         return self._network.infer(images, scales=scales, flip=evaluation.add_flipped_images)
-
-    def _crop_of_evaluation(self) -> sizes.Size:
-        """Looked up once: it takes a look at all images."""
-        if self._evaluation_crop is None:
-            evaluation = self._model.evaluation
-            self._evaluation_crop = crops.evaluation_crop(
-                self._data.evaluation,
-                self._preprocessor,
-                self._network.output_stride,
-                (evaluation.crop_height, evaluation.crop_width),
-            )
-        return self._evaluation_crop
 
     def _weights_of_classes(self) -> Tuple[float, ...]:
         """Looked up once: it may take a look at all labels."""
@@ -507,9 +516,10 @@ def _by_scale(predictions: Tensors, head: str) -> Dict[str, tf.Tensor]:
     }
 
 
-def _is_image(maps: tf.Tensor, true_image_shape: tf.Tensor) -> tf.Tensor:
-    """float32 [B, H, W]: 0 in the padding."""
-    height, width = sizes.size_of(maps[..., tf.newaxis])
-    rows = tf.sequence_mask(true_image_shape[:, 0], height)
-    columns = tf.sequence_mask(true_image_shape[:, 1], width)
-    return tf.cast(rows[:, :, tf.newaxis] & columns[:, tf.newaxis, :], maps.dtype)
+def _least_size(model: segmentation_pb2.Segmentation) -> sizes.Size:
+    """Returns height and width that images of evaluations and servers are padded to."""
+    evaluation = model.evaluation
+    return (
+        evaluation.crop_height or model.crop_height,
+        evaluation.crop_width or model.crop_width,
+    )

@@ -10,13 +10,16 @@ from protos import pipeline_pb2
 
 
 def test_what_is_spoilt_is_taken_or_refused_with_a_sentence(tmp_path):
-    report = fuzz.run_cases(0, 150, seed=20, folder=tmp_path)
+    (tmp_path / 'all').mkdir()
+    # Files for devices are tried in processes of their own, which takes seconds for each.
+    names = [name for name in fuzz_targets.Targets(tmp_path / 'all').all if name != 'tflite']
+    assert len(names) == 20
+    (tmp_path / 'run').mkdir()
+    report = fuzz.run_cases(0, 240, seed=20, folder=tmp_path / 'run', names=names)
     assert report.faults == []
-    assert report.count(fuzz.ACCEPTED) + report.count(fuzz.REFUSED) == 150
-    names = {name for name, _ in report.counts}
-    assert len(names) == 10
+    assert report.count(fuzz.ACCEPTED) + report.count(fuzz.REFUSED) == 240
     # What is spoilt is refused at least once, by each that it is given to.
-    assert {name for name in names if not report.counts[name, fuzz.REFUSED]} == set()
+    assert [name for name in names if not report.counts[name, fuzz.REFUSED]] == []
 
 
 class _Faulty:

@@ -105,6 +105,13 @@ def create_config(folder):
     return text_format.Parse(CONFIG.format(records=path), pipeline_pb2.TrainEvalPipelineConfig())
 
 
+def batch(x=(1.0, 2.0)):
+    """Features and labels of points."""
+    image = tf.reshape(tf.constant(x), [-1, 1, 1, 1])
+    source_ids = tf.strings.as_string(tf.constant(x))
+    return {IMAGE: image, SOURCE_ID: source_ids}, {'y': 3.0 * tf.constant(x)}
+
+
 def slope_after(steps, batches=((1.0, 2.0), (3.0, 4.0)), rate=0.05):
     """Gradient descent by hand."""
     slope = 0.0

@@ -85,3 +85,17 @@ def test_a_container_has_less_memory_than_its_machine(monkeypatch, tmp_path):
     paths = tuple(str(tmp_path / name) for name in ('none', 'limit', 'missing'))
     monkeypatch.setattr(environment, '_MEMORY_LIMITS', paths)
     assert environment.memory_bytes() == 4096
+
+
+@pytest.mark.parametrize(
+    ('script', 'command'),
+    [
+        ('run_train_eval.py', 'python run_train_eval.py'),
+        ('/src/run_train_eval.py', 'python /src/run_train_eval.py'),
+        ('/venv/bin/run-train-eval', 'run-train-eval'),
+        ('C:\\venv\\run-train-eval.exe', 'run-train-eval'),
+    ],
+)
+def test_the_front_door_is_called_as_it_was_started(script, command, monkeypatch):
+    monkeypatch.setattr(sys, 'argv', [script, '--mode=train'])
+    assert environment.front_door_command() == command

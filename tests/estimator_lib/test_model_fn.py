@@ -11,10 +11,9 @@ from estimator_lib import distribution, errors, model_fn
 from estimator_lib.distribution import replicas, tf_config
 from estimator_lib.graphs import losses
 from estimator_lib.hooks import non_finite
-from estimator_lib.task import IMAGE, SOURCE_ID
 from protos import cluster_pb2
 from tests.estimator_lib import line_task
-from tests.estimator_lib.line_task import Line
+from tests.estimator_lib.line_task import Line, batch
 
 tf1 = tf.compat.v1
 
@@ -22,13 +21,6 @@ tf1 = tf.compat.v1
 @pytest.fixture
 def config(tmp_path):
     return line_task.create_config(tmp_path)
-
-
-def batch(x=(1.0, 2.0)):
-    """Features and labels of points."""
-    image = tf.reshape(tf.constant(x), [-1, 1, 1, 1])
-    source_ids = tf.strings.as_string(tf.constant(x))
-    return {IMAGE: image, SOURCE_ID: source_ids}, {'y': 3.0 * tf.constant(x)}
 
 
 def test_without_a_run_config_a_step_is_that_of_one_machine(config, monkeypatch):

@@ -43,6 +43,7 @@ def test_the_forward_pass_is_given_the_labels_that_there_are(mode, tmp_path):
 def test_what_a_task_need_not_say(tmp_path):
     task = TinyTask()
     assert task.pads_batches() is False
+    assert task.batches_by_size() is False
     assert task.largest_input() is None
     assert task.serving_side_inputs(tf.constant(1), None) == ({}, {})
     assert task.last_layer_scopes() == ()

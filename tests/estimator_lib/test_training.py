@@ -112,7 +112,7 @@ def test_a_copied_folder_leaves_the_original_alone(begun, loop):
     assert sorted(path.name for path in run.glob('model.ckpt-*')) == before
 
 
-def evaluated_steps(caplog, name='0'):
+def evaluated_steps(caplog, name='eval_input_reader[0] (points.tfrecord)'):
     found = []
     for record in caplog.records:
         message = record.getMessage()

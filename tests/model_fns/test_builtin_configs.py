@@ -6,6 +6,7 @@ import re
 import pytest
 
 from estimator_lib import errors
+from estimator_lib.config import load_pipeline_config, schedule_checks
 from model_fns import builtin_configs
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -37,17 +38,13 @@ def test_an_unknown_name_gets_the_nearest_and_all():
     assert [line.split()[0] for line in said[1:]] == [f'builtin:{path.stem}' for path in CONFIGS]
 
 
-def test_no_name_lists_all_with_what_they_are():
-    with pytest.raises(errors.ConfigError) as caught:
-        builtin_configs.resolve('builtin:')
-    said = str(caught.value).splitlines()
-    assert 'expected the name of a config' in said[0]
-    one = (
-        '  builtin:bccd_ssd  Blood cells (red, white, platelets), found by a narrow MobileNet with '
+def test_all_are_listed_with_what_they_are():
+    lines = builtin_configs.listed()
+    assert len(lines) == len(CONFIGS)
+    assert (
+        'builtin:bccd_ssd  Blood cells (red, white, platelets), found by a narrow MobileNet with '
         'a feature pyramid, trained from scratch.'
-    )
-    assert one in said
-    assert len(said) == 1 + len(CONFIGS)
+    ) in lines
 
 
 def test_a_package_without_configs_says_so(monkeypatch, tmp_path):
@@ -64,3 +61,10 @@ def test_the_first_lines_say_what_to_run_where_and_what_comes_of_it(path):
     results = head.rpartition('#\n')[2]
     assert re.match(r'# 2 CPU cores, [\d.]+ minutes', results)
     assert re.search(r'0\.\d+ mAP|0\.\d+ mIoU|IoU of nuclei 0\.\d+|[\d.]+ % of the', results)
+
+
+@pytest.mark.parametrize('path', CONFIGS, ids=lambda path: path.stem)
+def test_the_schedule_is_as_long_as_the_run(path):
+    """A copy for a shorter run needs no other change."""
+    config = load_pipeline_config(str(path), settings=['train_config.num_steps=150'])
+    assert list(schedule_checks.doubts(config.train_config)) == []

@@ -35,6 +35,17 @@ def test_classes_without_examples_and_in_one_split_alone():
     ]
 
 
+def test_training_on_nothing_is_a_problem_and_evaluation_on_nothing_a_doubt():
+    readers = {'train_input_reader': [{}, {7: 2}], 'eval_input_reader[0]': [{}]}
+    report = class_report(readers, {1: 'cat', 2: 'dog'}, 'objects')
+    assert report.problems == ['train_input_reader: there are no objects of any of the 2 classes']
+    assert report.doubts[0] == (
+        'eval_input_reader[0]: there are no objects of any of the 2 classes'
+    )
+    readers['train_input_reader'].append({2: 1})
+    assert class_report(readers, {1: 'cat', 2: 'dog'}, 'objects').problems == []
+
+
 def test_without_records_nothing_is_said():
     report = class_report({'train_input_reader': [], 'eval_input_reader[0]': []}, NAMES, 'images')
     assert (list(report.lines), list(report.doubts)) == ([], [])

@@ -4,11 +4,12 @@ import pathlib
 import re
 
 import pytest
+from google.protobuf import message_factory
 
 import model_fns
 from estimator_lib import config as config_lib
 from estimator_lib import errors
-from estimator_lib.config import engine_rules, rules, schema, support
+from estimator_lib.config import engine_rules, requirements, rules, schema, support
 from protos import pipeline_pb2
 
 ROOT = pipeline_pb2.TrainEvalPipelineConfig.DESCRIPTOR
@@ -128,6 +129,15 @@ def test_rules_of_values_are_about_supported_fields(kind):
         assert support_of(kind, name) == ['supported'], name
     for name in its.ranges:
         assert not schema.is_message(FIELDS[name]) and FIELDS[name].enum_type is None
+
+
+@each_kind
+def test_conditions_of_fields_name_fields_and_values_of_the_schema(kind):
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    for name, condition in RULES[kind].requires.items():
+        assert name in FIELDS, name
+        owner = message_factory.GetMessageClass(FIELDS[name].containing_type)()
+        requirements.check_names(condition, owner, config)
 
 
 @each_kind

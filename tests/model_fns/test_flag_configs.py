@@ -70,6 +70,39 @@ def test_a_trained_model_has_the_config_beside_its_checkpoint_or_none(tmp_path, 
     assert config.model.classification.backbone.name == 'lenet'
 
 
+@pytest.mark.parametrize('mode', ['evaluate', 'export', 'predict', 'check'])
+def test_the_demo_stands_for_no_run_that_is_not_there(tmp_path, mode):
+    (tmp_path / 'kangaroos').mkdir()
+    (tmp_path / 'kangaroos' / 'pipeline.config').write_text(CONFIG)
+    with pytest.raises(errors.UserError) as caught:
+        flag_configs.load_config(given_flags(mode=mode, model_dir=str(tmp_path / 'kangaroo')))
+    assert str(caught.value) == (
+        f'there is no pipeline.config in {tmp_path}/kangaroo ({tmp_path}/kangaroo: no such folder; '
+        f'did you mean {tmp_path}/kangaroos?); expected the folder of a run, or '
+        '--pipeline_config_path.'
+    )
+
+
+def test_a_run_without_its_config_does_not_continue_as_the_demo(tmp_path):
+    (tmp_path / 'checkpoint').write_text('model_checkpoint_path: "model.ckpt-3"\n')
+    (tmp_path / 'model.ckpt-3.index').write_text('')
+    with pytest.raises(errors.UserError, match='there is no pipeline.config in'):
+        flag_configs.load_config(given_flags(model_dir=str(tmp_path)))
+
+
+def test_a_new_run_of_the_demo_names_the_run_that_may_be_meant(tmp_path, caplog):
+    (tmp_path / 'kangaroos').mkdir()
+    (tmp_path / 'kangaroos' / 'pipeline.config').write_text(CONFIG)
+    flag_configs.load_config(given_flags(model_dir=str(tmp_path / 'kangaroo')))
+    assert f'did you mean {tmp_path}/kangaroos?' in caplog.text
+    assert 'this is the embedded demo' in caplog.text
+
+
+def test_the_demo_is_checked_where_no_run_is_named():
+    config = flag_configs.load_config(given_flags(mode='check'))
+    assert config.model.WhichOneof('model') == 'ssd'
+
+
 def test_the_config_of_a_run_wins_over_one_beside_a_published_checkpoint(tmp_path):
     for name, batch_size in (('run', 6), ('published', 7)):
         (tmp_path / name).mkdir()

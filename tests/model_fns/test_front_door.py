@@ -5,7 +5,8 @@ import pytest
 import run_train_eval
 from estimator_lib import errors
 from estimator_lib.hooks import preemption
-from model_fns import front_door
+from model_fns import builtin_configs, front_door
+from protos import pipeline_pb2
 
 
 def given_flags(**given):
@@ -42,6 +43,11 @@ def given_flags(**given):
         ({'run_once': True}, '--run_once is of --checkpoint_dir; expected that flag too.'),
         ({'max_eval_retries': -1}, '--max_eval_retries is of --checkpoint_dir'),
         ({'eval_timeout': 7}, '--eval_timeout is of --checkpoint_dir'),
+        ({'mode': 'export', 'which': 'best'}, '--which=best chooses among the checkpoints of'),
+        (
+            {'mode': 'evaluate', 'which': 'best', 'model_dir': 'a', 'checkpoint_path': 'b'},
+            'expected that flag, and none of --checkpoint_path, --checkpoint_dir',
+        ),
         (
             {'mode': 'evaluate', 'checkpoint_dir': 'a', 'checkpoint_path': 'b'},
             '--checkpoint_dir and --checkpoint_path: expected one of them.',
@@ -56,12 +62,33 @@ def test_what_is_missing_is_said(given, message):
 
 def test_metrics_of_a_file_are_printed_beside_those_of_its_checkpoint(capsys):
     of_checkpoint = {'global_step': 7, 'val': {'accuracy': 0.96875}}
-    front_door._print_metrics({'val': {'accuracy': 0.9375, 'recall': 1.0}}, of_checkpoint)
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    front_door._print_metrics(config, {'val': {'accuracy': 0.9375, 'recall': 1.0}}, of_checkpoint)
     assert capsys.readouterr().out.splitlines() == [
         'evaluation on val:',
         '  accuracy = 0.9375 (checkpoint: 0.96875)',
         '  recall = 1',
     ]
+
+
+def test_a_set_without_a_name_is_called_by_its_reader(capsys):
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    reader = config.eval_input_reader.add()
+    reader.tf_record_input_reader.input_path.append('/data/val-*.tfrecord')
+    config.eval_input_reader.add(name='street')
+    front_door._print_metrics(config, {'0': {'loss': 1.0}, 'street': {'loss': 2.0}})
+    assert capsys.readouterr().out.splitlines()[::2] == [
+        'evaluation on eval_input_reader[0] (val-*.tfrecord):',
+        'evaluation on street:',
+    ]
+
+
+@pytest.mark.parametrize('mode', ['train_and_evaluate', 'check', 'predict'])
+def test_the_configs_of_the_package_are_listed(mode, capsys):
+    front_door.run(given_flags(mode=mode, pipeline_config_path='builtin:'))
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(builtin_configs.builtin_configs())
+    assert all(line.startswith('builtin:') for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -50,8 +50,8 @@ def test_alpha_is_left_out(decode):
     'content, problem',
     [
         (png(IDS, 8, True), 'a PNG of a palette; expected a grey one'),
-        (codecs.encode_png(np.zeros([4, 5, 3], np.uint8)), 'a PNG of colours;'),
-        (codecs.encode_png(np.zeros([4, 5, 4], np.uint8)), 'a PNG of colours and alpha;'),
+        (codecs.encode_png(np.zeros([4, 5, 3], np.uint8)), 'a PNG of colors;'),
+        (codecs.encode_png(np.zeros([4, 5, 4], np.uint8)), 'a PNG of colors and alpha;'),
         (b'', 'not a PNG file'),
         (b'\xff\xd8\xff\xe0' * 20, 'not a PNG file'),
         (png(IDS)[:20], 'a PNG file with a corrupt header'),

@@ -211,3 +211,9 @@ def test_metrics_of_a_class_get_its_name():
         'accuracy': 'accuracy',
     }
     assert {one: label_map_lib.with_class_name(one, names) for one in titles} == titles
+
+
+@pytest.mark.parametrize('digits', ['2147483648', '9' * 12, '9' * 5000])
+def test_ids_that_no_field_holds_are_refused(digits):
+    with pytest.raises(errors.DataError):
+        LabelMap.parse(f'{digits}: cat')

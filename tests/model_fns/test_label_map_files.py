@@ -166,3 +166,15 @@ def test_names_from_beside_the_records_are_found_where_the_model_is(tmp_path):
     (tmp_path / label_map_files.FILE).write_text(PETS)
     label_map_files.localize(config, [str(tmp_path)], only_names=True)
     assert config.train_input_reader.label_map_path == str(tmp_path / label_map_files.FILE)
+
+
+def test_all_label_maps_that_cannot_be_read_are_told_by_their_fields(tmp_path):
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    config.train_input_reader.label_map_path = str(tmp_path / 'a.pbtxt')
+    for name in ('a.pbtxt', 'b.pbtxt'):
+        config.eval_input_reader.add().label_map_path = str(tmp_path / name)
+    with pytest.raises(errors.DataError) as caught:
+        label_map_files.of_readers(config)
+    first, second = str(caught.value).splitlines()
+    assert first.startswith(f'train_input_reader.label_map_path: {tmp_path}/a.pbtxt: the label map')
+    assert second.startswith(f'eval_input_reader.1.label_map_path: {tmp_path}/b.pbtxt: the label')

@@ -89,6 +89,22 @@ LEGACY = {
         'add_flipped_images eval_split max_number_of_evaluations vis_logdir vis_batch_size '
         'vis_crop_size vis_split colormap_type also_save_raw_predictions max_number_of_iterations'
     ),
+    'train.py of forks of DeepLab': (
+        'edge_class_num edge_width motion_blur_size motion_blur_direction_limit '
+        'rotation_min_limit rotation_max_limit brightness_min_limit brightness_max_limit'
+    ),
+    'export_tflite_graph_tf2.py': (
+        'trained_checkpoint_dir output_directory max_detections ssd_use_regular_nms '
+        'centernet_include_keypoints keypoint_label_map_path'
+    ),
+    'convert_to_tflite.py of DeepLab': (
+        'quantized_graph_def_path input_tensor_name output_tflite_path'
+    ),
+    'tflite_convert': (
+        'graph_def_file output_file input_arrays input_shapes output_arrays inference_type '
+        'inference_input_type mean_values std_dev_values default_ranges_min default_ranges_max '
+        'allow_custom_ops'
+    ),
     'export_model.py of DeepLab': (
         'export_path num_classes crop_size inference_scales save_inference_graph'
     ),
@@ -183,6 +199,25 @@ def test_values_are_carried_over():
         '  --eval_batch_size=2: --set eval_config.batch_size=2 (or the same in the config)',
         '  --sync_replicas: --set train_config.sync_replicas=... (or the same in the config)',
     ]
+
+
+@pytest.mark.parametrize(
+    'flag, expected',
+    [
+        ('edge_class_num=21', '--set model.segmentation.edge.num_classes=21'),
+        ('learning_policy=poly', 'deeplab_learning_rate.policy=POLY '),
+        ('learning_policy=step', 'deeplab_learning_rate.policy=STEP '),
+        ('merge_method=avg', '--set model.segmentation.merge_method=MERGE_AVERAGE '),
+        ('end_learning_rate=0.1', 'deeplab_learning_rate.end_learning_rate=...'),
+        ('learning_rate_decay_factor=0.1', 'deeplab_learning_rate.learning_rate_decay_factor=...'),
+        ('use_regular_nms=false', '--mode=export --format=tflite'),
+        ('ssd_use_regular_nms=true', '--fast_nms'),
+        ('inference_type=QUANTIZED_UINT8', '--quantize=int8'),
+        ('graph_def_file=a.pb', '--mode=export --format=tflite'),
+    ],
+)
+def test_answers_follow_what_there_is_here(flag, expected):
+    assert expected in legacy_flags.answer([f'--{flag}'])
 
 
 def test_other_arguments_get_no_answer():

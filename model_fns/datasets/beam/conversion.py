@@ -15,7 +15,7 @@ import apache_beam as beam
 from model_fns.datasets import conversion, records
 from model_fns.datasets.beam import runs
 from model_fns.datasets.conversion import Options
-from model_fns.datasets.sources import Item, Source
+from model_fns.datasets.sources import Item, Problem, Source
 from model_fns.label_map import LabelMap
 
 _LEFT_OUT, _PROBLEMS = 'left_out', 'problems'
@@ -80,17 +80,19 @@ def convert(
         with runs.pipeline(runner) as pipeline:
             _build(pipeline, planned, source, plan.classes, options, shards, report)
         said = sorted(runs.read_json(report))
-        problems = [*plan.problems, *(one for _, _, found in said for one in found)]
+        found = [Problem(*one) for _, _, of_item in said for one in of_item]
+        problems = [*plan.problems, *found]
         counts = {prefix: plan.parts.count(part) for part, prefix in enumerate(plan.prefixes)}
         for _, part, _ in said:
             if part is not None:
                 counts[plan.prefixes[part]] -= 1
         conversion.check_outcome(problems, counts, options)
+        conversion.write_label_map(plan, label_map_path)
         files.publish()
     finally:
         for staged in (files, left):
             staged.clear()
-    conversion.finish(plan, label_map_path, problems)
+    conversion.log_outcome(plan, problems)
     return counts
 
 

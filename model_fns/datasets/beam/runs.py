@@ -22,7 +22,7 @@ class Runner(NamedTuple):
     """Who runs a pipeline.
 
     Attributes:
-        name: as Beam knows it: `DirectRunner`, `FlinkRunner`, `DataflowRunner`, `SparkRunner`.
+        name: as Beam knows its own: `DirectRunner`, `FlinkRunner`, `DataflowRunner`, `SparkRunner`.
         options: of the runner, as flags of a command line.
     """
 
@@ -38,8 +38,13 @@ def runner_of(name: str, options: str = '') -> Runner:
         options: flags in one string, with quotes as in a shell.
 
     Raises:
-        errors.UserError: Apache Beam is not installed, or the options are no flags.
+        errors.UserError: Apache Beam is not installed, the name is a path of Python, which Beam
+            would import and call, or the options are no flags.
     """
+    if not name.isidentifier():
+        raise errors.UserError(
+            f'--runner={name!r}: expected one of Beam, like DirectRunner or FlinkRunner.'
+        )
     if importlib.util.find_spec('apache_beam') is None:
         raise errors.UserError(f'--runner: Apache Beam is not installed; expected: {_INSTALL}')
     try:
@@ -49,6 +54,8 @@ def runner_of(name: str, options: str = '') -> Runner:
     for flag in flags:
         if flag.startswith('--runner') and flag.split('=')[0] == '--runner':
             raise errors.UserError('--runner_options: the runner is named by --runner.')
+        if flag in ('--help', '-h'):
+            raise errors.UserError(f'--runner_options: {flag} runs nothing; see the docs of Beam.')
     return Runner(name, flags)
 
 
@@ -67,16 +74,24 @@ def pipeline(runner: Runner) -> Iterator[Any]:
         made = apache_beam.Pipeline(options=options)
     except (ValueError, ImportError, AttributeError) as error:
         raise errors.UserError(f'--runner={runner.name}: {errors.first_line(error)}') from error
+    except SystemExit:
+        raise errors.UserError(f'--runner_options: {_shown(runner)}: not flags of Beam.') from None
     yield made
     try:
         made.run().wait_until_finish()
     except errors.UserError:
         raise
+    except SystemExit:
+        raise errors.UserError(f'--runner_options: {_shown(runner)}: not flags of Beam.') from None
     except Exception as error:  # of many kinds, one for each runner
         said = [line for line in str(error).splitlines() if line.strip()] or [repr(error)]
         raise errors.UserError(
             f'--runner={runner.name}: the pipeline failed: {said[-1]}'
         ) from error
+
+
+def _shown(runner: Runner) -> str:
+    return shlex.join(runner.options)
 
 
 class Staged:

@@ -6,7 +6,7 @@ from typing import Sequence, Tuple
 
 import tensorflow as tf
 
-from model_fns import crops as box_crops
+from model_fns.layers import crops as box_crops
 
 SIZE = 4  # numbers of a box
 SIDES = ('ymin', 'xmin', 'ymax', 'xmax')

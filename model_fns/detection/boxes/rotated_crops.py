@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from model_fns import crops as box_crops
+from model_fns.layers import crops as box_crops
 
 # Boxes whose crops are computed at once: each takes four gathers of its whole crop.
 _BLOCK = 64

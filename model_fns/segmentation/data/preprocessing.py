@@ -2,20 +2,22 @@
 
 Training: resize range, random scale, padding, random crop, mirroring. All of it comes down to one
 window of the scaled image, whose pixels are read off the decoded image at once: nothing outside of
-the crop is computed. Evaluation: resize range and padding. Serving: the same for a batch.
+the crop is computed. Evaluation: resize range, and padding of what is smaller than the least size.
+Serving: the same for a batch.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_lib.config import validation
 from estimator_lib.task import Example, Features, Labels
-from model_fns import crops, images
+from model_fns import images
+from model_fns.layers import crops
 from model_fns.segmentation import fields
 from model_fns.segmentation.config_rules_values import VALUES
 from model_fns.segmentation.data import distortions, resize_range
@@ -30,7 +32,7 @@ class ServedImages(NamedTuple):
     """A batch as the network takes it.
 
     Attributes:
-        images: float32 [batch, height, width, 3], at least of the size of the crop.
+        images: float32 [batch, height, width, 3], at least of the least size.
         size: int32 [2]: height and width of what is not padding.
     """
 
@@ -58,7 +60,8 @@ class Preprocessing:
     """How images and labels are brought to the network's input, and varied for training.
 
     Attributes:
-        crop: (height, width) of the input in training, and the least in serving.
+        crop: (height, width) of the input in training.
+        least_size: (height, width) of the input in evaluation and serving at least; None: `crop`.
         mean_pixel: the colour of padding, 0 to 255: what the network's normalisation makes 0.
         ignore_label: of padding.
         resize: to which size images are brought first; None: they keep theirs.
@@ -86,6 +89,21 @@ class Preprocessing:
     max_saturation: float = 1.0
     max_blur_length: int = 0
     blur_probability: float = 0.5
+    least_size: Optional[Size] = None
+
+    def augmentations(self) -> List[str]:
+        """Returns what `augment` does, for people."""
+        steps = {
+            f'scales from {self.scales[0]:g} to {self.scales[1]:g}': self.scales != (1, 1),
+            f'crops of {self.crop[0]} x {self.crop[1]}': True,
+            f'mirroring (probability {self.flip_probability:g})': self.flip_probability,
+            f'brightness (up to {self.max_brightness:g})': self.max_brightness,
+            f'contrast (up to {self.max_contrast:g})': self.max_contrast > 1,
+            f'saturation (up to {self.max_saturation:g})': self.max_saturation > 1,
+            f'motion blur (up to {self.max_blur_length} pixels)': self.max_blur_length,
+            f'rotation (up to {self.max_rotation:g} degrees)': self.max_rotation,
+        }
+        return [text for text, is_done in steps.items() if is_done]
 
     def augment(self, example: Example, seed: tf.Tensor) -> Example:
         """One example, varied, at the crop's size.
@@ -122,23 +140,18 @@ class Preprocessing:
             fields.TRUE_IMAGE_SHAPE: tf.concat([window.size, [3]], 0),
         }
 
-    def fit(
-        self, example: Example, mode: str, crop: Optional[Size] = None
-    ) -> Tuple[Features, Labels]:
-        """One example with static shapes.
+    def fit(self, example: Example) -> Tuple[Features, Labels]:
+        """Brings one example to the network's input.
 
         Args:
-            example: from `augment` or `inputs.decode`.
-            mode: a `tf.estimator.ModeKeys`.
-            crop: (height, width) of the result; that of training when not given.
+            example: from `augment`, which made it float32 at the crop's size, or from
+                `inputs.decode`: padded to the least size, where it is smaller.
 
         Returns:
-            Features and labels without a batch dimension, see `fields`. Running it fails with
-            `tf.errors.InvalidArgumentError` where a decoded image is larger than the crop.
+            Features and labels without a batch dimension, see `fields`.
         """
-        crop = self.crop if crop is None or mode == tf.estimator.ModeKeys.TRAIN else crop
-        if not example[fields.IMAGE].dtype.is_floating:  # else `augment` made it
-            example = self._fitted(example, crop)
+        if not example[fields.IMAGE].dtype.is_floating:
+            example = self._fitted(example)
         names = (fields.IMAGE, fields.TRUE_IMAGE_SHAPE, fields.SOURCE_ID)
         features = {name: example[name] for name in names}
         return features, {name: example[name] for name in self._fillers(example)}
@@ -152,7 +165,7 @@ class Preprocessing:
         size = self._resized_size(tf.shape(served)[1:3])
         pixels = self._resized(served, size, 'bilinear')
         count, height, width, channels = tf.unstack(tf.shape(pixels))
-        padded = tf.maximum(size, self.crop)
+        padded = tf.maximum(size, self.least_size or self.crop)
         lines = images.surround_lines(
             tf.reshape(pixels, tf.stack([count, height, width * channels])),
             tf.zeros([2], tf.int32),
@@ -211,11 +224,10 @@ class Preprocessing:
             )
         return image
 
-    def _fitted(self, example: Example, crop: Size) -> Example:
+    def _fitted(self, example: Example) -> Example:
         """An example that is not varied, padded at the bottom and right."""
         size = self._resized_size(tf.shape(example[fields.IMAGE])[:2])
-        with tf.control_dependencies([_fits(size, crop, example[fields.SOURCE_ID])]):
-            padding = crop - size
+        padding = tf.maximum(self.least_size or self.crop, size) - size
         image = self._resized(example[fields.IMAGE], size, 'bilinear')
         ids = {
             name: self._resized(example[name][..., tf.newaxis], size, 'nearest')[..., 0]
@@ -223,7 +235,7 @@ class Preprocessing:
         }
         return {
             **example,
-            **self._padded(image, ids, tf.zeros([2], tf.int32), padding, crop),
+            **self._padded(image, ids, tf.zeros([2], tf.int32), padding),
             fields.TRUE_IMAGE_SHAPE: tf.concat([size, [3]], 0),
         }
 
@@ -243,17 +255,17 @@ class Preprocessing:
         ids: Dict[str, tf.Tensor],
         before: tf.Tensor,
         after: tf.Tensor,
-        crop: Size,
+        size: Tuple[Optional[int], Optional[int]] = (None, None),
     ) -> Dict[str, tf.Tensor]:
-        """Image and ids with padding around them, by name, with static shapes."""
+        """Image and ids with padding around them, by name; `size` is what is known of theirs."""
         color = tf.constant(self.mean_pixel, tf.float32)
         padded = {
-            fields.IMAGE: tf.ensure_shape(images.surround(image, before, after, color), [*crop, 3])
+            fields.IMAGE: tf.ensure_shape(images.surround(image, before, after, color), [*size, 3])
         }
         for name, filler in self._fillers(ids).items():
             values = ids[name][..., tf.newaxis]
             values = images.surround(values, before, after, tf.constant([filler], tf.int32))
-            padded[name] = tf.ensure_shape(values[..., 0], crop)
+            padded[name] = tf.ensure_shape(values[..., 0], size)
         return padded
 
 
@@ -263,6 +275,7 @@ def from_config(
     mean_pixel: Sequence[float],
     ignore_label: int,
     where: str = 'model.segmentation.preprocessing',
+    least_size: Optional[Size] = None,
 ) -> Preprocessing:
     """The preprocessing that a config describes.
 
@@ -272,6 +285,7 @@ def from_config(
         mean_pixel: of the backbone.
         ignore_label: of the data set.
         where: the config's own path, for messages.
+        least_size: see `Preprocessing`.
 
     Raises:
         errors.ConfigError: a value outside of its range, or two that contradict each other.
@@ -291,6 +305,7 @@ def from_config(
         max_saturation=config.max_saturation_factor,
         max_blur_length=config.max_motion_blur_length,
         blur_probability=config.motion_blur_probability,
+        least_size=least_size,
     )
 
 
@@ -301,13 +316,3 @@ def _read(pixels: tf.Tensor, window: _Window, method: str) -> tf.Tensor:
     )[0]
     read.set_shape([None, None, pixels.shape[-1]])
     return read
-
-
-def _fits(size: tf.Tensor, crop: Size, source_id: tf.Tensor) -> tf.Operation:
-    """Fails where an image is larger than the crop."""
-    height, width = (tf.strings.as_string(side) for side in tf.unstack(size))
-    message = [source_id, ': the image has ', height, ' x ', width,
-               f' pixels, more than the crop of {crop[0]} x {crop[1]}']  # fmt: skip
-    # Without the guard of `tf.debugging.Assert`, a conditional, which is slow to build.
-    fits = tf.reduce_all(size <= crop)
-    return tf.raw_ops.Assert(condition=fits, data=[tf.strings.join(message)])

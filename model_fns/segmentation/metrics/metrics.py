@@ -16,6 +16,7 @@ import tensorflow as tf
 from estimator_lib.task import Features, Labels, Metric, Tensors
 from model_fns import heatmaps
 from model_fns.segmentation import fields, instances
+from model_fns.segmentation.data import targets
 from model_fns.segmentation.metrics import boundaries, panoptic
 from model_fns.segmentation.networks import sizes
 from protos import segmentation_pb2
@@ -108,6 +109,31 @@ class Metrics:
         """`miou_1.0_overall`; `miou_0.5_1.0_flipped_class_3` of two scales and a class."""
         scales = '_'.join(str(sizes.exact(scale)) for scale in self.scales)
         return f'miou_{scales}{"_flipped" if self.flipped else ""}_{of}'
+
+    def ignore_padding(
+        self, is_image: tf.Tensor, outputs: Tensors, labels: Labels
+    ) -> Tuple[Tensors, Labels]:
+        """Returns outputs and labels of which the padding counts for nothing.
+
+        Where several devices evaluate, their batches are joined with zeros around smaller images.
+
+        Args:
+            is_image: bool [B, H, W].
+            outputs: see `create`.
+            labels: see `create`.
+        """
+        fillers = {
+            fields.SEMANTIC: self.ignore_label,
+            fields.EDGE: targets.IGNORED_EDGE,
+            fields.PANOPTIC_PREDICTIONS: instances.UNLABELLED,
+        }
+        return tuple(
+            {
+                name: tf.where(is_image, value, fillers[name]) if name in fillers else value
+                for name, value in tensors.items()
+            }
+            for tensors in (outputs, labels)
+        )
 
     def create(self, outputs: Tensors, features: Features, labels: Labels) -> Dict[str, Metric]:
         """Accumulators, from which `finish` makes scalars.

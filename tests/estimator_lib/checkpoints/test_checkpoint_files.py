@@ -111,6 +111,25 @@ def test_a_listed_checkpoint_that_was_deleted(folder):
         checkpoint_files.latest_step(str(folder))
 
 
+def test_the_newest_one_is_named_in_place_of_a_listed_one(tmp_path, save):
+    for step in (0, 16):
+        save(tmp_path, 'model.ckpt', step)
+    (tmp_path / 'checkpoint').write_text('model_checkpoint_path: "model.ckpt-10"\n')
+    with pytest.raises(errors.CheckpointError, match=r'newest one that is there is .*ckpt-16\.'):
+        checkpoint_files.latest_checkpoint(str(tmp_path))
+
+
+def test_folders_in_place_of_state_files(tmp_path, save):
+    save(tmp_path, 'model.ckpt', 3)
+    for name in ('checkpoint', 'metrics.json'):
+        (tmp_path / name).unlink(missing_ok=True)
+        (tmp_path / name).mkdir()
+    assert checkpoint_files.read_state(str(tmp_path / 'metrics.json')) == {}
+    with pytest.raises(errors.UserError, match='checkpoint is a folder, where a file is to be'):
+        checkpoint_files.clean_temporary(str(tmp_path))
+    assert not list(tmp_path.glob('*.partial'))
+
+
 def test_a_copy_without_its_data_is_named(folder):
     (folder / 'model.ckpt-10.data-00000-of-00001').unlink()
     with pytest.raises(errors.CheckpointError, match='without its .data'):

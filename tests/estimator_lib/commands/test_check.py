@@ -25,6 +25,7 @@ def test_it_prints_the_plan(config, capsys):
     said = capsys.readouterr().out
     assert 'train_input_reader: 4 examples in 1 files' in said
     assert 'epochs: 3.0' in said
+    assert 'lr: 0.05 -> 0.05 over 6 steps' in said
     assert 'checkpoints: every 2 steps, the last 2 stay' in said
     assert 'parameters: 1 in 1 variables, 1 in 1 trained' in said
 
@@ -110,6 +111,55 @@ def test_memory_is_compared_with_the_machines(config, capsys, monkeypatch):
     assert '; this machine has 1 MiB' in run(config, capsys)[0]
     monkeypatch.setattr(check.environment, 'memory_bytes', lambda: 3)
     assert 'warning: a training step needs about 0 MiB, and this mach' in run(config, capsys)[0]
+
+
+def test_files_that_are_missing_are_told_in_one_pass_by_their_fields(config, capsys):
+    config.train_input_reader.tf_record_input_reader.input_path[:] = ['/nowhere/a*']
+    config.eval_input_reader[1].tf_record_input_reader.input_path[:] = ['/nowhere/a*']
+    config.train_config.fine_tune_checkpoint = '/nowhere/model.ckpt'
+
+    def fail(config):
+        raise errors.DataError('train_input_reader.label_map_path: /nowhere/b: not there')
+
+    with pytest.raises(errors.UserError) as caught:
+        check.check(fail, config)
+    count, *lines = str(caught.value).splitlines()
+    starts = [
+        'train_input_reader: tf_record_input_reader.input_path:',
+        'eval_input_reader[1]: ',
+        'train_config.fine_tune_checkpoint: ',
+        'train_input_reader.label_map_path: ',
+    ]
+    assert count == '4 problems found:'
+    assert all(line.startswith(start) for line, start in zip(lines, starts))
+    # With a task they are told once, although more looks for them.
+    assert run(config, capsys)[1].splitlines()[1:] == lines[:3]
+
+
+class OfNothing(Telling):
+    """Has examples that nothing can be learned from."""
+
+    def augmentations(self):
+        return ['flips', 'crops']
+
+    def data_report(self, examined):
+        return DataReport(problems=['train_input_reader: there are no lines'])
+
+
+def test_examples_without_content_are_a_problem_where_all_have_been_looked_at(
+    config, tmp_path, capsys
+):
+    said, raised = run(config, capsys, OfNothing())
+    assert raised == '1 problem found:\ntrain_input_reader: there are no lines'
+    line_task.write_points(tmp_path / 'points.tfrecord', np.arange(1.0, 71.0))
+    said, raised = run(config, capsys, OfNothing())
+    assert not raised
+    assert 'warning: train_input_reader: there are no lines, of the records that were' in said
+
+
+def test_augmentations_are_listed(config, capsys):
+    assert 'augmentation in training: flips, crops\n' in run(config, capsys, OfNothing())[0]
+    assert 'augmentation in training: none\n' in run(config, capsys)[0]
 
 
 class OfImages(Line):

@@ -55,7 +55,16 @@ def test_what_is_fine(schedule):
             'deeplab_learning_rate { policy: MULTI_STEPS learning_rates: 1 }',
             'boundaries: empty; expected at',
         ),
-        ('manual_step_learning_rate { schedule {} }', 'schedule: the first step is 0'),
+        (
+            'manual_step_learning_rate { schedule { step: 0 learning_rate: 0.25 } }',
+            'schedule.0.step: 0; expected at least 1. The rate of the first steps is '
+            'initial_learning_rate: write initial_learning_rate: 0.25 and leave this entry out.',
+        ),
+        ('manual_step_learning_rate { schedule {} schedule {step: 4} }', 'schedule.0.step: 0'),
+        (
+            'deeplab_learning_rate { policy: MULTI_STEPS boundaries: 0 learning_rates: [2, 1] }',
+            'boundaries: the first step is 0; expected at least 1.',
+        ),
         (
             'manual_step_learning_rate { schedule { step: 5 } schedule { step: 5 } }',
             'step 5 after step 5; expected growing steps.',
@@ -95,24 +104,65 @@ def test_a_schedule_as_long_as_the_run_needs_a_run_with_an_end(schedule):
     assert '0 stands for train_config.num_steps, which is 0 too; set one.' in text
 
 
-def test_a_run_beyond_its_cosine_is_doubted():
+def test_a_run_beyond_its_cosine_is_warned_of():
     config = train_pb2.TrainConfig(num_steps=101)
     rate = config.optimizer.momentum_optimizer.learning_rate
     rate.cosine_decay_learning_rate.total_steps = 100
-    (doubt,) = checks.doubts(config)
-    assert 'num_steps is 101' in doubt and 'after step 100' in doubt
+    rate.cosine_decay_learning_rate.warmup_steps = 10
+    (warning,) = checks.doubts(config)
+    assert 'num_steps is 101' in warning and 'after step 100' in warning
     config.num_steps = 100
     assert list(checks.doubts(config)) == []
 
 
-def test_a_warmup_to_a_rate_that_is_not_there_is_doubted():
+ENDS = [
+    # What the schedule names, and the last number of steps that ends within it; 0: none does.
+    ('constant_learning_rate {}', 0, ''),
+    ('cosine_decay_learning_rate { warmup_steps: 20 total_steps: 90 }', 89, 'total_steps'),
+    ('cosine_decay_learning_rate { warmup_steps: 20 }', 20, 'warmup_steps'),
+    ('exponential_decay_learning_rate { burnin_steps: 7 }', 7, 'burnin_steps'),
+    ('exponential_decay_with_warmup_learning_rate { warmup_steps: 7 }', 7, 'warmup_steps'),
+    ('manual_step_learning_rate { schedule { step: 5 } schedule { step: 9 } }', 9, 'schedule'),
+    ('manual_step_learning_rate { schedule { step: 9 } warmup: true }', 9, 'schedule'),
+    ('manual_step_learning_rate {}', 0, ''),
+    ('polynomial_decay_learning_rate { decay_steps: 30 }', 29, 'decay_steps'),
+    ('polynomial_decay_learning_rate {}', 0, ''),
+    ('deeplab_learning_rate { training_number_of_steps: 30 }', 29, 'training_number_of_steps'),
+    ('deeplab_learning_rate { decay_steps: 30 slow_start_step: 5 }', 34, 'decay_steps'),
+    ('deeplab_learning_rate { policy: STEP slow_start_step: 5 }', 5, 'slow_start_step'),
+    (
+        'deeplab_learning_rate { policy: MULTI_STEPS boundaries: 5 learning_rates: [2, 1] }',
+        6,
+        'boundaries',
+    ),
+]
+
+
+@pytest.mark.parametrize(('schedule', 'most', 'field'), ENDS)
+def test_a_run_that_ends_within_its_schedule_is_warned_of(schedule, most, field):
     config = train_pb2.TrainConfig()
-    rate = config.optimizer.sgd_optimizer.learning_rate.manual_step_learning_rate
-    rate.warmup = True
-    (doubt,) = checks.doubts(config)
-    assert 'manual_step_learning_rate.warmup has no effect without schedule' in doubt
-    rate.schedule.add(step=3)
-    assert list(checks.doubts(config)) == []
+    text_format.Parse(schedule, config.optimizer.adam_optimizer.learning_rate)
+    assert list(checks.doubts(config)) == []  # without an end
+    for num_steps in (1, most // 2, most) if most else ():
+        config.num_steps = num_steps
+        (warning,) = checks.doubts(config)
+        assert f'train_config.num_steps is {num_steps}: training ends ' in warning
+        assert warning.endswith('; shorten it with the run.')
+    if most:
+        assert f'{schedule.split()[0]}.{field})' in warning
+    config.num_steps = most + 1
+    assert not any('training ends' in warning for warning in checks.doubts(config))
+
+
+def test_a_run_that_ends_within_its_warmup_is_told_so():
+    config = train_pb2.TrainConfig(num_steps=20)
+    cosine = config.optimizer.adam_optimizer.learning_rate.cosine_decay_learning_rate
+    cosine.warmup_steps, cosine.total_steps = 20, 90
+    (warning,) = checks.doubts(config)
+    assert 'ends within the warm-up of the learning rate, 20 steps' in warning
+    config.num_steps = 21
+    (warning,) = checks.doubts(config)
+    assert 'ends before the schedule of the learning rate, 90 steps' in warning
 
 
 def test_what_the_published_code_refuses_is_refused(shared):

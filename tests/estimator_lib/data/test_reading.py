@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_lib.data import reading, record_streams
+from estimator_lib.data import reader_state, reading, record_streams
 from estimator_lib.task import IMAGE
 from protos import input_reader_pb2
 from tests.estimator_lib.data import record_cases as cases
@@ -106,3 +106,58 @@ def test_examples_of_several_sizes_are_padded_to_the_largest_of_their_batch(tmp_
         [[1, 0, 0], [3, 3, 3]],
         [[2, 2], [1, 0]],
     ]
+
+
+class Squares(Rows):
+    """The same as squares, of which only those of one size share a batch of an evaluation."""
+
+    def prepare(self, example, mode):
+        features, labels = cases.IdTask.prepare(self, example, mode)
+        number = features[IMAGE]
+        return {**features, IMAGE: tf.fill([number, number], number)}, labels
+
+    def pads_batches(self):
+        return False
+
+    def batches_by_size(self):
+        return True
+
+
+def _squares(tmp_path, numbers, policy=input_reader_pb2.FAIL, **fields):
+    """The sizes in each batch of an evaluation, and how many records were skipped at its end."""
+    path = cases.write_ids(tmp_path / 'ids', numbers)
+    reader = cases.reader_of(path, corrupt_record_policy=policy, **fields)
+    plan = reading.plan_reading(Squares(), reader, cases.EVAL, 2, 1)
+    batches = list(reading.create_batches(plan, np.zeros([2, 3], np.int64)))
+    images = [features[IMAGE].numpy() for features, _ in batches]
+    assert all((image == image.shape[1]).all() for image in images)
+    state = batches[-1][0][reader_state.READER]
+    assert state['position'].numpy()[0, :2].tolist() == [0, len(numbers)]
+    return [[len(image)] * len(images) for images in images for image in images[:1]], state
+
+
+@pytest.mark.parametrize(
+    'numbers, expected',
+    [
+        ([1, 3, 1, 3, 1, 2], [[1, 1], [3, 3], [1], [2]]),
+        ([2, 2, 2, 2, 2], [[2, 2], [2, 2], [2]]),
+    ],
+)
+def test_batches_of_an_evaluation_are_of_one_size(tmp_path, numbers, expected):
+    assert _squares(tmp_path, numbers)[0] == expected
+
+
+def test_images_of_one_size_are_looked_for_among_a_few_batches(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, '_BATCHES_BY_SIZE', 1)
+    assert _squares(tmp_path, [1, 3, 1, 1, 3])[0] == [[1], [3], [1, 1], [3]]
+
+
+def test_corrupt_records_are_left_out_of_batches_by_size(tmp_path):
+    numbers = [1, cases.BAD_LABEL, 2, 1]
+    sizes, state = _squares(tmp_path, numbers, input_reader_pb2.SKIP)
+    assert sizes == [[1, 1], [2]] and int(state['skipped']) == 1
+
+
+def test_no_image_of_a_rare_size_is_left_out(tmp_path, caplog):
+    assert _squares(tmp_path, [1, 2, 1], drop_remainder=True)[0] == [[1, 1], [2]]
+    assert 'drop_remainder: true has no effect' in caplog.text

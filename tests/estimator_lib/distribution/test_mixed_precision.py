@@ -331,8 +331,8 @@ def test_a_run_goes_on_with_its_scale_or_in_another_type(float16, tmp_path, log,
     assert 'loss_scale/scale' not in train(10)
     monkeypatch.setattr(mixed_precision, 'half_type', lambda: tf.float16)
     assert train(11)['loss_scale/scale'] >= 2.0**14
-    (said,) = [line for line in log.text.splitlines() if line.endswith('start anew')]
-    assert 'or precision' in said and 'loss_scale/scale' in said
+    (said,) = [line for line in log.text.splitlines() if line.endswith('start fresh')]
+    assert 'loss_scale/scale' in said and 'start fresh' in said
 
 
 def test_what_a_smaller_scale_cannot_mend_is_for_the_policy(float16, tmp_path):

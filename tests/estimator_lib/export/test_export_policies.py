@@ -76,6 +76,29 @@ def test_a_damaged_state_is_started_anew(tmp_path, text):
     assert feed(exporter, [0.1, 0.05]) == [0]
 
 
+def test_the_best_evaluation_is_read_back_where_its_checkpoint_is_there(tmp_path, checkpoint):
+    model_dir = tmp_path / 'run'
+    config = export_pb2.ExportConfig(best={'metric': 'accuracy'}, final={'enabled': False})
+    texts = {'pipeline.config': 'model {}', 'label_map.pbtxt': 'item {}'}
+    folder = str(model_dir / 'export')
+    (best,) = export_policies.exporters_from_config(config, folder, Writes(), texts)
+    assert export_policies.read_best(str(model_dir)) is None
+    step = checkpoint_files.step_of(checkpoint)
+    path = best.export(step, checkpoint, {'accuracy': 0.25}, False)
+    assert export_policies.read_best(str(model_dir)) is None  # the run has not come to that step
+    checkpoint_files.keep_copy(checkpoint, str(model_dir / 'again'))
+    for file in (model_dir / 'again').iterdir():
+        file.rename(model_dir / file.name)
+    expected = export_policies.Best(step, 'accuracy', 0.25, path)
+    assert export_policies.read_best(str(model_dir)) == expected
+    kept = {name: (model_dir / 'best' / name).read_text() for name in texts}
+    assert kept == texts
+    shutil.rmtree(path)
+    assert export_policies.read_best(str(model_dir)) == expected._replace(export='')
+    shutil.rmtree(model_dir / 'best')
+    assert export_policies.read_best(str(model_dir)) is None
+
+
 def test_a_failed_export_is_not_best(tmp_path):
     def fail(checkpoint, folder):
         raise errors.UserError('the disk is full')

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -84,6 +85,17 @@ def test_what_is_no_file_is_refused(tmp_path):
     ):
         with pytest.raises(errors.UserError, match=message):
             exported_file.ExportedFile(tiny_task.TinyTask(), str(wrong))
+
+
+def test_a_file_that_was_truncated_is_refused_before_it_is_loaded(path, tmp_path):
+    copy = pathlib.Path(shutil.copytree(os.path.dirname(path), tmp_path / 'copy')) / 'model.tflite'
+    content = copy.read_bytes()
+    copy.write_bytes(content[:-7])
+    with pytest.raises(errors.UserError, match='is not what was exported: bytes is'):
+        exported_file.ExportedFile(tiny_task.TinyTask(), str(copy))
+    copy.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(errors.UserError, match='is not what was exported: sha256 is'):
+        exported_file.ExportedFile(tiny_task.TinyTask(), str(copy))
 
 
 def test_a_file_is_known_by_the_end_of_its_name():

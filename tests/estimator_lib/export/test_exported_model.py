@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
 
 from estimator_lib import errors
 from estimator_lib.checkpoints import evaluated
@@ -83,3 +84,13 @@ def test_a_damaged_model_is_named(folder):
     (folder / 'damaged' / 'saved_model.pb').write_bytes(b'damaged')
     with pytest.raises(errors.UserError, match='damaged cannot be loaded as a SavedModel'):
         exported_model.Predictor(str(folder / 'damaged'))
+
+
+def test_a_corrupt_graph_is_named(folder):
+    path = save_other(folder / 'corrupt')
+    file = folder / 'corrupt' / 'saved_model.pb'
+    model = saved_model_pb2.SavedModel.FromString(file.read_bytes())
+    model.meta_graphs[0].graph_def.node[-1].input.append('no_such_node')
+    file.write_bytes(model.SerializeToString())
+    with pytest.raises(errors.UserError, match='corrupt cannot be loaded as a SavedModel'):
+        exported_model.Predictor(path)

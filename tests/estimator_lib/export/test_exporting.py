@@ -336,3 +336,13 @@ def test_a_model_that_does_not_take_images(tmp_path, key, expected):
         builder.save()
     with pytest.raises(errors.UserError, match=expected):
         exported_model.Predictor(path)
+
+
+def test_a_clock_that_goes_back_keeps_the_order_of_exports(tmp_path, monkeypatch):
+    for name in ('latest/300', 'best/250', 'other/900'):
+        (tmp_path / name).mkdir(parents=True)
+    monkeypatch.setattr(exporting.time, 'time', lambda: 200.0)
+    assert exporting._new_path(str(tmp_path / 'best')) == str(tmp_path / 'best' / '301')
+    assert exporting._new_path(str(tmp_path / 'mine')) == str(tmp_path / 'mine' / '200')
+    monkeypatch.setattr(exporting.time, 'time', lambda: 400.0)
+    assert exporting._new_path(str(tmp_path / 'best')) == str(tmp_path / 'best' / '400')

@@ -8,9 +8,8 @@ import tensorflow as tf
 
 from estimator_lib import errors, model_fn
 from estimator_lib.graphs import evaluation
-from estimator_lib.task import IMAGE
 from tests.estimator_lib import line_task
-from tests.estimator_lib.line_task import Line
+from tests.estimator_lib.line_task import Line, batch
 
 tf1 = tf.compat.v1
 
@@ -18,11 +17,6 @@ tf1 = tf.compat.v1
 @pytest.fixture
 def config(tmp_path):
     return line_task.create_config(tmp_path)
-
-
-def batch(x=(1.0, 2.0)):
-    """Features and labels of points."""
-    return {IMAGE: tf.reshape(tf.constant(x), [-1, 1, 1, 1])}, {'y': 3.0 * tf.constant(x)}
 
 
 class Counting(Line):

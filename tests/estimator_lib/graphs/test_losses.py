@@ -5,9 +5,9 @@ import tensorflow as tf
 
 from estimator_lib import distribution, errors
 from estimator_lib.graphs import losses
-from estimator_lib.task import IMAGE, SOURCE_ID
+from estimator_lib.task import IMAGE
 from tests.estimator_lib import line_task
-from tests.estimator_lib.line_task import Line
+from tests.estimator_lib.line_task import Line, batch
 
 tf1 = tf.compat.v1
 
@@ -15,13 +15,6 @@ tf1 = tf.compat.v1
 @pytest.fixture
 def config(tmp_path):
     return line_task.create_config(tmp_path)
-
-
-def batch(x=(1.0, 2.0)):
-    """Features and labels of points."""
-    image = tf.reshape(tf.constant(x), [-1, 1, 1, 1])
-    source_ids = tf.strings.as_string(tf.constant(x))
-    return {IMAGE: image, SOURCE_ID: source_ids}, {'y': 3.0 * tf.constant(x)}
 
 
 def test_regularization_is_left_out_when_asked(config):

@@ -217,6 +217,29 @@ def test_polynomial_length_defaults_to_the_run():
         configured_rates(text, [0], num_steps=0)
 
 
+def test_cosine_length_defaults_to_the_run():
+    """A peak of 1 at step 2, the middle of the cosine at 6, its end at 10."""
+    text = 'cosine_decay_learning_rate { learning_rate_base: 1 warmup_learning_rate: 0.5 '
+    steps, rates = [0, 1, 2, 6, 10, 11], [0.5, 0.75, 1, 0.5, 0, 0]
+    for total in ('', 'total_steps: 10 '):
+        got = configured_rates(f'{text}{total}warmup_steps: 2 }}', steps, num_steps=10)
+        np.testing.assert_allclose(got, rates, atol=1e-7)
+    # A run that is shorter than the warm-up sees its beginning.
+    got = configured_rates(f'{text}warmup_steps: 20 }}', [0, 4], num_steps=5)
+    np.testing.assert_allclose(got, [0.5, 0.6], rtol=1e-6)
+    # Without an end it is the default of the field.
+    got = configured_rates(f'{text}warmup_steps: 0 }}', [0, 2_000_000, 4_000_000], num_steps=0)
+    np.testing.assert_allclose(got, [1, 0.5, 0], atol=1e-6)
+
+
+def test_rates_of_several_steps():
+    text = 'polynomial_decay_learning_rate { initial_learning_rate: 1 end_learning_rate: 0 }'
+    config = text_format.Parse(text, optimizer_pb2.LearningRate())
+    np.testing.assert_allclose(learning_rates.compute_rates(config, [0, 5, 10], 10), [1, 0.5, 0])
+    constant = optimizer_pb2.LearningRate(constant_learning_rate={'learning_rate': 0.25})
+    assert learning_rates.compute_rates(constant, [0, 9], 10).tolist() == [0.25, 0.25]
+
+
 def test_steps_beyond_float_precision_switch_exactly():
     first = 2**24 + 1
     check(

@@ -10,13 +10,13 @@ from model_fns.label_map import LabelMap
 PIXELS = np.arange(4 * 5 * 3, dtype=np.uint8).reshape(4, 5, 3)
 
 
-def record(label=None, text=None, source_id='', filename='', encoded=None):
+def record(label=None, *more, text=None, source_id='', filename='', encoded=None):
     example = tf.train.Example()
     feature = example.features.feature
     content = codecs.encode_png(PIXELS) if encoded is None else encoded
     feature['image/encoded'].bytes_list.value.append(content)
     if label is not None:
-        feature['image/class/label'].int64_list.value.append(label)
+        feature['image/class/label'].int64_list.value.extend([label, *more])
     for key, value in (
         ('image/class/text', text),
         ('image/source_id', source_id),
@@ -72,12 +72,37 @@ def test_split_parts_what_goes_in_from_what_should_come_out():
         (record(2), None),
         (b'nonsense', 'not a tf.train.Example'),
         (record(4), 'image/class/label is 4; expected 1 to 3'),
+        (record(2, 3), 'image/class/label has 2 values (2, 3); expected one'),
+        (
+            record(*range(12)),
+            f'image/class/label has 12 values ({", ".join("0123456789")}, ..); expected one',
+        ),
         (record(), 'no image/class/label'),
         (tf.train.Example().SerializeToString(), 'no image/encoded'),
     ],
 )
 def test_problems_are_found_without_a_graph(serialized, expected):
     assert inputs.problem_with(serialized, 3, 1) == expected
+
+
+@pytest.mark.parametrize(
+    'label, offset, hint',
+    [
+        (3, 0, '; for labels that start at 1 set model.classification.labels_offset: 1'),
+        (0, 1, '; for labels that start at 0 set model.classification.labels_offset: 0'),
+        (4, 0, ''),
+        (-1, 0, ''),
+        (9, 1, ''),
+    ],
+)
+def test_labels_that_start_elsewhere_name_the_offset(label, offset, hint):
+    expected = f'image/class/label is {label}; expected {offset} to {offset + 2}{hint}'
+    assert inputs.problem_with(record(label), 3, offset) == expected
+
+
+def test_a_record_with_two_labels_does_not_decode():
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        decode(record(1, 2))
 
 
 def test_an_unknown_class_name_is_a_problem():

@@ -119,18 +119,57 @@ def test_inception_values(color):
         assert -1 <= trained.min() < -0.2 and 0.2 < trained.max() <= 1
 
 
-def test_efficientnet_sees_the_crops_of_inception_with_the_colours_of_imagenet(color, gray):
-    image = _noise(40, 50)
-    sides = color([color.evaluated['inception'], color.evaluated['efficientnet']], image)
-    pixels = (sides[0] + 1) / 2
-    expected = (pixels - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]
-    np.testing.assert_allclose(sides[1], expected, atol=1e-5)
+def test_efficientnet_has_the_colors_of_imagenet(color, gray):
+    # What is made of a flat image: 51 is 0.2.
+    sides = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+    flat = np.full((30, 40, 3), 51, np.uint8)
+    mean, deviation = np.array(sides)
+    seen = color(color.evaluated['efficientnet'], flat)
+    np.testing.assert_allclose(seen, np.broadcast_to((0.2 - mean) / deviation, seen.shape), 1e-4)
     # Of one channel: mean and deviation as luminance has them.
-    flat = np.full((30, 30, 1), 51, np.uint8)
-    weights = np.array([0.2989, 0.587, 0.114])
-    mean, deviation = weights @ [0.485, 0.456, 0.406], weights @ [0.229, 0.224, 0.225]
-    seen = gray(gray.evaluated['efficientnet'], flat)
-    np.testing.assert_allclose(seen, (0.2 - mean) / deviation, atol=1e-5)
+    mean, deviation = np.array(sides) @ [0.2989, 0.587, 0.114]
+    seen = gray(gray.evaluated['efficientnet'], flat[..., :1])
+    np.testing.assert_allclose(seen, np.full_like(seen, (0.2 - mean) / deviation), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    'whole, size, crop, start',
+    [
+        # 224 / 256 of the shorter side; what is spared is rounded up before the crop.
+        ((100, 140), (224, 224), (87, 87), (7, 27)),
+        ((140, 101), (224, 224), (88, 88), (26, 7)),
+        # 32 / 64, and 600 / 632.
+        ((100, 100), (32, 32), (50, 50), (25, 25)),
+        ((100, 100), (600, 600), (94, 94), (3, 3)),
+        # A result that is not square: 96 / 128 of the height, or 64 / 96 of the width.
+        ((128, 400), (96, 64), (96, 64), (16, 168)),
+        ((400, 96), (96, 64), (96, 64), (152, 16)),
+    ],
+)
+def test_evaluation_of_efficientnet_is_a_crop_from_the_middle(whole, size, crop, start):
+    rows, columns = np.mgrid[: whole[0], : whole[1]]
+    image = np.stack([rows // 2, columns // 2, np.zeros_like(rows)], -1).astype(np.uint8)
+    family = preprocessing.EfficientNet()
+    with tf.Graph().as_default(), tf1.Session() as session:
+        pixels = session.run(family.denormalize(family.evaluate(tf.constant(image), *size)))
+    assert pixels.shape == (*size, 3)
+    for axis in (0, 1):
+        found = 2 * np.take(pixels[..., axis], size[1 - axis] // 2, 1 - axis)
+        expected = start[axis] + np.arange(size[axis]) * crop[axis] / size[axis]
+        # Pairs of pixels share a value: half a pixel below the ramp on average.
+        np.testing.assert_allclose(found, expected - 0.5, atol=1.25)
+        assert abs(np.mean(found - expected) + 0.5) < 0.3
+
+
+def test_evaluation_of_efficientnet_resizes_bicubically():
+    """A cubic kernel overshoots at an edge; a linear one does not."""
+    image = np.zeros((64, 64, 3), np.uint8)
+    image[:, 32:] = 200
+    family = preprocessing.EfficientNet()
+    with tf.Graph().as_default(), tf1.Session() as session:
+        pixels = session.run(family.denormalize(family.evaluate(tf.constant(image), 224, 224)))
+    assert 205 < pixels.max() < 230 and -30 < pixels.min() < -5
+    np.testing.assert_allclose(pixels[:, -1], 200, atol=1e-2)
 
 
 def _hue(pixel):
@@ -203,6 +242,28 @@ def test_vgg_sizes_and_means():
     np.testing.assert_allclose(_evaluate(gray, flat, 20, 20)[5, 5], [luminance], atol=1e-4)
     # Larger than the published 256: the part of the short side that is kept stays 224 of 256.
     assert _evaluate(family, _noise(50, 80), 448, 300).shape == (448, 300, 3)
+
+
+@pytest.mark.parametrize(
+    'size, side', [(28, 32), (32, 37), (64, 74), (128, 147), (224, 256), (240, 275), (448, 512)]
+)
+def test_vgg_keeps_the_published_view_at_every_size(size, side):
+    """224 of 256 pixels: the middle of the image, however small the result is."""
+    ramp = np.broadcast_to(np.arange(256, dtype=np.uint8)[:, np.newaxis], (256, 256, 3))
+    seen = _evaluate(preprocessing.Vgg(), ramp, size, size)[0, :, 0] + 123.68
+    first = (side - size) // 2
+    expected = (first + np.arange(size)) * 256 / side
+    np.testing.assert_allclose(seen, np.minimum(expected, 255), atol=1e-2)
+
+
+def test_vgg_training_crops_of_small_results_show_most_of_the_image():
+    image = np.broadcast_to(np.arange(256, dtype=np.uint8)[:, np.newaxis], (256, 256, 3))
+    with tf.Graph().as_default(), tf1.Session() as session:
+        seed = tf1.placeholder(tf.int64, [2])
+        trained = preprocessing.Vgg().train(tf.constant(image), 32, 32, seed)
+        seen = [np.ptp(session.run(trained, {seed: (2, i)})[0, :, 0]) for i in range(20)]
+    # 31 of 37 to 74 pixels.
+    assert min(seen) > 256 * 31 / 75 and max(seen) < 256 * 31 / 36
 
 
 def test_vgg_training_crops_are_of_every_scale():

@@ -118,7 +118,8 @@ BAD_OBJECTS = [
     ({'bbox': [1, 2, 3]}, 'bbox is [1, 2, 3]'),
     ({'bbox': None}, 'bbox is None'),
     ({'bbox': [1, 2, -3, 4]}, 'the box [2, 1, 6, -2] (ymin, xmin, ymax, xmax) is inverted'),
-    ({'bbox': [1, 2, 40, 4]}, 'reaches outside of the image, which has 20 x 30 pixels'),
+    ({'bbox': [30, 2, 4, 4]}, 'is outside of the image, which has 20 x 30 pixels'),
+    ({'bbox': [10**400, 2, 4, 4]}, 'expected four numbers'),
     ({'category_id': 5}, 'category_id is 5, which is the id of no category'),
     ({'category_id': None}, 'category_id is None'),
     ({'category_id': [18]}, 'category_id is [18]'),
@@ -173,6 +174,10 @@ BAD_ENTRIES = [
     ('annotations', {'image_id': None}, 'annotations[2], id 8: image_id is None, which is the id'),
     ('annotations', {'image_id': 99}, 'annotations[2], id 8: image_id is 99, which is the id of'),
     ('categories', {'name': None}, 'categories[2], id 8: name is None; expected text'),
+    ('categories', {'name': '\ud800'}, "categories[2], id 8: name is '\\ud800'; expected text"),
+    ('categories', {'name': 'car'}, "categories[2], id 8: another category has the name 'car'"),
+    ('images', {'file_name': 'a\0.png'}, "file_name is 'a\\x00.png'; expected text"),
+    ('images', {'id': '\ud800'}, "id is '\\ud800'; expected a number or text"),
 ]
 
 
@@ -197,6 +202,47 @@ def test_what_is_no_entry(tmp_path, capsys, section):
     assert f"{section}[{len(COCO[section])}]: 'x' is no entry" in capsys.readouterr().err
 
 
+def test_boxes_over_the_border_are_cut(tmp_path, capsys):
+    content = changed('annotations', 0, bbox=[24, -5, 36, 15], area=None, segmentation=None)
+    assert convert(tmp_path, content) == 0
+    feature = records_of(tmp_path / 'out' / 'train')['7']
+    assert boxes(feature)[0] == pytest.approx([0, 0.8, 0.5, 1])
+    assert values(feature, 'image/object/area')[0] == 60
+    assert '1 object cut at the border of the image' in capsys.readouterr().err
+    assert convert(tmp_path, content, '--outside=error') == 2
+
+
+def test_the_root_of_roboflow_is_no_class(tmp_path, capsys):
+    content = copy.deepcopy(COCO)
+    for category in content['categories']:
+        category['supercategory'] = 'car'
+    content['categories'].insert(0, {'id': 0, 'name': 'car', 'supercategory': 'none'})
+    assert convert(tmp_path, content) == 0
+    assert LabelMap.read(str(tmp_path / 'map.pbtxt')).names == {1: 'car', 2: 'dog'}
+    assert "category 'car' is left out: it is the root" in capsys.readouterr().err
+    # One that has objects is a class as any other.
+    content['annotations'][0]['category_id'] = 0
+    content['categories'][0]['name'] = 'thing'
+    content['categories'][1]['supercategory'] = 'thing'
+    (tmp_path / 'map.pbtxt').unlink()
+    assert convert(tmp_path, content) == 0
+    assert LabelMap.read(str(tmp_path / 'map.pbtxt')).names == {1: 'thing', 2: 'car', 3: 'dog'}
+
+
+def test_paths_of_windows(tmp_path):
+    write_image(tmp_path / 'images' / 'part' / 'b.png')
+    assert convert(tmp_path, changed('images', 0, file_name='part\\b.png')) == 0
+    feature = records_of(tmp_path / 'out' / 'train')['7']
+    assert values(feature, 'image/filename') == [b'b.png']
+
+
+def test_why_no_image_is_left_is_said(tmp_path, capsys):
+    assert convert(tmp_path, changed('images', 0, file_name='../images/a.png')) == 2
+    said = capsys.readouterr().err
+    assert "'../images/a.png' is not a path in --images" in said
+    assert 'there is no image to convert' in said
+
+
 def test_a_size_that_is_text(tmp_path, capsys):
     assert convert(tmp_path, changed('images', 0, height='high')) == 2
     assert "height is 'high'; expected a number of pixels" in capsys.readouterr().err
@@ -210,6 +256,10 @@ def test_a_size_that_is_text(tmp_path, capsys):
         ('{"images": []}', 'has no "annotations"'),
         ('{"images": 3, "annotations": [], "categories": []}', 'has no "images"'),
         ('[]', 'has no "images"'),
+        (
+            '{"images": [], "categories": [], "annotations": [{"segments_info": []}]}',
+            'is a panoptic file of COCO',
+        ),
     ],
 )
 def test_files_are_checked(tmp_path, capsys, content, expected):

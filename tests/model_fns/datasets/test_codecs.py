@@ -1,4 +1,5 @@
 import concurrent.futures
+import threading
 
 import numpy as np
 import pytest
@@ -57,3 +58,41 @@ def test_sessions_that_come_after_have_all_threads(monkeypatch):
         pass
     (config,) = options
     assert config.intra_op_parallelism_threads == config.inter_op_parallelism_threads == 0
+
+
+def test_the_last_images_are_kept():
+    decoded = []
+    images = codecs.DecodedImages(lambda path: decoded.append(path) or path.upper())
+    assert [images.get(path) for path in 'aabbab'] == list('AABBAB')
+    assert decoded == ['a', 'b']
+    images.get('c')
+    assert images.get('b') == 'B' and decoded == ['a', 'b', 'c']
+    assert images.get('a') == 'A' and decoded == ['a', 'b', 'c', 'a']
+
+
+def test_threads_wait_for_the_first_that_asks():
+    begun, go_on, decoded = threading.Event(), threading.Event(), []
+
+    def decode(path):
+        decoded.append(path)
+        begun.set()
+        assert go_on.wait(60)
+        return path
+
+    images = codecs.DecodedImages(decode)
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        asked = [pool.submit(images.get, 'a') for _ in range(3)]
+        assert begun.wait(60)
+        go_on.set()
+        assert [one.result(60) for one in asked] == ['a'] * 3
+    assert decoded == ['a']
+
+
+def test_what_cannot_be_decoded_is_said_for_each_record():
+    def decode(path):
+        raise ValueError(path)
+
+    images = codecs.DecodedImages(decode)
+    for _ in range(2):
+        with pytest.raises(ValueError, match='a'):
+            images.get('a')

@@ -2,6 +2,7 @@
 
 import collections
 import io
+import os
 
 import numpy as np
 import pytest
@@ -169,6 +170,79 @@ def test_orientation_and_annotations_agree_or_what_helps_is_said(
 
 def test_images_are_turned_by_default(tmp_path):
     assert convert_lying(tmp_path, (40, 20)) == 0
+
+
+def test_images_of_12_bits_do_not_become_black(tmp_path, capsys):
+    folder = tmp_path / 'photos' / 'cell'
+    folder.mkdir(parents=True)
+    pixels = np.arange(0, 4096, 8, dtype=np.uint16).reshape(16, 32)
+    Image.fromarray(pixels).save(folder / 'a.png')
+    Image.fromarray(pixels).save(folder / 'b.tif')
+    assert convert(tmp_path, out='all') == 2
+    said = capsys.readouterr().err
+    assert '2 problems' in said and 'expected --bits=N where its values have N bits' in said
+    assert convert(tmp_path, '--bits=12', out='all') == 0
+    for feature in records_of(tmp_path / 'all').values():
+        decoded = np.asarray(Image.open(io.BytesIO(values(feature, 'image/encoded')[0])))
+        np.testing.assert_array_equal(decoded[..., 0], pixels // 16)
+    # Those that use all of their bits stay as they are.
+    Image.fromarray(pixels * 16).save(folder / 'a.png')
+    (folder / 'b.tif').unlink()
+    assert convert(tmp_path, out='all') == 0
+
+
+@pytest.mark.parametrize(
+    'text, expected',
+    [
+        ('\ufeffcat3\r\n', ['cat/cat3.png']),
+        ('/elsewhere/photos/cat/cat3.png\n', ['cat/cat3.png']),
+        ('./cat\\same.png', ['cat/same.png']),
+        ('same', ['cat/same.png', 'dog/same.png']),
+        ('my cat.jpeg.png\ncat1 -1', ['cat/cat1.png', 'cat/my cat.jpeg.png']),
+    ],
+)
+def test_lists_of_stems_and_paths(photos, text, expected):
+    for name in ('cat/same', 'dog/same', 'cat/my cat.jpeg'):
+        write_image(photos / 'photos' / f'{name}.png')
+    (photos / 'list.txt').write_bytes(text.encode())
+    assert convert(photos, f'--list={photos / "list.txt"}', out='all') == 0
+    assert sorted(records_of(photos / 'all')) == expected
+
+
+@pytest.mark.parametrize('content', [None, b'\xff\xfe', b'nobody\0'])
+def test_lists_that_are_none(photos, capsys, content):
+    path = photos / 'list.txt'
+    path.mkdir() if content is None else path.write_bytes(content)
+    assert convert(photos, f'--list={path}') == 2
+    said = capsys.readouterr().err
+    assert said.startswith('error: ') and 'Traceback' not in said
+
+
+def test_names_of_files_that_are_no_text(photos, capsys):
+    (photos / 'photos' / 'cat' / os.fsdecode(b'caf\xe9.png')).write_bytes(b'')
+    assert convert(photos, out='all') == 2
+    assert r"the file name 'caf\\udce9.png' is not UTF-8" in capsys.readouterr().err
+
+
+def test_records_are_not_written_without_their_label_map(photos, capsys):
+    (photos / 'map.pbtxt.tmp').write_text('a file, no folder')
+    status = convert(photos, f'--label_map={photos}/map.pbtxt.tmp/map.pbtxt', out='out/all')
+    assert status == 2
+    assert 'the label map cannot be written' in capsys.readouterr().err
+    assert not list((photos / 'out').glob('*.tfrecord'))
+
+
+def test_the_last_lines_count_objects(photos, capsys):
+    assert convert(photos, out='all') == 0
+    # Of every dog and cat of one index the pictures are equal.
+    said = capsys.readouterr().err
+    for line in (
+        'converted 40 images:',
+        'dog: 30 objects in 30 images',
+        'cat: 10 objects in 10 images',
+        '10 images equal to another one',
+    ):
+        assert line in said
 
 
 def test_a_truncated_jpeg_is_called_truncated(photos, capsys):

@@ -206,7 +206,7 @@ def test_the_classification_pipeline_fits_the_data(dataset):
     assert model.labels_offset == label_map.FIRST_ID
     assert model.image_height == model.image_width == demo.SUBSETS['classification'].size
     schedule = config.train_config.optimizer.momentum_optimizer.learning_rate
-    assert schedule.cosine_decay_learning_rate.total_steps == config.train_config.num_steps
+    assert not schedule.cosine_decay_learning_rate.HasField('total_steps')  # that of the run
     readers_fit(config, dataset, 'classification')
 
 
@@ -217,7 +217,7 @@ def test_the_detection_pipeline_fits_the_data(dataset):
     assert model.num_classes == len(shapes.NAMES)
     assert model.image_resizer.fixed_shape_resizer.height == demo.SUBSETS['scenes'].size
     schedule = config.train_config.optimizer.adam_optimizer.learning_rate
-    assert schedule.cosine_decay_learning_rate.total_steps == config.train_config.num_steps
+    assert not schedule.cosine_decay_learning_rate.HasField('total_steps')  # that of the run
     readers_fit(config, dataset, 'scenes')
 
 

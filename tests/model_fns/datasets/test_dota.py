@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from model_fns import rotated_rectangles
+from model_fns.datasets import codecs
 from model_fns.datasets.rotated import boxes as rotated
 from model_fns.label_map import LabelMap
 from tests.model_fns.datasets.converted import records_of, run, values, write_image
@@ -95,6 +96,19 @@ def test_tiles(tmp_path):
     # All of its left half and nothing else would be outside: it is kept with all of its sides.
     ((text, box),) = of_names['P0001__1__50___0.png']
     np.testing.assert_allclose(box[:2], [30, 10], atol=1e-4)
+
+
+def test_an_image_is_decoded_once_for_all_of_its_tiles(tmp_path, monkeypatch):
+    decoded = []
+
+    def decode(codec, encoded, decode=codecs.ImageCodec.decode):
+        decoded.append(encoded)
+        return decode(codec, encoded)
+
+    monkeypatch.setattr(codecs.ImageCodec, 'decode', decode)
+    assert convert(tmp_path, LINES, '--tile=20', '--overlap=10') == 0
+    assert len(records_of(tmp_path / 'out' / 'train')) > 10
+    assert len(decoded) == 1
 
 
 def test_tiles_without_objects(tmp_path):

@@ -80,7 +80,16 @@ def test_folders_without_images_and_other_formats_are_problems(classes_folder, c
     assert not list((classes_folder / 'out').iterdir())
     assert convert_folders(classes_folder, '--on_error=skip') == 0
     assert len(records_of(classes_folder / 'out' / 'train')) == 6
-    assert 'emu' in LabelMap.read(str(classes_folder / 'map.pbtxt'))
+    # A folder that unpacking has left, as __MACOSX, is no class.
+    assert LabelMap.read(str(classes_folder / 'map.pbtxt')).names == {1: 'cat', 2: 'dog'}
+
+
+def test_files_of_one_stem_are_two_images(classes_folder):
+    write_image(classes_folder / 'photos' / 'cat' / 'cat0.jpg', value=9)
+    (classes_folder / 'photos' / 'cat' / '._cat0.jpg').write_bytes(b'resources of macOS')
+    assert convert_folders(classes_folder) == 0
+    found = records_of(classes_folder / 'out' / 'train')
+    assert len(found) == 7 and {'cat/cat0.png', 'cat/cat0.jpg'} < set(found)
 
 
 def test_all_problems_are_listed(classes_folder, capsys):

@@ -123,6 +123,26 @@ def test_a_header_that_announces_too_many_pixels(name):
         image_files.prepare(file.getvalue(), max_pixels=29)
 
 
+@pytest.mark.parametrize('name', ['PNG', 'JPEG', 'BMP'])
+def test_an_image_is_as_large_as_what_can_be_decoded(name, monkeypatch):
+    """Pillow refuses images of twice the pixels of its limit, as attacks."""
+    file = io.BytesIO()
+    Image.new('RGB', (6, 5)).save(file, name)
+    monkeypatch.setattr(Image, 'MAX_IMAGE_PIXELS', 10)
+    assert image_files.prepare(file.getvalue()).header[1:] == (5, 6)
+    monkeypatch.setattr(image_files, '_MOST_DECODED', 29)
+    with pytest.raises(errors.DataError, match='the image has 30 pixels; expected at most 29'):
+        image_files.prepare(file.getvalue())
+
+
+def test_a_tiff_that_pillow_does_not_decode_is_not_called_corrupt(monkeypatch):
+    file = io.BytesIO()
+    Image.new('RGB', (6, 5)).save(file, 'TIFF')
+    monkeypatch.setattr(Image, 'MAX_IMAGE_PIXELS', 10)
+    with pytest.raises(errors.DataError, match='a TIFF of more than 20 pixels.*save it as a PNG'):
+        image_files.prepare(file.getvalue())
+
+
 def test_the_first_page_of_a_tiff(decode):
     file = io.BytesIO()
     Image.fromarray(SEEN).save(

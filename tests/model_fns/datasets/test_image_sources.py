@@ -11,6 +11,7 @@ from PIL import Image, ImageOps
 
 from estimator_lib import errors
 from model_fns.datasets import image_sources
+from tests.model_fns.datasets.converted import write_image
 
 
 @pytest.fixture(scope='module')
@@ -131,7 +132,7 @@ def test_a_folder_among_files_is_reported(array, tmp_path):
     save(tmp_path / 'b.png', array)
     folder, image = image_sources.find_images(f'{tmp_path}/*.png')
     np.testing.assert_array_equal(image.read(), array)
-    with pytest.raises(errors.DataError, match=r'a\.png: it is a folder; expected an image file'):
+    with pytest.raises(errors.DataError, match=r'a\.png: it cannot be read: it is a folder'):
         folder.read()
 
 
@@ -143,7 +144,7 @@ def test_a_list_of_paths(array, tmp_path):
     found = list(image_sources.find_images(f'{tmp_path}/in/list.txt'))
     assert names(found, tmp_path) == ['in/a.png', 'b.png', 'in/gone.png']
     np.testing.assert_array_equal(found[0].read(), array)
-    with pytest.raises(errors.DataError, match=r'gone\.png: it cannot be read'):
+    with pytest.raises(errors.DataError, match=r'gone\.png: there is no such file'):
         found[2].read()
 
 
@@ -204,12 +205,36 @@ def test_a_corrupt_record_ends_its_file_and_no_other(array, tmp_path):
         ('folder', 'the folder .*folder has no images; expected files that end in .jpg'),
         ('empty.txt', 'empty.txt is empty; expected a path in each line'),
         ('binary.txt', 'binary.txt is not a list of paths'),
+        ('nul.txt', 'nul.txt is not a list of paths: it has a NUL'),
     ],
 )
 def test_nothing_to_predict_is_said(tmp_path, pattern, problem):
     (tmp_path / 'folder').mkdir()
     (tmp_path / 'folder' / 'notes.md').write_text('text')
     (tmp_path / 'empty.txt').write_text('\n')
+    (tmp_path / 'nul.txt').write_text('a\0.png\n')
     (tmp_path / 'binary.txt').write_bytes(gzip.compress(b'\xff\xfe' * 50))
     with pytest.raises(errors.DataError, match=problem):
         image_sources.find_images(str(tmp_path / pattern))
+
+
+def test_loops_of_links_end(tmp_path):
+    folder = tmp_path / 'images'
+    (folder / 'inner').mkdir(parents=True)
+    write_image(folder / 'inner' / 'a.png')
+    (folder / 'up').symlink_to(folder)
+    (folder / 'inner' / 'up').symlink_to(folder)
+    assert image_sources.find_images(str(folder)).paths == [str(folder / 'inner' / 'a.png')]
+
+
+def test_names_of_files_that_are_no_text(tmp_path):
+    write_image(tmp_path / 'b.png')
+    (tmp_path / os.fsdecode(b'caf\xe9.png')).write_bytes((tmp_path / 'b.png').read_bytes())
+    images = list(image_sources.find_images(str(tmp_path)))
+    assert [image.stem for image in images] == ['b', r'caf\udce9']
+    assert images[1].name == str(tmp_path / r'caf\udce9.png')
+    assert images[1].read().shape == (20, 30, 3)
+
+
+def test_stems_of_absolute_and_relative_paths():
+    assert image_sources.unique_stems(['/x/a.png', 'y/b.png']) == ['a', 'b']

@@ -1,6 +1,9 @@
+import io
+
 import numpy as np
 import pytest
 import tensorflow as tf
+from PIL import Image
 
 from model_fns.datasets import codecs, convert
 from model_fns.label_map import LabelMap
@@ -82,6 +85,55 @@ def test_values_that_are_no_class_are_named_with_the_file(tmp_path, capsys):
     assert sorted(classes_of(tmp_path)) == ['good.png']
 
 
+def colored(ids):
+    file = io.BytesIO()
+    palette = np.zeros([256, 3], np.uint8)
+    palette[[1, 3, 255]] = [[255, 0, 0], [0, 0, 255], [1, 2, 3]]
+    Image.fromarray(palette[ids]).save(file, 'PNG')
+    return file.getvalue()
+
+
+def test_files_of_colors(tmp_path, capsys):
+    write(tmp_path, 'a', colored(IDS))
+    assert run(tmp_path) == 2
+    said = capsys.readouterr().err
+    assert 'the annotation is a PNG of colors, 8 bits' in said
+    assert '--mask_colors tells which class each color means, like #000000:background' in said
+    colors = '#000000:background,#ff0000:cell,#0000FF:nucleus'
+    assert run(tmp_path, f'--mask_colors={colors}') == 2
+    said = capsys.readouterr().err
+    assert 'has the values #010203; expected those of --mask_colors (#000000, #0000ff' in said
+    assert run(tmp_path, f'--mask_colors={colors},#010203:ignore') == 0
+    expected = np.select([IDS == 1, IDS == 3, IDS == 255], [1, 2, 255], 0)
+    np.testing.assert_array_equal(classes_of(tmp_path)['a.png'], expected)
+    assert LabelMap.read(str(tmp_path / 'map.pbtxt')).names == {1: 'cell', 2: 'nucleus'}
+
+
+@pytest.mark.parametrize('text', ['ff0000:cell', '#ff00:cell', '#ff0000:', '#ff0000:a,#FF0000:b'])
+def test_colors_that_are_none(tmp_path, capsys, text):
+    write(tmp_path, 'a', colored(IDS))
+    assert run(tmp_path, f'--mask_colors={text}') == 2
+    assert '--mask_colors' in capsys.readouterr().err
+
+
+def test_the_folders_of_cityscapes(tmp_path, capsys):
+    for city, stem in (('bonn', 'bonn_1'), ('ulm', 'ulm_1'), ('ulm', 'ulm_2')):
+        write(tmp_path, 'x', png(IDS))
+        for kind, suffix in (('images', '_left'), ('labels', '_gt_ids')):
+            (tmp_path / kind / city).mkdir(exist_ok=True)
+            (tmp_path / kind / 'x.png').rename(tmp_path / kind / city / f'{stem}{suffix}.png')
+    (tmp_path / 'labels' / 'ulm' / 'ulm_2_gt_ids.png').unlink()
+    write(tmp_path, 'other', png(IDS))
+    (tmp_path / 'labels' / 'ulm' / 'ulm_1_gt_color.png').write_bytes(colored(IDS))
+    assert run(tmp_path, '--image_suffix=_left', '--annotation_suffix=_gt_ids') == 0
+    found = classes_of(tmp_path)
+    assert sorted(found) == ['bonn/bonn_1_left.png', 'ulm/ulm_1_left.png']
+    np.testing.assert_array_equal(found['ulm/ulm_1_left.png'], IDS)
+    said = capsys.readouterr().err
+    assert 'left out: 1 image has no annotation in' in said
+    assert 'ulm_2_left.png' in said
+
+
 def test_another_ignore_label_is_written_as_255(tmp_path, capsys):
     LabelMap.from_names(['cat', 'dog', 'emu']).write(str(tmp_path / 'map.pbtxt'))
     write(tmp_path, 'a', png(np.where(IDS == 255, 11, IDS)))
@@ -143,7 +195,7 @@ def test_16_bits_of_classes(tmp_path, capsys):
 @pytest.mark.parametrize(
     'annotation, message',
     [
-        (codecs.encode_png(np.zeros([6, 8, 3], np.uint8)), 'a PNG of colours, 8 bits; expected a'),
+        (codecs.encode_png(np.zeros([6, 8, 3], np.uint8)), 'a PNG of colors, 8 bits; expected a'),
         (b'\xff\xd8\xff\xe0 a JPEG', 'the annotation is not a PNG file'),
         (png(IDS)[:-30], 'the annotation is corrupt'),
         (png(IDS[:5]), 'the annotation is of an image of 5 x 8 pixels; the image has 6 x 8'),
@@ -164,7 +216,7 @@ def test_folders_that_do_not_belong_together(tmp_path, capsys):
     assert 'has no PNG file with the stem of any of the 1 images' in capsys.readouterr().err
     write(tmp_path, 'c', png(IDS))
     assert run(tmp_path) == 2
-    assert 'b.png: no image in' in capsys.readouterr().err
+    assert 'has the stem of 1 PNG file: b.png.' in capsys.readouterr().err
 
 
 def test_labels_without_any_class(tmp_path, capsys):

@@ -65,10 +65,31 @@ def test_numbers(value, expected):
 )
 def test_boxes_are_checked(box, message):
     if message is None:
-        sources.check_box(box, HEADER)
+        sources.Report(clips=False).fit(box, HEADER)
         return
     with pytest.raises(errors.DataError, match=message):
-        sources.check_box(box, HEADER)
+        sources.Report(clips=False).fit(box, HEADER)
+
+
+@pytest.mark.parametrize(
+    'box, expected, num_clipped',
+    [
+        ([1, 2, 3, 4], [1, 2, 3, 4], 0),
+        ([-0.5, 2, 3, 41], [0, 2, 3, 40], 0),
+        ([-9, 2, 30, 99], [0, 2, 20, 40], 1),
+        ([5, 5, 5, 5], [5, 5, 5, 5], 0),
+        ([20, 2, 25, 4], None, 0),
+        ([-4, 2, -3, 4], None, 0),
+    ],
+)
+def test_boxes_are_cut_at_the_border(box, expected, num_clipped):
+    report = sources.Report()
+    if expected is None:
+        with pytest.raises(errors.DataError, match='is outside of the image, which has 20 x 40'):
+            report.fit(box, HEADER)
+    else:
+        assert report.fit(box, HEADER) == expected
+    assert report.num_clipped == num_clipped
 
 
 def test_boxes_become_fractions_of_the_image():

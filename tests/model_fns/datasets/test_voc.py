@@ -18,7 +18,8 @@ def convert(folder, content, *more):
     write_image(folder / 'JPEGImages' / 'a.png')
     write_image(folder / 'JPEGImages' / 'without_annotation.png')
     (folder / 'Annotations').mkdir(exist_ok=True)
-    (folder / 'Annotations' / 'a.xml').write_text(content)
+    if content is not None:
+        (folder / 'Annotations' / 'a.xml').write_text(content)
     return run(
         '--from=voc',
         f'--images={folder / "JPEGImages"}',
@@ -52,12 +53,16 @@ def test_an_image_without_objects(tmp_path):
     'old, new, expected',
     [
         ('<xmax>30', '<xmax>1', 'is inverted'),
-        ('<xmax>30', '<xmax>40', 'reaches outside of the image, which has 20 x 30 pixels'),
+        (
+            '3</xmin><ymin>5</ymin><xmax>30',
+            '31</xmin><ymin>5</ymin><xmax>40',
+            'is outside of the image, which has 20 x 30 pixels',
+        ),
         ('<xmax>30', '<xmax>', "<xmax> of <bndbox> is ''; expected a number"),
         ('<xmax>30', '<xmax>nan', "<xmax> of <bndbox> is 'nan'; expected a number"),
         ('<xmax>30', '<xmax>1e400', "<xmax> of <bndbox> is '1e400'"),
         ('<xmax>30', '<xmax>right', "<xmax> of <bndbox> is 'right'"),
-        ('<difficult>1', '<difficult>Unspecified', "<difficult> of <object> is 'Unspecified'"),
+        ('<difficult>1', '<difficult>maybe', "<difficult> of <object> is 'maybe'"),
         ('<name>cell</name>', '', 'there is no <name>'),
         ('bndbox', 'box', 'there is no <bndbox>'),
         ('<name>cell</name>', '<name>cel</name>', "class 'cel' is not in the label map; did you"),
@@ -94,6 +99,53 @@ def test_files_that_are_wrong_as_a_whole(tmp_path, capsys, content, expected):
     assert convert(tmp_path, content) == 2
     said = capsys.readouterr().err
     assert expected in said and 'a.png: ' in said and 'Traceback' not in said
+
+
+@pytest.mark.parametrize('encoding, codec', [('gb2312', 'gb18030'), ('Big5', 'big5')])
+def test_encodings_that_the_parser_does_not_know(tmp_path, encoding, codec):
+    content = VOC.format(objects=OBJECT.replace('cell', '細胞'))
+    content = f'<?xml version="1.0" encoding="{encoding}"?>\n{content}'
+    assert convert(tmp_path, '') == 2
+    (tmp_path / 'Annotations' / 'a.xml').write_bytes(content.encode(codec))
+    assert convert(tmp_path, None) == 0
+    (feature,) = records_of(tmp_path / 'out' / 'train').values()
+    assert values(feature, 'image/object/class/text') == ['細胞'.encode()]
+
+
+@pytest.mark.parametrize('encoding', ['klingon', 'hex', 'utf-32'])
+def test_encodings_that_nobody_knows(tmp_path, capsys, encoding):
+    content = VOC.format(objects=OBJECT)
+    content = f'<?xml version="1.0" encoding="{encoding}"?>{content}'
+    assert convert(tmp_path, content) == 2
+    said = capsys.readouterr().err
+    assert 'a.xml is not XML: ' in said and 'Traceback' not in said
+    # Nothing was readable: that is the fault, not the label map.
+    assert 'None of the 1 annotations names a class' in said
+
+
+def test_unspecified_flags_are_not_set(tmp_path):
+    assert convert(tmp_path, VOC.format(objects=OBJECT.replace('>1<', '>Unspecified<'))) == 0
+    (feature,) = records_of(tmp_path / 'out' / 'train').values()
+    assert values(feature, 'image/object/difficult') == [0]
+
+
+def test_images_without_annotation_are_counted(tmp_path, capsys):
+    assert convert(tmp_path, VOC.format(objects=OBJECT)) == 0
+    said = capsys.readouterr().err
+    assert 'left out: 1 image has no annotation in' in said
+    assert 'without_annotation.png' in said
+    (tmp_path / 'Annotations' / 'alone.xml').write_text(VOC.format(objects=OBJECT))
+    assert convert(tmp_path, VOC.format(objects=OBJECT)) == 2
+    assert 'has the stem of 1 XML file: alone.xml.' in capsys.readouterr().err
+
+
+def test_an_unknown_class_has_one_line(tmp_path, capsys):
+    LabelMap.from_names(['cell']).write(str(tmp_path / 'map.pbtxt'))
+    other = OBJECT.replace('cell', 'dog')
+    assert convert(tmp_path, VOC.format(objects=other * 3 + OBJECT)) == 2
+    said = capsys.readouterr().err
+    assert '1 problem:' in said and '3 objects, the first: ' in said
+    assert said.count("class 'dog' is not in the label map") == 1
 
 
 def test_bad_files_do_not_hide_the_class_names(tmp_path, capsys):

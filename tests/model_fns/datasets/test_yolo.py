@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from estimator_lib import errors
 from model_fns.datasets import yolo
 from model_fns.label_map import LabelMap
 from tests.model_fns.datasets.converted import boxes, masks, records_of, run, values, write_image
@@ -76,13 +77,17 @@ BAD_LINES = [
     ('0 0.5 0.5 0.1 0.1 0.9', '5 numbers after the class'),
     ('0 0.5 0.5 0.1 x', "could not convert string to float: 'x'; expected"),
     ('0 0.5 0.5 nan 0.1', 'has a side that is no number'),
-    ('0 0.5 0.5 2 0.1', 'reaches outside of the image, which has 20 x 30 pixels'),
+    ('0 1.5 0.5 0.2 0.1', 'is outside of the image, which has 20 x 30 pixels'),
+    (f'{"9" * 5000} 0.5 0.5 0.1 0.1', "the class is '9999"),
+    ('0.5 0.5 0.5 0.1 0.1', "the class is '0.5'"),
+    # Box, then x, y and visibility of two keypoints.
+    ('0 0.5 0.5 0.2 0.4 0.5 0.4 2 0.5 0.6 1', 'keypoints behind a box, it seems: name the data'),
     ('0 0.5 0.5 -0.1 0.1', 'is inverted'),
     ('0 0.1 0.1 0.2 0.2 inf 0.5', 'has a side that is no number'),
 ]
 
 
-@pytest.mark.parametrize('line, expected', BAD_LINES, ids=[line for line, _ in BAD_LINES])
+@pytest.mark.parametrize('line, expected', BAD_LINES, ids=[line[:40] for line, _ in BAD_LINES])
 def test_one_bad_line_is_named_and_left_out(named, capsys, line, expected):
     assert convert(named, f'{LABELS}{line}\n') == 2
     said = capsys.readouterr().err
@@ -97,7 +102,8 @@ def test_folders_that_do_not_belong_together(named, capsys):
     assert convert(named) == 0
     (named / 'labels' / 'c.txt').write_text('')
     assert convert(named) == 2
-    assert 'c.txt: no image in' in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert 'no image in' in said and 'has the stem of 1 text file: c.txt.' in said
     (named / 'labels' / 'a.txt').unlink()
     write_image(named / 'images' / 'a.png')
     (named / 'labels' / 'c.txt').rename(named / 'labels' / 'd.txt')
@@ -123,11 +129,90 @@ def test_folders_that_do_not_belong_together(named, capsys):
 )
 def test_names_of_yaml_files(tmp_path, text):
     (tmp_path / 'data.yaml').write_text(text)
-    assert yolo.read_names(str(tmp_path / 'data.yaml')) == ['cell', 'big dog']
+    assert yolo.read_names(str(tmp_path / 'data.yaml')) == {0: 'cell', 1: 'big dog'}
 
 
 @pytest.mark.parametrize(
-    'text, message', [('', 'holds no class names'), ('a\nb\na\n', 'holds a name twice')]
+    'text, expected',
+    [
+        # Keys in another order, with a gap, and names that YAML would read as other things.
+        ("names:\n  '4': no\n  1: 'it''s'\n", {1: "it's", 4: 'no'}),
+        ('names:\n    - "a, b"\n    - 1.0  # note\nnc: 2', {0: 'a, b', 1: '1.0'}),
+        ('{names: {2: "a: b", 0: [c]}}', None),
+        ('names: {x: a}', None),
+        ('names: {0: a, 00: b}', None),
+        ('names: ["\\ud800"]', None),
+        ('names: [a', None),
+        ('- a', None),
+    ],
+)
+def test_names_of_yaml_files_keep_their_numbers(tmp_path, text, expected):
+    path = tmp_path / 'data.yaml'
+    path.write_text(text)
+    if expected is None:
+        with pytest.raises(errors.DataError, match='data.yaml'):
+            yolo.read_names(str(path))
+    else:
+        assert yolo.read_names(str(path)) == expected
+
+
+def test_a_gap_in_the_names_does_not_shift_classes(tmp_path):
+    (tmp_path / 'data.yaml').write_text('names: {3: dog, 1: cell}\n')
+    assert convert(tmp_path, '3 0.5 0.5 0.2 0.4\n1.0 0.5 0.5 0.2 0.4\n') == 0
+    assert LabelMap.read(str(tmp_path / 'map.pbtxt')).names == {1: 'cell', 2: 'dog'}
+    feature = records_of(tmp_path / 'out' / 'train')['a.png']
+    assert values(feature, 'image/object/class/text') == [b'dog', b'cell']
+
+
+@pytest.mark.parametrize('numbers', [2, 3])
+def test_keypoints(tmp_path, numbers):
+    (tmp_path / 'data.yaml').write_text(f'names: [cell, dog]\nkpt_shape: [2, {numbers}]\n')
+    points = '0.5 0.4 2 0 0 0' if numbers == 3 else '0.5 0.4 0 0'
+    assert convert(tmp_path, f'1 0.5 0.5 0.2 0.4 {points}\n0 0.5 0.5 0.2 0.4\n') == 0
+    feature = records_of(tmp_path / 'out' / 'train')['a.png']
+    assert boxes(feature) == pytest.approx(np.array([[0.3, 0.4, 0.7, 0.6]] * 2))
+    assert values(feature, 'image/object/mask') == []
+    assert values(feature, 'image/object/keypoint/x') == pytest.approx([0.5, 0, 0, 0])
+    assert values(feature, 'image/object/keypoint/y') == pytest.approx([0.4, 0, 0, 0])
+    assert values(feature, 'image/object/keypoint/visibility') == [2, 0, 0, 0]
+    assert values(feature, 'image/object/keypoint/num') == [1, 0]
+
+
+def test_keypoints_are_as_many_as_the_data_file_says(tmp_path, capsys):
+    (tmp_path / 'classes.txt').write_text('cell\ndog\n')
+    (tmp_path / 'data.yaml').write_text('kpt_shape: [3, 2]\n')
+    assert convert(tmp_path, '1 0.5 0.5 0.2 0.4 0.5 0.4 0.1 0.1\n') == 2
+    assert '8 numbers after the class; expected a box and 3 x 2' in capsys.readouterr().err
+    (tmp_path / 'data.yaml').write_text('kpt_shape: many\n')
+    assert convert(tmp_path) == 2
+    assert "kpt_shape is 'many'; expected a number of keypoints" in capsys.readouterr().err
+
+
+def test_boxes_over_the_border_are_cut_and_counted(named, capsys):
+    line = '0 0.5 0.5 0.2 2\n'
+    assert convert(named, line) == 0
+    (box,) = boxes(records_of(named / 'out' / 'train')['a.png'])
+    assert box == pytest.approx([0, 0.4, 1, 0.6])
+    assert '1 object cut at the border of the image' in capsys.readouterr().err
+    assert convert(named, line, '--outside=error') == 2
+    assert 'reaches outside of the image, which has 20 x 30 pixels' in capsys.readouterr().err
+
+
+def test_folders_in_place_of_files(named, capsys):
+    (named / 'classes.txt').mkdir()
+    (named / 'labels' / 'empty.txt').mkdir(parents=True)
+    assert convert(named) == 2
+    said = capsys.readouterr().err
+    assert 'empty.txt: it cannot be read: it is a folder' in said and 'Traceback' not in said
+
+
+@pytest.mark.parametrize(
+    'text, message',
+    [
+        ('', 'holds no class names'),
+        ('a\nb\na\n', 'holds a name twice'),
+        ('a\n\nb\n', "has '' for class 1; expected a name"),
+    ],
 )
 def test_files_of_names_are_checked(tmp_path, capsys, text, message):
     (tmp_path / 'classes.txt').write_text(text)

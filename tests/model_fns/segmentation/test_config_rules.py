@@ -1,10 +1,14 @@
 """What is said of segmentation configs before anything is made of them."""
 
 import pytest
+from google.protobuf import text_format
 
 from estimator_lib import config as config_lib
 from estimator_lib import errors
+from estimator_lib.config import validation
 from model_fns import validate
+from model_fns.segmentation import config_rules
+from protos import pipeline_pb2
 
 
 @pytest.mark.parametrize(
@@ -30,3 +34,47 @@ def test_problems(model, start):
         validate(config, 'export')
     expected = 'model.segmentation' + ('' if start.startswith(':') else '.') + start
     assert str(caught.value).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    'fields, expected',
+    [
+        ('merge_method: MERGE_AVERAGE', ['merge_method']),
+        ('merge_method: MERGE_AVERAGE image_pyramid: [0.5, 1]', []),
+        ('loss { hard_example_mining_step: 9 }', ['loss.hard_example_mining_step']),
+        ('loss { hard_example_mining_step: 9 top_k_percent_pixels: 0.5 }', []),
+        ('loss { class_weighting_examples: 9 }', ['loss.class_weighting_examples']),
+        (
+            'preprocessing { motion_blur_probability: 0.3 }',
+            ['preprocessing.motion_blur_probability'],
+        ),
+        ('preprocessing { motion_blur_probability: 0.3 max_motion_blur_length: 5 }', []),
+        ('preprocessing { keep_aspect_ratio: false }', ['preprocessing.keep_aspect_ratio']),
+        ('export { atrous_rates: 6 }', ['export.atrous_rates']),
+        ('export { output_stride: 8 atrous_rates: 6 }', []),
+        ('predict_with_upsampled_logits: false', []),
+        ('predict_with_upsampled_logits: false evaluation { add_flipped_images: true }', []),
+        (
+            'predict_with_upsampled_logits: false evaluation { scales: 0.5 } '
+            'export { add_flipped_images: true }',
+            ['predict_with_upsampled_logits'],
+        ),
+        (
+            'dense_prediction_cell { branches { operation: PYRAMID_POOLING rate_width: 2 } '
+            'branches { grid_height: 2 } }',
+            [
+                'dense_prediction_cell.branches.0.rate_width',
+                'dense_prediction_cell.branches.1.grid_height',
+            ],
+        ),
+    ],
+)
+def test_fields_that_need_another_one(fields, expected):
+    config = text_format.Parse(
+        f'model {{ segmentation {{ num_classes: 3 backbone {{ name: "mobilenet_v2" }} {fields} '
+        '} }',
+        pipeline_pb2.TrainEvalPipelineConfig(),
+    )
+    warnings = validation.validate(config, None, config_rules.RULES)
+    found = [warning.partition(' has no effect without ')[0] for warning in warnings]
+    assert found == [f'model.segmentation.{path}' for path in expected]

@@ -10,6 +10,7 @@ from google.protobuf import text_format
 
 from estimator_lib import errors, training
 from estimator_lib import model_fn as model_fn_lib
+from estimator_lib.data import inputs
 from estimator_lib.export import exporting
 from estimator_lib.task import Shown
 from model_fns import build_task, id_images
@@ -96,8 +97,8 @@ def build(mode, model=HEADS, rest='', batch=2):
 # Examples.
 
 
-@pytest.mark.parametrize('mode', [ModeKeys.TRAIN, ModeKeys.EVAL])
-def test_examples_have_static_shapes_and_the_targets_of_the_heads(mode, tmp_path):
+@pytest.mark.parametrize('mode, size', [(ModeKeys.TRAIN, CROP), (ModeKeys.EVAL, (None, None))])
+def test_examples_have_the_targets_of_the_heads(mode, size, tmp_path):
     records = segmentation_records.write_records(tmp_path / 'r', [serialized()])
     rest = f'eval_input_reader {{ tf_record_input_reader {{ input_path: "{records}" }} }}'
     with tf.Graph().as_default(), tf1.Session() as session:
@@ -106,18 +107,18 @@ def test_examples_have_static_shapes_and_the_targets_of_the_heads(mode, tmp_path
         if mode == ModeKeys.TRAIN:
             example = task.augment(example, tf.constant([3, 4], tf.int64))
         features, labels = task.prepare(example, mode)
-        shapes = {name: tuple(value.shape) for name, value in {**features, **labels}.items()}
+        shapes = {name: (*value.shape,) for name, value in {**features, **labels}.items()}
         _, labels = session.run([features, labels])
     assert shapes == {
-        fields.IMAGE: (*CROP, 3),
+        fields.IMAGE: (*size, 3),
         fields.TRUE_IMAGE_SHAPE: (3,),
         fields.SOURCE_ID: (),
-        fields.SEMANTIC: CROP,
-        fields.INSTANCES: CROP,
-        fields.CENTER: CROP,
-        fields.OFFSET: (*CROP, 2),
-        fields.OFFSET_WEIGHTS: CROP,
-        fields.EDGE: CROP,
+        fields.SEMANTIC: size,
+        fields.INSTANCES: size,
+        fields.CENTER: size,
+        fields.OFFSET: (*size, 2),
+        fields.OFFSET_WEIGHTS: size,
+        fields.EDGE: size,
     }
     if mode == ModeKeys.EVAL:
         assert np.argwhere(labels[fields.CENTER] == 1.0).tolist() == [[6, 8], [18, 8]]
@@ -137,16 +138,34 @@ def test_without_heads_instances_are_not_read():
     )
 
 
-def test_evaluation_pads_to_what_holds_all_images(tmp_path):
+@pytest.mark.parametrize(
+    'evaluation, size',
+    [
+        ('', (50, 41)),
+        ('crop_width: 49', (50, 49)),
+        ('crop_height: 57 crop_width: 65', (57, 65)),
+    ],
+)
+def test_evaluated_and_served_images_have_one_size(evaluation, size, tmp_path):
+    """An image of 50 x 36 pixels: its own size, and at least that of training or of evaluation."""
     records = segmentation_records.write_records(tmp_path / 'r', [serialized(height=50)])
     rest = f'eval_input_reader {{ tf_record_input_reader {{ input_path: "{records}" }} }}'
-    with tf.Graph().as_default():
-        task = build_task(pipeline('', rest))
-        for mode, size in ((ModeKeys.EVAL, (57, 41)), (ModeKeys.TRAIN, CROP)):
-            example = task.decode(tf.constant(serialized(height=50)))
-            if mode == ModeKeys.TRAIN:
-                example = task.augment(example, tf.constant([3, 4], tf.int64))
-            assert task.prepare(example, mode)[0][fields.IMAGE].shape == (*size, 3)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        task = build_task(pipeline(f'evaluation {{ {evaluation} }}', rest))
+        features, _ = task.prepare(task.decode(tf.constant(serialized(height=50))), ModeKeys.EVAL)
+        served = task.serving_features(tf.zeros([1, 50, 36, 3], tf.uint8))
+        images = session.run([features[fields.IMAGE], served[fields.IMAGE][0]])
+    assert [image.shape for image in images] == [(*size, 3)] * 2
+
+
+def test_an_evaluation_that_asks_for_too_small_a_size_is_refused(tmp_path):
+    records = segmentation_records.write_records(tmp_path / 'r', [serialized(height=50)])
+    rest = f'eval_input_reader {{ tf_record_input_reader {{ input_path: "{records}" }} }}'
+    task = build_task(pipeline('evaluation { crop_height: 49 }', rest))
+    with pytest.raises(errors.DataError, match='the image has 50 x 36 pixels'):
+        task.check_evaluation()
+    with tf.Graph().as_default(), pytest.raises(errors.DataError, match='50 x 36'):
+        task.prepare(task.decode(tf.constant(serialized())), ModeKeys.EVAL)
 
 
 # Training and evaluation.
@@ -388,6 +407,84 @@ def test_padding_does_not_show(checkpoint):
         np.testing.assert_allclose(got[name], expected[name][:, :20, :30], rtol=1e-5, atol=1e-5)
 
 
+SIZES = ((30, 36), (36, 30), (44, 52), (30, 36), (12, 20))
+
+
+def sized_records(path, others=()):
+    """A record for each of `SIZES`, and for others, whose pixels are all of the ignore label."""
+    made = [serialized(height=height, width=width) for height, width in SIZES]
+    for height, width in others:
+        image, ids, _ = scene(height, width)
+        ignored, none = np.full_like(ids, 255), np.zeros_like(ids)
+        made.insert(1, segmentation_records.record(image, ignored, none, source_id='b'))
+    return segmentation_records.write_records(path, made)
+
+
+def evaluate(model, records, checkpoint, batch_size):
+    """The metrics of an evaluation, and of each image its size and outputs without padding."""
+    rest = f'eval_input_reader {{ tf_record_input_reader {{ input_path: "{records}" }} }}'
+    config, outputs = pipeline(model, rest), []
+    task = build_task(config)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        tf1.train.create_global_step()
+        reader = config.eval_input_reader[0]
+        features, labels = inputs.create_input_fn(task, reader, ModeKeys.EVAL, batch_size, 0)()
+        features, _ = inputs.pop_reader_state(features)
+        found = task.postprocess(task.predict(features, ModeKeys.EVAL, labels), features)
+        metrics = task.metrics(found, features, labels)
+        tf1.train.Saver(tf1.global_variables()).restore(session, checkpoint)
+        session.run([tf1.local_variables_initializer(), tf1.tables_initializer()])
+        updates = [update for _, update in metrics.values()]
+        while True:
+            try:
+                shapes, batch, _ = session.run([features[fields.TRUE_IMAGE_SHAPE], found, updates])
+            except tf.errors.OutOfRangeError:
+                break
+            for index, (height, width, _) in enumerate(shapes):
+                cut = {name: one[index, :height, :width] for name, one in batch.items()}
+                outputs.append(((height, width), cut))
+        values = session.run({name: value for name, (value, _) in metrics.items()})
+    return task.finish_metrics(values), outputs
+
+
+def slow_mean_iou(predictions):
+    """The mean IoU of predicted classes for `SIZES`, pixel by pixel."""
+    confusion = np.zeros([4, 256])
+    for (height, width), classes in zip(SIZES, predictions):
+        _, ids, _ = scene(height, width)
+        np.add.at(confusion, (classes.ravel(), ids.ravel()), 1)
+    confusion = confusion[:, :4]
+    right = np.diag(confusion)
+    unions = confusion.sum(0) + confusion.sum(1) - right
+    return (right / np.maximum(unions, 1))[unions > 0].mean()
+
+
+AREAS = 'instance_grouping { min_instance_area: 20 min_stuff_area: 120 }'
+
+
+@pytest.mark.parametrize('batch_size', [1, 3])
+def test_metrics_are_those_of_the_exported_model_whatever_else_is_evaluated(
+    checkpoint, tmp_path, batch_size
+):
+    model = HEADS + AREAS
+    alone, outputs = evaluate(model, sized_records(tmp_path / 'a'), checkpoint, batch_size)
+    largest = sized_records(tmp_path / 'b', [(90, 130)])
+    together, _ = evaluate(model, largest, checkpoint, batch_size)
+    # Kernels may round batches otherwise than images: a pixel in ten thousand.
+    tolerance = 1e-6 if batch_size == 1 else 5e-4
+    for name in ('miou_1.0_overall', 'pixel_accuracy', 'boundary_f_score', 'panoptic_quality'):
+        assert together[name] == pytest.approx(alone[name], abs=tolerance), name
+    served = Predicted(build_task(pipeline(model)), checkpoint)
+    exported = [served(scene(*size)[0][np.newaxis]) for size in SIZES]
+    mean_iou = slow_mean_iou([one[fields.SEMANTIC_PREDICTIONS][0] for one in exported])
+    assert alone['miou_1.0_overall'] == pytest.approx(mean_iou, abs=tolerance)
+    assert sorted(size for size, _ in outputs) == sorted(SIZES)
+    for size, found in outputs:
+        expected = exported[SIZES.index(size)]
+        for name in (fields.SEMANTIC_PREDICTIONS, *OF_INSTANCES):
+            assert np.mean(found[name] != expected[name][0]) < 1e-3, (size, name)
+
+
 # Files and descriptions.
 
 
@@ -425,6 +522,20 @@ def test_an_image_is_described_by_numbers_and_files_of_ids():
         ):
             decoded = session.run(tf.io.decode_png(files[name], dtype=dtype))
             np.testing.assert_array_equal(decoded[..., 0], expected)
+
+
+def test_files_of_ids_and_numbers_of_cityscapes_count_alike():
+    """Only files for the data set's evaluation server have its ids: 7 for road."""
+    config = pipeline('dataset: "cityscapes" evaluation { save_raw_predictions: true }',
+                      'eval_config { visualization_export_dir: "pictures" }')  # fmt: skip
+    config.model.segmentation.ClearField('num_classes')
+    task = build_task(config)
+    outputs = {fields.SEMANTIC_PREDICTIONS: np.array([[0, 18]])}
+    features = {fields.IMAGE: np.zeros([1, 2, 3], np.uint8)}
+    found = task.describe(features, outputs)
+    assert sorted(row['id'] for row in found.rows) == [0, 18]
+    assert id_images.read(found.files['_classes.png']).tolist() == [[0, 18]]
+    assert id_images.read(task.files(features, outputs)['_raw.png']).tolist() == [[7, 33]]
 
 
 def test_what_is_shown_of_a_segmentation():

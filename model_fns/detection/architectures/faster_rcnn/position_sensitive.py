@@ -10,10 +10,10 @@ from typing import Tuple
 
 import tensorflow as tf
 
-from model_fns import crops as box_crops
 from model_fns import layers
 from model_fns.detection.architectures.faster_rcnn import second_stage
 from model_fns.detection.boxes import axis_aligned
+from model_fns.layers import crops as box_crops
 
 tf1 = tf.compat.v1
 

@@ -15,10 +15,10 @@ from typing import Callable
 import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns import crops as box_crops
 from model_fns import layers
 from model_fns.detection.boxes import axis_aligned, targets
 from model_fns.detection.detections import suppression
+from model_fns.layers import crops as box_crops
 
 tf1 = tf.compat.v1
 

@@ -32,9 +32,18 @@ def test_without_the_extra_one_sentence_says_what_to_install(monkeypatch, tmp_pa
     assert 'expected --runner too' in capsys.readouterr().err
 
 
+def test_a_path_of_python_is_no_runner():
+    with pytest.raises(errors.UserError, match="--runner='os.system': expected one of Beam"):
+        runs.runner_of('os.system')
+
+
 @pytest.mark.parametrize(
     ('options', 'expected'),
-    [('--name="a b', 'No closing quotation'), ('--runner=X', 'is named by --runner')],
+    [
+        ('--name="a b', 'No closing quotation'),
+        ('--runner=X', 'is named by --runner'),
+        ('--help', 'runs nothing'),
+    ],
 )
 def test_options_that_are_none(monkeypatch, options, expected):
     monkeypatch.setattr(importlib.util, 'find_spec', lambda name: object())

@@ -13,14 +13,14 @@ from protos import segmentation_pb2
 from tests.model_fns.segmentation.segmentation_records import place_example
 
 tf1 = tf.compat.v1
-EVAL, TRAIN = tf.estimator.ModeKeys.EVAL, tf.estimator.ModeKeys.TRAIN
+
 MEAN = (100.0, 110.0, 120.0)
 
 
 class Runner:
     """Runs augment and fit of one preprocessing for any example and seed in one graph."""
 
-    def __init__(self, settings, crop=None, mode=EVAL):
+    def __init__(self, settings):
         with tf.Graph().as_default():
             self.image = tf1.placeholder(tf.uint8, [None, None, 3])
             self.semantic = tf1.placeholder(tf.int32, [None, None])
@@ -35,10 +35,10 @@ class Runner:
                 fields.TRUE_IMAGE_SHAPE: self.shape,
                 fields.SOURCE_ID: self.source,
             }
-            self.fitted = settings.fit(example, mode, crop)
+            self.fitted = settings.fit(example)
             augmented = settings.augment(example, self.seed)
             assert sorted(augmented) == sorted(example)
-            self.augmented = settings.fit(augmented, TRAIN)
+            self.augmented = settings.fit(augmented)
             self.session = tf1.Session()
 
     def run(self, what, example, seed=(0, 0)):
@@ -69,7 +69,9 @@ def check_places(result, tolerance=0.51):
 def plain():
     """No scaling, no mirroring."""
     return Runner(
-        Preprocessing((9, 11), MEAN, 65535, scales=(1.0, 1.0), flip_probability=0.0), (24, 40)
+        Preprocessing(
+            (9, 11), MEAN, 65535, scales=(1.0, 1.0), flip_probability=0.0, least_size=(24, 40)
+        )
     )
 
 
@@ -90,12 +92,17 @@ def test_evaluation_pads_at_the_bottom_and_right(plain):
     assert result[fields.SOURCE_ID] == b'a.png'
 
 
-def test_an_image_larger_than_the_crop_is_refused_by_name(plain):
-    with pytest.raises(
-        tf.errors.InvalidArgumentError,
-        match='a.png: the image has 25 x 30 pixels, more than the crop of 24 x 40',
-    ):
-        plain.run(plain.fitted, place_example(25, 30))
+@pytest.mark.parametrize('height, width, size', [(25, 30, (25, 40)), (24, 41, (24, 41))])
+def test_a_larger_image_keeps_its_size_in_evaluation(plain, height, width, size):
+    result = plain.run(plain.fitted, place_example(height, width))
+    assert result[fields.IMAGE].shape == (*size, 3)
+    assert check_places(result)[:height, :width].all()
+    assert check_places(result).sum() == height * width
+
+
+def test_evaluation_pads_to_the_crop_where_no_other_size_is_given(varied):
+    result = varied.run(varied.fitted, place_example(5, 40))
+    assert result[fields.IMAGE].shape == (17, 40, 3)
 
 
 def test_a_crop_without_scaling_is_a_part_of_the_image(plain):
@@ -201,7 +208,7 @@ def slow_resize(pixels, height, width, nearest):
 
 def test_evaluation_resizes_with_aligned_corners():
     settings = Preprocessing((40, 60), MEAN, 65535, resize=ResizeRange(21, 50, 4))
-    runner = Runner(settings, (33, 60))
+    runner = Runner(settings)
     example = place_example(14, 19)
     example[fields.IMAGE] = np.random.default_rng(0).integers(0, 256, (14, 19, 3)).astype(np.uint8)
     result = runner.run(runner.fitted, example)
@@ -321,3 +328,13 @@ def test_from_config():
 def test_what_a_config_cannot_ask_for(values, message):
     with pytest.raises(errors.ConfigError, match=message):
         build(**values)
+
+
+def test_what_is_varied_is_told():
+    assert Preprocessing((33, 65)).augmentations() == [
+        'scales from 0.5 to 2',
+        'crops of 33 x 65',
+        'mirroring (probability 0.5)',
+    ]
+    still = Preprocessing((33, 65), scales=(1, 1), flip_probability=0, max_rotation=5)
+    assert still.augmentations() == ['crops of 33 x 65', 'rotation (up to 5 degrees)']

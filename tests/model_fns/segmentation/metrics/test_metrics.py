@@ -79,6 +79,29 @@ def test_nothing_labelled():
     assert accumulate(made, [semantic_batch([[[0, 1]]], [[[IGNORE, IGNORE]]])]) == {}
 
 
+def test_zeros_around_a_smaller_image_count_for_nothing():
+    """As batches of several devices are joined: labels of class 0, and stuff of class 0."""
+    made = metrics.Metrics(CLASSES, IGNORE)
+    is_image = np.array([[[True, True, False], [False, False, False]]])
+    outputs, labels = made.ignore_padding(
+        tf.constant(is_image),
+        {
+            fields.SEMANTIC_PREDICTIONS: tf.constant([[[1, 0, 2], [2, 2, 2]]], tf.int64),
+            fields.PANOPTIC_PREDICTIONS: tf.constant([[[1001, 7, 0], [0, 0, 0]]]),
+        },
+        {
+            fields.SEMANTIC: tf.constant([[[1, 2, 0], [0, 0, 0]]]),
+            fields.EDGE: tf.constant([[[0, 1, 0], [0, 0, 0]]]),
+            fields.INSTANCES: tf.constant([[[1, 2, 0], [0, 0, 0]]]),
+        },
+    )
+    assert labels[fields.SEMANTIC].numpy().tolist() == [[[1, 2, IGNORE], [IGNORE] * 3]]
+    assert labels[fields.EDGE].numpy().tolist() == [[[0, 1, -1], [-1] * 3]]
+    assert labels[fields.INSTANCES].numpy().tolist() == [[[1, 2, 0], [0] * 3]]
+    assert outputs[fields.PANOPTIC_PREDICTIONS].numpy().tolist() == [[[1001, 7, -1], [-1] * 3]]
+    assert outputs[fields.SEMANTIC_PREDICTIONS].numpy().tolist() == [[[1, 0, 2], [2, 2, 2]]]
+
+
 @pytest.fixture(scope='module')
 def confusion():
     with tf.Graph().as_default(), tf1.Session() as session:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from model_fns import crops
+from model_fns.layers import crops
 from tests.model_fns import edge_cases
 
 tf1 = tf.compat.v1

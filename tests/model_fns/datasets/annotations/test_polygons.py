@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from estimator_lib import errors
-from model_fns.datasets import polygons
+from model_fns.datasets.annotations import polygons
 from model_fns.images import ImageHeader
 
 HEADER = ImageHeader('png', 6, 8)

@@ -3,7 +3,7 @@ import pytest
 
 from estimator_lib import errors
 from model_fns.datasets import codecs
-from model_fns.segmentation.data import crops
+from model_fns.segmentation.data import evaluation_sizes
 from model_fns.segmentation.data.preprocessing import Preprocessing
 from model_fns.segmentation.data.resize_range import ResizeRange
 from protos import input_reader_pb2
@@ -34,47 +34,42 @@ def reader(tmp_path_factory):
     return made
 
 
-@pytest.mark.parametrize(
-    'crop, given, expected',
-    [
-        ((65, 65), (0, 0), (65, 65)),
-        ((33, 33), (0, 0), (33, 65)),
-        ((17, 17), (0, 0), (33, 65)),
-        ((17, 17), (50, 70), (50, 70)),
-        ((17, 17), (50, 0), (50, 65)),
-        ((17, 90), (30, 0), (30, 90)),
-    ],
-)
-def test_the_crop_holds_all_images(reader, crop, given, expected):
-    assert crops.evaluation_crop([reader], Preprocessing(crop), 16, given) == expected
+@pytest.mark.parametrize('asked', [(30, 61), (30, 0), (0, 61), (65, 65)])
+def test_images_that_fit_pass(reader, asked):
+    evaluation_sizes.check_sizes([reader], Preprocessing((17, 17)), 16, asked)
 
 
 def test_the_resize_range_counts(reader):
     # 20 x 40 becomes 10 x 20, 30 x 25 becomes 12 x 10, 12 x 61 becomes 5 x 30.
     smaller = Preprocessing((9, 9), resize=ResizeRange(10, 30))
-    assert crops.evaluation_crop([reader], smaller, 8) == (17, 33)
+    evaluation_sizes.check_sizes([reader], smaller, 8, (12, 30))
+    with pytest.raises(errors.DataError, match='crop_height: 17 crop_width: 33'):
+        evaluation_sizes.check_sizes([reader], smaller, 8, (11, 30))
 
 
-def test_a_crop_that_is_too_small_is_refused_with_the_file(reader):
+def test_a_size_that_is_too_small_is_refused_with_the_file(reader):
     with pytest.raises(errors.DataError) as error:
-        crops.evaluation_crop([reader], Preprocessing((65, 65)), 16, (25, 65))
+        evaluation_sizes.check_sizes([reader], Preprocessing((65, 65)), 16, (25, 65))
     message = str(error.value)
     assert '0.tfrecord, record 2 (b.png): the image has 30 x 25 pixels' in message
     assert 'asks for (25 x 65)' in message
     assert 'crop_height: 33 crop_width: 65' in message
     with pytest.raises(errors.DataError, match=r'1.tfrecord, record 0 \(c.jpg\).* \(any x 60\)'):
-        crops.evaluation_crop([reader], Preprocessing((65, 65)), 16, (0, 60))
+        evaluation_sizes.check_sizes([reader], Preprocessing((65, 65)), 16, (0, 60))
 
 
 def test_no_files():
     missing = input_reader_pb2.InputReader()
     missing.tf_record_input_reader.input_path.append('/nowhere/*.tfrecord')
     with pytest.raises(errors.DataError, match='/nowhere'):
-        crops.evaluation_crop([missing], Preprocessing((65, 65)), 16)
+        evaluation_sizes.check_sizes([missing], Preprocessing((65, 65)), 16, (9, 9))
 
 
 def test_legal_sizes():
-    assert [crops.smallest_legal(side, 16) for side in (1, 2, 17, 18, 500, 513)] == [
+    assert [evaluation_sizes.smallest_legal(side, 16) for side in (1, 2, 17, 18, 500, 513)] == [
         1, 17, 17, 33, 513, 513,
     ]  # fmt: skip
-    assert (crops.smallest_legal(1024, 16), crops.smallest_legal(2048, 16)) == (1025, 2049)
+    assert (
+        evaluation_sizes.smallest_legal(1024, 16),
+        evaluation_sizes.smallest_legal(2048, 16),
+    ) == (1025, 2049)

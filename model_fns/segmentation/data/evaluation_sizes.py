@@ -1,4 +1,4 @@
-"""The size that the images of an evaluation are padded to: all of them must fit in.
+"""A check of the size that an evaluation asks for: all of its images must fit in.
 
 Only the headers of images are read.
 """
@@ -6,7 +6,6 @@ Only the headers of images are read.
 from __future__ import annotations
 
 import dataclasses
-import logging
 from typing import Iterable, Iterator, Optional, Tuple
 
 import tensorflow as tf
@@ -17,12 +16,10 @@ from model_fns.segmentation.data import inputs, record_walk
 from model_fns.segmentation.data.preprocessing import Preprocessing, Size
 from protos import input_reader_pb2
 
-log = logging.getLogger('model_fns')
-
 
 @dataclasses.dataclass(frozen=True)
 class _Image:
-    """A record's image.
+    """The image of a record.
 
     Attributes:
         place: of the record.
@@ -35,47 +32,32 @@ class _Image:
     size: Size
 
 
-def evaluation_crop(
+def check_sizes(
     readers: Iterable[input_reader_pb2.InputReader],
     preprocessing: Preprocessing,
     output_stride: int,
-    given: Size = (0, 0),
-) -> Size:
-    """The crop of an evaluation.
+    asked: Size,
+) -> None:
+    """Checks that no image of an evaluation is larger than the size that a config asks for.
 
     Args:
-        readers: whose images must fit in.
-        preprocessing: its crop is taken where all images fit in; its resize range counts.
+        readers: of the images.
+        preprocessing: its resize range counts.
         output_stride: of the network: a legal side is a multiple of it plus 1.
-        given: height and width that the config asks for; 0: not given.
-
-    Returns:
-        Height and width: each as given, else that of training or, where an image is larger, the
-        smallest legal one that holds all of them.
+        asked: height and width; 0: any.
 
     Raises:
-        errors.DataError: an image is larger than what is given; the message has its file and the
-            smallest legal size.
+        errors.DataError: an image is larger; the message has its file and the smallest legal size
+            that holds all images.
     """
     largest, worst = [0, 0], None
     for image in _images(readers, preprocessing):
-        if any(side and size > side for size, side in zip(image.size, given)):
+        if any(side and size > side for size, side in zip(image.size, asked)):
             worst = worst or image
         largest = [max(pair) for pair in zip(largest, image.size)]
-    needed = tuple(smallest_legal(side, output_stride) for side in largest)
     if worst is not None:
-        raise errors.DataError(_too_large(worst, given, needed))
-    crop = tuple(
-        side or (train if most <= train else legal)
-        for side, train, most, legal in zip(given, preprocessing.crop, largest, needed)
-    )
-    if crop != preprocessing.crop and not any(given):
-        log.info(
-            'evaluation pads images to %d x %d: the largest are %d pixels high and %d wide',
-            *crop,
-            *largest,
-        )
-    return crop
+        needed = tuple(smallest_legal(side, output_stride) for side in largest)
+        raise errors.DataError(_too_large(worst, asked, needed))
 
 
 def smallest_legal(side: int, output_stride: int) -> int:
@@ -83,14 +65,14 @@ def smallest_legal(side: int, output_stride: int) -> int:
     return side + (1 - side) % output_stride
 
 
-def _too_large(image: _Image, given: Size, needed: Tuple[int, ...]) -> str:
-    height, width = (side or 'any' for side in given)
+def _too_large(image: _Image, asked: Size, needed: Tuple[int, ...]) -> str:
+    height, width = (side or 'any' for side in asked)
     name = f' ({image.name})' if image.name else ''
     return (
         f'{image.place}{name}: the image has {image.size[0]} x {image.size[1]} pixels, more than '
         f'model.segmentation.evaluation asks for ({height} x {width}); the smallest legal size '
         f'that holds all images is crop_height: {needed[0]} crop_width: {needed[1]}, and without '
-        'these fields it is found.'
+        'these fields each image is evaluated at its own size.'
     )
 
 
@@ -105,7 +87,7 @@ def _images(
         walk = record_walk.walk(reader, image_and_name, 'sizes of images')
         for place, (encoded, name) in walk:
             header = _header(encoded)
-            if header is not None:  # else reading it for the evaluation says what is wrong
+            if header is not None:  # Else reading it for the evaluation says what is wrong.
                 height, width = preprocessing.resized_size(header.height, header.width)
                 yield _Image(place, name.decode('utf-8', 'replace'), (int(height), int(width)))
 

@@ -1,0 +1,157 @@
+"""The outline of a run: what it will do, and at its end what has come of it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+from typing import List, Mapping, Optional
+
+import tensorflow as tf
+
+from estimator_lib import environment, errors, training
+from estimator_lib.checkpoints import checkpoint_files, plain_paths
+from estimator_lib.config import schedule_checks
+from estimator_lib.data import inputs
+from estimator_lib.evaluation import evaluators
+from estimator_lib.export import export_policies, exporting
+from estimator_lib.optimization import learning_rates, optimizers
+from estimator_lib.task import Task
+from protos import input_reader_pb2, pipeline_pb2, train_pb2
+
+_CLASSES = 8  # names that are told
+_SAMPLES = 1000  # steps at which the highest rate is looked for
+
+
+def schedule_lines(config: pipeline_pb2.TrainEvalPipelineConfig) -> List[str]:
+    """Returns what `--mode=check` says of steps, epochs, rates, checkpoints and evaluations."""
+    train_config = config.train_config
+    steps = train_config.num_steps
+    lines = [f'steps: {steps or "no limit"}, of {train_config.batch_size} examples']
+    with contextlib.suppress(errors.UserError):
+        count = inputs.count_records(inputs.input_files(config.train_input_reader))
+        if steps and count:
+            lines.append(f'epochs: {steps * train_config.batch_size / count:.1f}')
+    lines.append(f'lr: {describe_rates(train_config)}')
+    saves = train_config.checkpoints
+    if saves.WhichOneof('cadence') == 'save_every_n_steps':
+        cadence = f'every {saves.save_every_n_steps} steps'
+    else:
+        seconds = saves.save_every_n_seconds or training.DEFAULT_SAVE_SECONDS
+        cadence = f'every {seconds} seconds'
+    lines.append(f'checkpoints: {cadence}, the last {saves.keep_max or "all"} stay')
+    schedule = config.eval_config.schedule
+    if not (schedule.enabled and config.eval_input_reader):
+        lines.append('evaluations: none')
+    else:
+        lines.append(
+            f'evaluations: of each checkpoint after {schedule.start_delay_seconds} s, at least '
+            f'{schedule.throttle_seconds} s and {schedule.throttle_steps} steps apart'
+        )
+    return lines
+
+
+def describe_rates(train_config: train_pb2.TrainConfig) -> str:
+    """Returns the learning rates of a run: `0.001 -> 0.04 (step 100) -> 0.0002 over 1200 steps`.
+
+    Args:
+        train_config: has the schedule and the number of steps.
+
+    Raises:
+        errors.ConfigError: the schedule is not valid.
+    """
+    config = optimizers.learning_rate_config(train_config.optimizer)
+    last = train_config.num_steps - 1
+    if last < 0:
+        return f'{learning_rates.compute_rates(config, [0], 0)[0]:.4g} at the first step'
+    span = schedule_checks.span(config)
+    steps = {round(last * index / _SAMPLES) for index in range(_SAMPLES + 1)}
+    steps = sorted(steps | {step for step in (span.warmup, span.length) if step <= last})
+    rates = learning_rates.compute_rates(config, steps, train_config.num_steps)
+    highest = int(rates.argmax())
+    told = [f'{rates[0]:.4g}']
+    if rates[highest] > max(rates[0], rates[-1]):
+        told.append(f'{rates[highest]:.4g} (step {steps[highest]})')
+    return f'{" -> ".join([*told, f"{rates[-1]:.4g}"])} over {train_config.num_steps} steps'
+
+
+def first_lines(
+    task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, network: str
+) -> List[str]:
+    """Returns what is logged before training starts: model, classes, data, steps, devices.
+
+    Args:
+        task: what is trained.
+        config: of the run.
+        network: its name.
+    """
+    train_config = config.train_config
+    names = task.class_names()
+    lines = [f'model: {task.name}, {network}']
+    if names:
+        lines.append(f'classes: {len(names)} ({errors.shortened(names, _CLASSES)})')
+    lines.append(f'training on {_data(config.train_input_reader)}')
+    titles = evaluators.titles(config).values()
+    for title, reader in zip(titles, config.eval_input_reader):
+        lines.append(f'evaluation on {title}: {_data(reader)}')
+    lines.append(
+        f'steps: {train_config.num_steps or "no limit"}, of {train_config.batch_size} examples'
+    )
+    accelerators = len(tf.config.list_physical_devices('GPU'))
+    lines.append(f'devices: {accelerators} GPU, {os.cpu_count()} CPU cores')
+    return lines
+
+
+def _data(reader: input_reader_pb2.InputReader) -> str:
+    """Returns how many examples a reader has; a run that cannot read them says so by itself."""
+    try:
+        files = inputs.input_files(reader)
+        if any('://' in file.path for file in files):  # opening each would take long
+            return f'{len(files)} files'
+        return f'{inputs.count_records(files)} examples in {len(files)} files'
+    except errors.UserError:
+        return 'examples that cannot be read'
+
+
+def last_lines(model_dir: str, metrics: Mapping[str, float]) -> List[str]:
+    """Returns what is printed when training has ended.
+
+    Args:
+        model_dir: of the run.
+        metrics: of the last checkpoint, on the first evaluation set; empty where there are none.
+    """
+    best = export_policies.read_best(model_dir)
+    step = checkpoint_files.latest_step(plain_paths.plain_path(model_dir))
+    best_export = '' if best is None else best.export
+    last_export = _last_export(model_dir, step)
+    lines = [
+        f'checkpoints, events and pipeline.config: {model_dir}',
+        f'curves and pictures: tensorboard --logdir={shlex.quote(model_dir)}',
+    ]
+    if best_export:
+        told = _told(best.step, best.metric, best.value)
+        lines.append(f'exported model, the best: {best_export} ({told})')
+    if last_export and not (best_export and best.step == step):
+        told = _told(step, best.metric, metrics.get(best.metric)) if best else f'step {step}'
+        lines.append(f'exported model, the last: {last_export} ({told})')
+    if best_export or last_export:
+        lines.append(
+            f'next: {environment.front_door_command()} --mode=predict '
+            f'--saved_model_dir={shlex.quote(best_export or last_export)} --images="*.jpg" '
+            '--output_dir=predictions'
+        )
+    return lines
+
+
+def _told(step: int, metric: str, value: Optional[float]) -> str:
+    return f'step {step}' if value is None else f'step {step}, {metric} {value:.4g}'
+
+
+def _last_export(model_dir: str, step: int) -> str:
+    """Returns the newest export, where it is of a given step; '' where there is none."""
+    folder = os.path.join(model_dir, 'export')
+    for name in ('final', 'latest'):
+        path = exporting.latest_export(os.path.join(folder, name))
+        if path and exporting.step_of_export(path) == step:
+            return path
+    return ''

@@ -1,0 +1,127 @@
+"""Fields that have an effect only together with another one: `ConfigRules.requires`.
+
+A condition names a field: one of the same message, or a path in the whole config, and what it has
+to be.
+
+    `fine_tune_checkpoint`            set, and neither 0, false nor empty
+    `cache: MEMORY|FILE`              one of these values
+    `top_k_percent_pixels < 1`        a smaller (`>`: larger) number; of a list, of entries
+    `sync_replicas or mode: CLONES`   one of several conditions
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from typing import Iterator, NamedTuple, Tuple
+
+from google.protobuf import message as message_lib
+
+from estimator_lib.config import schema, support
+from estimator_lib.config.rules import SUPPORTED, ConfigRules, PipelineConfig
+
+_CONDITION = re.compile(r'([\w.]+)(?:: ([\w|]+)| ([<>]) ([\d.]+))?')
+_COMPARE = {'<': (operator.lt, 'below', 'fewer than'), '>': (operator.gt, 'above', 'more than')}
+_OR = ' or '
+
+
+class _Condition(NamedTuple):
+    """One condition.
+
+    Attributes:
+        path: of the needed field.
+        values: that it may have; empty: any that is set.
+        sign: `<`, `>` or empty.
+        bound: of its number, with a sign.
+    """
+
+    path: str
+    values: Tuple[str, ...]
+    sign: str
+    bound: float
+
+
+def unmet(rules: ConfigRules, config: PipelineConfig) -> Iterator[str]:
+    """Yields a sentence for each field that is set to change something, but lacks what it needs.
+
+    Args:
+        rules: the engine's and the task's.
+        config: a pipeline config.
+    """
+    for path, message in support.set_messages(rules, config):
+        name = schema.short_name(message.DESCRIPTOR)
+        for field, value in message.ListFields():
+            text = rules.requires.get(f'{name}.{field.name}')
+            if not text or rules.support(name, field.name) != [SUPPORTED]:
+                continue
+            conditions = [_parse(part) for part in text.split(_OR)]
+            is_met = any(_is_met(each, message, config) for each in conditions)
+            if not is_met and not support.is_default(field, value):
+                needed = _OR.join(_described(each, message, config) for each in conditions)
+                yield f'{schema.join(path, field.name)} has no effect without {needed}.'
+
+
+def check_names(requires: str, message: message_lib.Message, config: PipelineConfig) -> None:
+    """Checks that the fields and values of a condition are part of the schema.
+
+    Raises:
+        ValueError: a name is unknown.
+    """
+    for part in requires.split(_OR):
+        condition = _parse(part)
+        owner, name = _owner(condition.path, message, config)
+        field = owner.DESCRIPTOR.fields_by_name.get(name)
+        if field is None:
+            raise ValueError(f'{requires}: {condition.path} is no field.')
+        known = field.enum_type.values_by_name if field.enum_type else condition.values
+        unknown = [value for value in condition.values if value not in known]
+        if unknown:
+            raise ValueError(f'{requires}: {unknown[0]} is no value of {condition.path}.')
+
+
+def _parse(text: str) -> _Condition:
+    found = _CONDITION.fullmatch(text)
+    if found is None:
+        raise ValueError(f'{text!r} is no condition on a field.')
+    path, values, sign, bound = found.groups()
+    return _Condition(path, tuple((values or '').split('|')) if values else (), sign or '',
+                      float(bound or 0))  # fmt: skip
+
+
+def _owner(
+    path: str, message: message_lib.Message, config: PipelineConfig
+) -> Tuple[message_lib.Message, str]:
+    """Returns the message that a condition's field is in, and the name of the field."""
+    *parents, name = path.split('.')
+    first = (*parents, name)[0]
+    owner = message if first in message.DESCRIPTOR.fields_by_name else config
+    for parent in parents:
+        owner = getattr(owner, parent)
+    return owner, name
+
+
+def _is_met(condition: _Condition, message: message_lib.Message, config: PipelineConfig) -> bool:
+    owner, name = _owner(condition.path, message, config)
+    field, value = owner.DESCRIPTOR.fields_by_name[name], getattr(owner, name)
+    if condition.sign:
+        number = len(value) if schema.is_repeated(field) else value
+        return _COMPARE[condition.sign][0](number, condition.bound)
+    if condition.values:
+        is_enum = field.enum_type is not None
+        shown = field.enum_type.values_by_number[value].name if is_enum else str(value)
+        return shown in condition.values
+    if schema.is_message(field) and not schema.is_repeated(field):
+        return owner.HasField(name)
+    return bool(value)
+
+
+def _described(condition: _Condition, message: message_lib.Message, config: PipelineConfig) -> str:
+    if condition.values:
+        return f'{condition.path}: {_OR.join(condition.values)}'
+    if not condition.sign:
+        return condition.path
+    owner, name = _owner(condition.path, message, config)
+    _, than, of_entries = _COMPARE[condition.sign]
+    if schema.is_repeated(owner.DESCRIPTOR.fields_by_name[name]):
+        return f'{of_entries} {condition.bound:g} entry in {condition.path}'
+    return f'{condition.path} {than} {condition.bound:g}'

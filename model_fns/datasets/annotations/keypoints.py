@@ -1,0 +1,36 @@
+"""Keypoints of objects as records have them."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+import numpy as np
+
+from model_fns import images
+from model_fns.datasets import records
+
+PER_KEYPOINT = 3  # x, y, visibility
+
+# Visibility of a keypoint: 0 not labelled, 1 labelled and hidden, 2 labelled and seen.
+_VISIBLE = 2
+
+
+def keypoint_features(
+    keypoints: Sequence[Sequence[float]], header: images.ImageHeader
+) -> records.Features:
+    """Returns the keypoints of all objects; those of an object without any are not labelled.
+
+    Args:
+        keypoints: of each object x, y in pixels and visibility of each keypoint; or empty.
+        header: the image's size.
+    """
+    length = max(map(len, keypoints))
+    rows = [[*one, *[0] * (length - len(one))] for one in keypoints]
+    points = np.array(rows, np.float64).reshape(-1, PER_KEYPOINT)
+    is_labelled = points[:, 2] >= 1
+    return {
+        'image/object/keypoint/x': (points[:, 0] / header.width).astype(np.float32),
+        'image/object/keypoint/y': (points[:, 1] / header.height).astype(np.float32),
+        'image/object/keypoint/visibility': is_labelled.astype(np.int64) * _VISIBLE,
+        'image/object/keypoint/num': is_labelled.reshape(len(keypoints), -1).sum(1),
+    }

@@ -1,0 +1,95 @@
+"""The base of formats that have a file of annotations for each image, with the image's stem."""
+
+from __future__ import annotations
+
+import os
+from typing import Dict, List, Mapping, Sequence
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from model_fns.datasets import sources
+from model_fns.datasets.files import folder_files
+from model_fns.datasets.sources import Item, Source
+
+
+class PairedSource(Source):
+    """Images in one folder, a file of annotations for each in another.
+
+    Args:
+        image_folder: of the images.
+        annotation_folder: of the annotations.
+
+    Attributes:
+        ending: of the names of annotations.
+        kind: what messages call an annotation.
+        needs_annotation: images without one are left out; else they have no objects.
+    """
+
+    ending = '.txt'
+    kind = 'text file'
+    needs_annotation = True
+
+    def __init__(self, image_folder: str, annotation_folder: str):
+        self._image_folder = image_folder
+        self._annotation_folder = annotation_folder
+
+    def items(self) -> List[Item]:
+        """Returns the images; an item's annotation is the path of its file, '' without one."""
+        paths, annotations = self._image_paths(), self._annotation_paths()
+        if not paths.keys() & annotations.keys():
+            raise errors.DataError(
+                f'--annotations: {self._annotation_folder} has no {self.kind} with the stem of any '
+                f'of the {len(paths)} images in {self._image_folder}.'
+            )
+        return [
+            Item(
+                os.path.splitext(os.path.basename(path))[0],
+                path,
+                os.path.relpath(path, self._image_folder),
+                annotations.get(key, ''),
+            )
+            for key, path in paths.items()
+            if key in annotations or not self.needs_annotation
+        ]
+
+    def problems(self) -> Sequence[str]:
+        """Returns one line on the annotations without an image."""
+        alone = _missing(self._annotation_paths(), self._image_paths())
+        if not alone:
+            return ()
+        count = f'{len(alone)} {self.kind}{"s" if len(alone) > 1 else ""}'
+        return [
+            f'{self._annotation_folder}: no image in {self._image_folder} has the stem of {count}: '
+            f'{errors.shortened(alone)}.'
+        ]
+
+    def notes(self) -> Sequence[str]:
+        """Returns one line on the images without annotation, where they are left out."""
+        alone = _missing(self._image_paths(), self._annotation_paths())
+        if not alone or not self.needs_annotation:
+            return ()
+        images = 'image has' if len(alone) == 1 else 'images have'
+        return [
+            f'left out: {len(alone)} {images} no annotation in {self._annotation_folder}: '
+            f'{errors.shortened(alone)}.'
+        ]
+
+    def _image_paths(self) -> Dict[str, str]:
+        """Returns the images by what their annotations are found by."""
+        return sources.by_stem(sources.images_in(self._image_folder))
+
+    def _annotation_paths(self) -> Dict[str, str]:
+        """Returns the annotations by what their images are found by."""
+        folder = self._annotation_folder
+        if not tf.io.gfile.isdir(folder):
+            raise errors.DataError(f'--annotations: there is no folder {folder}.')
+        names = folder_files.list_names(folder)
+        return sources.by_stem([os.path.join(folder, one) for one in names if self._is_one(one)])
+
+    def _is_one(self, name: str) -> bool:
+        return name.lower().endswith(self.ending) and not name.startswith('.')
+
+
+def _missing(paths: Mapping[str, str], others: Mapping[str, str]) -> List[str]:
+    return [os.path.basename(path) for key, path in paths.items() if key not in others]

@@ -1,0 +1,1 @@
+"""Folders and files of data sets: listings, texts, lists of images."""

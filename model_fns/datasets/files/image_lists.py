@@ -1,0 +1,90 @@
+"""The images that a list names: `--list` of the converter."""
+
+from __future__ import annotations
+
+import os
+from typing import Dict, List, Optional, Protocol, Sequence, TypeVar
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from model_fns.datasets.files import folder_files
+
+_ANNOTATIONS = ('.txt', '.xml')  # what a list may have in place of an image
+
+
+class Listed(Protocol):
+    """An image that may be in a list: `sources.Item`."""
+
+    stem: str
+    path: str
+
+
+AnyListed = TypeVar('AnyListed', bound=Listed)
+
+
+def read(path: str) -> List[str]:
+    """Returns the lines of a list that are not empty.
+
+    Raises:
+        errors.DataError: it is not there, cannot be read, or is not UTF-8.
+    """
+    if not tf.io.gfile.exists(path):
+        raise errors.DataError(f'--list: there is no file {path}.')
+    lines = [line.strip() for line in folder_files.read_text(path).splitlines()]
+    return [line for line in lines if line]
+
+
+def select(items: List[AnyListed], lines: Optional[Sequence[str]]) -> List[AnyListed]:
+    """Returns the items that a list names.
+
+    Args:
+        items: all of them.
+        lines: a stem, or a path of an image, in each; behind it may be more words, as lists of
+            Pascal VOC have them. None: all items are taken.
+
+    Raises:
+        errors.DataError: a line names none.
+    """
+    if lines is None:
+        return items
+    by_stem: Dict[str, List[AnyListed]] = {}
+    for item in items:
+        by_stem.setdefault(item.stem, []).append(item)
+    lines = list(dict.fromkeys(lines))
+    named = [_named(line, by_stem) for line in lines]
+    missing = [line for line, found in zip(lines, named) if not found]
+    if missing:
+        raise errors.DataError(
+            f'--list: {len(missing)} of {len(lines)} stems have no image and annotation: '
+            f'{errors.shortened(missing, 20)}.'
+        )
+    taken = {id(item) for found in named for item in found}
+    return [item for item in items if id(item) in taken]
+
+
+def _named(line: str, by_stem: Dict[str, List[AnyListed]]) -> List[AnyListed]:
+    """Returns the images of a line; of a path those whose own paths end most like it."""
+    for path in (line, line.split()[0]):
+        parts = path.replace('\\', '/').split('/')
+        stem, ending = os.path.splitext(parts[-1])
+        items = by_stem.get(parts[-1])
+        if items is None and (
+            folder_files.is_image(parts[-1]) or ending.lower() in ('.txt', '.xml')
+        ):
+            items = by_stem.get(stem)
+        if items:
+            likeness = [_common_folders(item.path, parts[:-1]) for item in items]
+            return [one for one, like in zip(items, likeness) if like == max(likeness)]
+    return []
+
+
+def _common_folders(path: str, folders: Sequence[str]) -> int:
+    """Returns how many of the last folders of a path are these."""
+    own = path.split('/')[:-1]
+    count = 0
+    for one, other in zip(reversed(own), reversed(folders)):
+        if one != other:
+            break
+        count += 1
+    return count
