@@ -623,6 +623,7 @@ top_k=1                                   ____x_
 verbosity=1
 warmup_requests=2                         ___x__
 which=best                                __xxx_
+whole_image=true                          ____x_
 """
 VALUES_AND_MODES = [line.split() for line in VALUES_AND_MODES.strip().splitlines()]
 

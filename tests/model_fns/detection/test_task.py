@@ -205,3 +205,16 @@ def test_a_check_counts_what_training_leaves_out():
     assert '2 boxes of 1 records' in doubts[1] and doubts[1].endswith(
         'boxes: 3 has room for all of them'
     )
+
+
+def test_a_served_model_makes_colors_gray():
+    config = build()
+    config.model.ssd.image_resizer.fixed_shape_resizer.convert_to_grayscale = True
+    task = build_task(config)
+    with tf.Graph().as_default():
+        tf.compat.v1.train.create_global_step()
+        features = task.serving_features(tf.zeros([2, 30, 40, 3], tf.uint8))
+        assert features[fields.IMAGE].shape[1:] == [64, 64, 3]
+        predictions = task.predict(features, ModeKeys.PREDICT)
+        assert predictions[fields.PREPROCESSED].shape[1:] == [64, 64, 1]
+        assert fields.DETECTION_BOXES in task.postprocess(predictions, features)
