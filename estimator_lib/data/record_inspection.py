@@ -94,10 +94,10 @@ def check_first_examples(task: Task, reader: input_reader_pb2.InputReader) -> Li
     Raises:
         errors.UserError: there are no files, or nothing could be learned from the examples.
     """
-    source = Source(0, tuple(input_files(reader)), sequences=sequences_of(task, reader))
-    attempts = list(corrupt_records.attempt_all(source, lambda record: tf.constant(True), _FIRST))
-    first = [record for _, record, worked, _ in attempts if worked]
-    return list(task.check_first_examples(first, are_all=len(attempts) < _FIRST))
+    first = records.first_records(input_files(reader), _FIRST)
+    if sequences_of(task, reader) is not None:
+        first = [frame for record in first for frame in task.split_sequence(record)]
+    return list(task.check_first_examples(first, are_all=len(first) < _FIRST))
 
 
 def find_failure(

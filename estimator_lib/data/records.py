@@ -8,6 +8,7 @@ reads the 12-byte headers and steps over the payloads.
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import difflib
 import gzip
 import logging
@@ -140,6 +141,26 @@ def list_frames(file: RecordFile) -> Tuple[List[Frame], Optional[FrameError]]:
             problem = f'the GZIP stream is corrupt: {error}'
             return frames, FrameError(len(frames), offset, problem)
     return frames, None
+
+
+def first_records(files: Iterable[RecordFile], most: int) -> List[bytes]:
+    """Returns the payloads of the first records, by Python alone: TensorFlow may not begin yet.
+
+    Reading ends at the first corrupt frame, which training names.
+
+    Args:
+        files: in order.
+        most: so many at the most.
+    """
+    found: List[bytes] = []
+    with contextlib.suppress(_BadFrame, EOFError, OSError, zlib.error, tf.errors.OpError):
+        for file in files:
+            with _open(file) as stream:
+                while len(found) < most and (header := stream.read(_HEADER_BYTES)):
+                    length = _payload_length(header, len(found))
+                    found.append(stream.read(length))
+                    stream.read(_FRAME_BYTES - _HEADER_BYTES)
+    return found
 
 
 def masked_crc(data: bytes) -> int:

@@ -2,6 +2,7 @@ import gzip
 import struct
 
 import pytest
+import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -171,3 +172,18 @@ def test_paths_that_cannot_be_files(tmp_path, pattern, said):
 def test_no_pattern_at_all():
     with pytest.raises(errors.DataError, match='field: no path is given'):
         records.find_files([], 'field')
+
+
+@pytest.mark.parametrize('compression', ['', 'GZIP'])
+def test_the_first_records_are_read_up_to_a_corrupt_one(tmp_path, compression):
+    options = tf.io.TFRecordOptions(compression_type=compression)
+    for name, contents in (('a', [b'one', b'']), ('b', [b'three', b'four'])):
+        with tf.io.TFRecordWriter(str(tmp_path / name), options) as writer:
+            for content in contents:
+                writer.write(content)
+    files = records.find_files([str(tmp_path / '*')], 'field')
+    assert records.first_records(files, 3) == [b'one', b'', b'three']
+    assert records.first_records(files, 9) == [b'one', b'', b'three', b'four']
+    if not compression:
+        (tmp_path / 'b').write_bytes(b'no record at all')
+        assert records.first_records(files, 9) == [b'one', b'']

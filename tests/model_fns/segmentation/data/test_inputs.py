@@ -100,7 +100,7 @@ def test_ids_of_few_bits(decode):
         (record(classes=b'\xff\xd8'), 'image/segmentation/class/encoded: not a PNG file'),
         (
             record(classes=codecs.encode_png(np.zeros([3, 4, 3], np.uint8))),
-            'image/segmentation/class/encoded: a PNG of colour',
+            'image/segmentation/class/encoded: a PNG of colors',
         ),
     ],
 )
