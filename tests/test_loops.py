@@ -157,6 +157,8 @@ def test_a_process_that_is_told_to_end_saves_and_the_other_loop_goes_on(curve, t
     assert 'SIGTERM: saving and ending' in ''.join(said)
     assert 'Traceback' not in ''.join(said)
     assert 5 <= int(tf.train.latest_checkpoint(str(tmp_path)).rsplit('-', 1)[1]) < 12
+    # Files of events are named by the second: one of the same second would be written over.
+    time.sleep(1.0)
     curve_cases.Run(curve, tmp_path).train(12)
     np.testing.assert_allclose(losses(tmp_path), losses(curve / 'whole'), rtol=1e-4)
     check_same_checkpoint(str(tmp_path), str(curve / 'whole'))
