@@ -146,19 +146,25 @@ def list_frames(file: RecordFile) -> Tuple[List[Frame], Optional[FrameError]]:
 def first_records(files: Iterable[RecordFile], most: int) -> List[bytes]:
     """Returns the payloads of the first records, by Python alone: TensorFlow may not begin yet.
 
-    Reading ends at the first corrupt frame, which training names.
+    Reading ends at the first corrupt frame, which training names: a length may be beyond memory.
 
     Args:
         files: in order.
         most: so many at the most.
     """
     found: List[bytes] = []
-    with contextlib.suppress(_BadFrame, EOFError, OSError, zlib.error, tf.errors.OpError):
+    unreadable = (_BadFrame, EOFError, OSError, zlib.error, tf.errors.OpError)
+    with contextlib.suppress(*unreadable, MemoryError, OverflowError):
         for file in files:
             with _open(file) as stream:
                 while len(found) < most and (header := stream.read(_HEADER_BYTES)):
                     length = _payload_length(header, len(found))
-                    found.append(stream.read(length))
+                    if not file.compression and length > file.size:
+                        return found
+                    payload = stream.read(length)
+                    if len(payload) < length:
+                        return found
+                    found.append(payload)
                     stream.read(_FRAME_BYTES - _HEADER_BYTES)
     return found
 

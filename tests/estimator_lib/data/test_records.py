@@ -184,6 +184,20 @@ def test_the_first_records_are_read_up_to_a_corrupt_one(tmp_path, compression):
     files = records.find_files([str(tmp_path / '*')], 'field')
     assert records.first_records(files, 3) == [b'one', b'', b'three']
     assert records.first_records(files, 9) == [b'one', b'', b'three', b'four']
-    if not compression:
-        (tmp_path / 'b').write_bytes(b'no record at all')
-        assert records.first_records(files, 9) == [b'one', b'']
+
+
+@pytest.mark.parametrize('length', [5, 2**40, 2**63 - 1, 2**64 - 1])
+@pytest.mark.parametrize('compression', ['', 'GZIP'])
+def test_the_first_records_end_at_a_length_that_is_not_there(tmp_path, compression, length):
+    header = struct.pack('<Q', length)
+    content = header + struct.pack('<I', records.masked_crc(header)) + b'four'
+    (tmp_path / 'a').write_bytes(gzip.compress(content) if compression else content)
+    assert records.first_records(records.find_files([str(tmp_path / 'a')], 'field'), 9) == []
+
+
+def test_the_first_records_end_at_what_is_no_record(tmp_path):
+    with tf.io.TFRecordWriter(str(tmp_path / 'a')) as writer:
+        writer.write(b'one')
+    (tmp_path / 'b').write_bytes(b'0' * 30)
+    files = records.find_files([str(tmp_path / '*')], 'field')
+    assert records.first_records(files, 9) == [b'one']
