@@ -216,10 +216,10 @@ class Task(abc.ABC):
         """
 
     def finish_metrics(self, values: Mapping[str, Any]) -> Dict[str, float]:
-        """The scalars to report of an evaluation.
+        """Returns the scalars to report of an evaluation.
 
         Args:
-            values: what the value ops of `metrics` came to.
+            values: of the value ops of `metrics`.
 
         Returns:
             Scalars by the names of `metric_names`. A metric that the data cannot tell (the accuracy

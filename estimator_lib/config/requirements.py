@@ -84,8 +84,8 @@ def _parse(text: str) -> _Condition:
     if found is None:
         raise ValueError(f'{text!r} is no condition on a field.')
     path, values, sign, bound = found.groups()
-    return _Condition(path, tuple((values or '').split('|')) if values else (), sign or '',
-                      float(bound or 0))  # fmt: skip
+    alternatives = tuple(values.split('|')) if values else ()
+    return _Condition(path, alternatives, sign or '', float(bound or 0))
 
 
 def _owner(

@@ -9,27 +9,10 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files, companions, restoring, savers
 from protos import train_pb2
+from tests.estimator_lib.checkpoints.small_variables import array, variable
+from tests.estimator_lib.tiny_task import save
 
 tf1 = tf.compat.v1
-
-
-def variable(name, shape, value=0.0, **kwargs):
-    return tf1.get_variable(name, shape, initializer=tf1.constant_initializer(value), **kwargs)
-
-
-def save(path, values):
-    """Writes arrays as a checkpoint, by name."""
-    with tf.Graph().as_default(), tf1.Session() as session:
-        variables = {
-            name: tf1.Variable(value, name=f'v{index}')
-            for index, (name, value) in enumerate(values.items())
-        }
-        session.run(tf1.global_variables_initializer())
-        return tf1.train.Saver(variables).save(session, str(path))
-
-
-def array(*shape, start=1.0):
-    return np.arange(start, start + np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
 
 
 def train_config(checkpoint, **fields):

@@ -10,17 +10,10 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files, companions, restoring, savers
+from tests.estimator_lib.checkpoints.small_variables import array, variable
 from tests.estimator_lib.tiny_task import save
 
 tf1 = tf.compat.v1
-
-
-def variable(name, shape, value=0.0):
-    return tf1.get_variable(name, shape, initializer=tf1.constant_initializer(value))
-
-
-def array(*shape, start=1.0):
-    return np.arange(start, start + np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
 
 
 @pytest.fixture
