@@ -328,7 +328,7 @@ def parse_flags(arguments: Sequence[str]) -> flags.FlagValues:
         rest = values(list(arguments))[1:]
     except flags.UnrecognizedFlagError as error:
         os.environ.setdefault(_TENSORFLOW_LOG, '3')
-        from model_fns import legacy_flags
+        from model_fns.cli import legacy_flags
 
         answer = legacy_flags.answer(arguments[1:])
         raise errors.UserError(answer or _unusable(error)) from None
@@ -393,7 +393,7 @@ def _import_front_door() -> types.ModuleType:
     gc.disable()
     try:
         with environment.without_setuptools():
-            from model_fns import front_door
+            from model_fns.cli import front_door
     finally:
         if collects:
             gc.enable()

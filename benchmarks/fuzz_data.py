@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from estimator_lib.export import artifacts, integrity, static_graph
 from model_fns.datasets import codecs, id_pngs, records
-from model_fns.images import image_header
-from model_fns.label_map import LabelMap
+from model_fns.structures.images import image_header
+from model_fns.structures.label_map import LabelMap
 
 tf1 = tf.compat.v1
 

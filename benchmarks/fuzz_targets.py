@@ -41,7 +41,7 @@ from model_fns.datasets import (
 )
 from model_fns.datasets.beam import runs
 from model_fns.datasets.files import image_lists
-from model_fns.label_map import LabelMap
+from model_fns.structures.label_map import LabelMap
 from protos import train_pb2
 
 tf1 = tf.compat.v1

@@ -29,8 +29,8 @@ _SIZE = 320  # of the drawn squares that images are cut from
 
 def write_records(folder: str, num_images: int) -> Dict[str, str]:
     """Draws scenes; returns the glob of the records and the path of the label map."""
-    from model_fns import images, label_map
     from model_fns.datasets import codecs, demo, records
+    from model_fns.structures import images, label_map
 
     subset = demo.Subset(_SIZE, 6, (0.16, 0.38), np.pi, {'train': num_images}, {'train': 1})
     classes = label_map.LabelMap.from_names(CLASSES)

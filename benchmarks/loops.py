@@ -34,7 +34,7 @@ def write_config(task: str) -> str:
     from google.protobuf import text_format
 
     from estimator_lib import config as config_lib
-    from model_fns import builtin_configs
+    from model_fns.cli import builtin_configs
     from model_fns.datasets import demo
     from protos import pipeline_pb2
 

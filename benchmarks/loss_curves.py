@@ -62,7 +62,7 @@ def small_classifier() -> Any:
 
 def small_segmenter() -> Any:
     """The demo's masks at a quarter of their pixels."""
-    from model_fns import builtin_configs
+    from model_fns.cli import builtin_configs
     from model_fns.datasets import demo
 
     config = _parsed(builtin_configs.builtin_configs()['demo_masks'].read_text())

@@ -33,7 +33,8 @@ DEFAULT_MODELS = [
 
 def imports(config: Any) -> None:
     """What all sides hold."""
-    from model_fns import build_task, front_door
+    from model_fns import build_task
+    from model_fns.cli import front_door
 
     assert front_door and build_task(config)
 

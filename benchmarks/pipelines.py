@@ -34,8 +34,8 @@ def on_the_demo(config: Any) -> None:
 
     A model with fewer classes than the demo gets as many.
     """
-    from model_fns import label_map
     from model_fns.datasets import demo
+    from model_fns.structures import label_map
 
     dataset = demo.demo_dataset()
     read_by(config, dataset.pattern('scenes', 'train'), dataset.label_map)
@@ -119,7 +119,7 @@ def _sequence_of(example: Any) -> Any:
 def _add_loaded(feature: Any, config: Any) -> None:
     """Adds what the reader loads to the features of a record."""
     from estimator_lib.drawing import visualization
-    from model_fns import images
+    from model_fns.structures import images
     from protos import input_reader_pb2
 
     reader = config.train_input_reader

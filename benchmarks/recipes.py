@@ -151,8 +151,8 @@ def _classifier(backbone: str) -> Callable[[str], Any]:
 def _write_classified(path: str, count: int = 64) -> None:
     import tensorflow as tf
 
-    from model_fns import images
     from model_fns.datasets import codecs, records
+    from model_fns.structures import images
 
     random = np.random.RandomState(0)
     with tf.io.TFRecordWriter(path) as writer, codecs.ImageCodec() as codec:

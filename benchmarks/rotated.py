@@ -20,9 +20,9 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks import measuring
-from model_fns import rotated_overlaps, rotated_rectangles
 from model_fns.detection.boxes import rotated
 from model_fns.detection.detections import overlap_suppression
+from model_fns.structures import rotated_overlaps, rotated_rectangles
 
 tf1 = tf.compat.v1
 

@@ -17,11 +17,11 @@ import tensorflow as tf
 
 from benchmarks import measuring
 from estimator_lib.export import exported_model
-from model_fns import images, rotated_overlaps
 from model_fns.datasets.rotated import boxes as rotated
 from model_fns.detection import fields
 from model_fns.detection.metrics.evaluator import Detections, Groundtruth
 from model_fns.detection.metrics.rotated import RotatedEvaluator
+from model_fns.structures import images, rotated_overlaps
 
 _CLASSES = 'image/object/class/label'
 

@@ -24,9 +24,9 @@ import numpy as np
 from benchmarks import measuring, rotated_accuracy
 from estimator_lib.drawing.tiling import Tiling, Window
 from estimator_lib.export import exported_model
-from model_fns import rotated_overlaps
 from model_fns.detection import fields
 from model_fns.detection.detections import merging
+from model_fns.structures import rotated_overlaps
 
 _SAME = 0.5  # intersection over union from which two boxes are taken for one
 

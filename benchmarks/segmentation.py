@@ -51,7 +51,7 @@ def write_records(path: str) -> None:
     import tensorflow as tf
 
     from model_fns.datasets import codecs, id_pngs, records
-    from model_fns.images import image_header
+    from model_fns.structures.images import image_header
 
     random = np.random.RandomState(0)
     blocks = SIZE // _BLOCK

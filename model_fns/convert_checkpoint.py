@@ -17,8 +17,10 @@ from typing import Optional, Sequence
 
 from estimator_lib import config as config_lib
 from estimator_lib import errors, logs
-from estimator_lib.commands import convert_checkpoint
-from model_fns import build_task, builtin_configs, command_line, label_map_files
+from estimator_lib.commands import command_line, convert_checkpoint
+from model_fns import build_task
+from model_fns.cli import builtin_configs
+from model_fns.structures import label_map_files
 
 
 def create_parser() -> argparse.ArgumentParser:

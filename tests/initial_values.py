@@ -6,7 +6,7 @@ from unittest import mock
 
 import tensorflow as tf
 
-from model_fns import weights
+from model_fns.layers import weights
 
 _draw = weights.Initializer.__call__
 _initialize_all = tf.compat.v1.global_variables_initializer

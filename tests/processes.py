@@ -44,7 +44,7 @@ _UNKNOWN = ('executable', 'shell', 'pass_fds', 'startupinfo', 'gid', 'gids', 'ui
 _IMPORTED = (
     'tensorflow.compat.v1.estimator',
     'keras.api._v2.keras',
-    'model_fns.front_door',
+    'model_fns.cli.front_door',
     'model_fns.classification.task',
     'model_fns.detection.task',
     'model_fns.segmentation.task',

@@ -672,7 +672,7 @@ def test_flags_of_the_log_are_taken():
     'verbosity, level', [(-3, 50), (-2, 40), (-1, 30), (0, 20), (1, 10), (3, 10)]
 )
 def test_verbosity_is_that_of_absl(verbosity, level, monkeypatch, tmp_path):
-    from model_fns import front_door as modes
+    from model_fns.cli import front_door as modes
 
     levels = []
     monkeypatch.setattr(

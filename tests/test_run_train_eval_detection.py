@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from model_fns.datasets import codecs, records
-from model_fns.images import image_header
+from model_fns.structures.images import image_header
 from tests import tiny_detection
 from tests.test_run_train_eval import NO_EXPORT, estimator_predictions, front_door, latest
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from model_fns import rotated_overlaps, rotated_rectangles
 from model_fns.datasets import codecs, records
-from model_fns.images import image_header
+from model_fns.structures import rotated_overlaps, rotated_rectangles
+from model_fns.structures.images import image_header
 from tests import sessions, tiny_rotated
 from tests.test_run_train_eval import estimator_predictions, front_door, latest
 

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import tensorflow as tf
 
-from model_fns import rotated_rectangles
 from model_fns.datasets import codecs, records
-from model_fns.images import image_header
-from model_fns.label_map import LabelMap
+from model_fns.structures import rotated_rectangles
+from model_fns.structures.images import image_header
+from model_fns.structures.label_map import LabelMap
 from tests import tiny_detection, tiny_two_stage
 
 HEIGHT, WIDTH = 64, 96

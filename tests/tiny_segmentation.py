@@ -4,8 +4,8 @@ import numpy as np
 import tensorflow as tf
 
 from model_fns.datasets import codecs, id_pngs, records
-from model_fns.images import image_header
-from model_fns.label_map import LabelMap
+from model_fns.structures.images import image_header
+from model_fns.structures.label_map import LabelMap
 
 SIZE = 48
 

@@ -20,8 +20,9 @@ from typing import Iterator, Mapping, Optional, Tuple
 
 import tensorflow as tf
 
-from model_fns import layers, weights
+from model_fns import layers
 from model_fns.backbones import mobilenet_parts, registry
+from model_fns.layers import weights
 
 tf1 = tf.compat.v1
 

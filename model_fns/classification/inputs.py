@@ -7,9 +7,9 @@ from typing import Optional, Sequence, Tuple
 import tensorflow as tf
 
 from estimator_lib.task import IMAGE, SOURCE_ID, Example, Features, Labels
-from model_fns import images
-from model_fns.images import MAX_PIXELS
-from model_fns.label_map import LabelMap
+from model_fns.structures import images
+from model_fns.structures.images import MAX_PIXELS
+from model_fns.structures.label_map import LabelMap
 
 LABEL = 'label'  # int64 scalar: the index of the logit, from 0
 OFFSET_FIELD = 'model.classification.labels_offset'

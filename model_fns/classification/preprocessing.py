@@ -17,8 +17,8 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors, registry
-from model_fns import images
 from model_fns.backbones.registry import IMAGENET_STANDARDS
+from model_fns.structures import images
 
 FAMILIES: registry.Registry[Type[Family]] = registry.Registry('preprocessing family')
 

@@ -25,15 +25,7 @@ from estimator_lib.task import (
     Task,
     Tensors,
 )
-from model_fns import (
-    checkpoint_scopes,
-    class_report,
-    images,
-    label_map_files,
-    layers,
-    quantization,
-)
-from model_fns import label_map as label_maps
+from model_fns import checkpoint_scopes, class_report, layers
 from model_fns.backbones import registry
 from model_fns.classification import config_rules, inputs, losses, metrics, preprocessing
 from model_fns.classification.deployable import (
@@ -42,7 +34,10 @@ from model_fns.classification.deployable import (
     PROBABILITIES,
     ClassificationDeployable,
 )
-from model_fns.label_map import LabelMap
+from model_fns.layers import quantization
+from model_fns.structures import images, label_map_files
+from model_fns.structures import label_map as label_maps
+from model_fns.structures.label_map import LabelMap
 from protos import classification_pb2, pipeline_pb2
 
 ModeKeys = tf.estimator.ModeKeys

@@ -13,13 +13,13 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns import images
 from model_fns.datasets import records, sources
 from model_fns.datasets.annotations import keypoints, polygons
 from model_fns.datasets.files import folder_files
 from model_fns.datasets.rotated import boxes as rotated_boxes
 from model_fns.datasets.sources import Item, Source
-from model_fns.label_map import LabelMap
+from model_fns.structures import images
+from model_fns.structures.label_map import LabelMap
 
 Entry = Mapping[str, Any]
 

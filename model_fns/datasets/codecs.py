@@ -13,7 +13,7 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.data import image_decoding
 from estimator_lib.drawing.visualization import encode_png as encode_png
-from model_fns import images
+from model_fns.structures import images
 
 tf1 = tf.compat.v1
 

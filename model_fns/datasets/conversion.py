@@ -34,7 +34,7 @@ from model_fns.datasets.files import folder_files, image_lists
 from model_fns.datasets.rotated import tiles
 from model_fns.datasets.sources import Item, Problem, Source
 from model_fns.datasets.summaries import ImageSummary, Summary, summarize
-from model_fns.label_map import LabelMap
+from model_fns.structures.label_map import LabelMap
 
 log = logging.getLogger('model_fns')
 

@@ -13,8 +13,8 @@ import sys
 from typing import Dict, List, Optional, Sequence, Tuple, Union
 
 from estimator_lib import errors, logs
+from estimator_lib.commands import command_line
 from estimator_lib.drawing.tiling import Tiling
-from model_fns import command_line
 from model_fns.datasets import (  # noqa: F401  (they register themselves)
     coco,
     conversion,

@@ -21,8 +21,8 @@ import tqdm
 from google.protobuf import text_format
 
 from estimator_lib import errors
-from model_fns import images, label_map
 from model_fns.datasets import codecs, demo_pipelines, records, scenes, shapes
+from model_fns.structures import images, label_map
 from protos import pipeline_pb2
 
 # A change of what is drawn or written changes this number, and so the folder.

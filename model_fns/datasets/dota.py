@@ -14,13 +14,13 @@ from typing import Iterator, List, NamedTuple, Sequence, Tuple
 import numpy as np
 
 from estimator_lib import errors
-from model_fns import images
 from model_fns.datasets import records, sources
 from model_fns.datasets.annotations import paired
 from model_fns.datasets.files import folder_files
 from model_fns.datasets.rotated import boxes as rotated_boxes
 from model_fns.datasets.sources import Item, Source
-from model_fns.label_map import LabelMap
+from model_fns.structures import images
+from model_fns.structures.label_map import LabelMap
 
 _NUMBERS = 8
 _HEADERS = ('imagesource', 'gsd')

@@ -9,11 +9,11 @@ from typing import List, Sequence
 import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns import images
 from model_fns.datasets import image_files, records, sources
 from model_fns.datasets.files import folder_files
 from model_fns.datasets.sources import Item, Source
-from model_fns.label_map import LabelMap
+from model_fns.structures import images
+from model_fns.structures.label_map import LabelMap
 
 # Formats of pictures that cannot be decoded: told from files that are no pictures, which are left
 # alone.

@@ -9,11 +9,11 @@ from xml.etree import ElementTree
 import numpy as np
 
 from estimator_lib import errors
-from model_fns import images
 from model_fns.datasets import records, sources, voc
 from model_fns.datasets.rotated import boxes as rotated_boxes
 from model_fns.datasets.sources import Item, Source
-from model_fns.label_map import LabelMap
+from model_fns.structures import images
+from model_fns.structures.label_map import LabelMap
 
 _OBJECT = 'HRSC_Object'
 _NUMBERS = ('mbox_cy', 'mbox_cx', 'mbox_h', 'mbox_w', 'mbox_ang')

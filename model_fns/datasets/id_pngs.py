@@ -11,11 +11,11 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns import id_images, images
 from model_fns.datasets import codecs, records, sources
 from model_fns.datasets.annotations import paired
 from model_fns.datasets.files import folder_files
 from model_fns.datasets.sources import Item
+from model_fns.structures import id_images, images
 
 MAX_BYTE = 255
 MAX_ID = 65535  # of a PNG of 16 bits

@@ -13,7 +13,7 @@ from PIL import Image, ImageOps
 
 from estimator_lib import errors
 from estimator_lib.data import image_decoding
-from model_fns import images
+from model_fns.structures import images
 
 ENDINGS = ('.jpg', '.jpeg', '.png', '.gif', '.bmp', '.webp', '.tif', '.tiff')
 FORMATS = 'JPEG, PNG, GIF, BMP, WebP or TIFF'

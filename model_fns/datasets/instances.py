@@ -10,10 +10,10 @@ from typing import List, Optional, Sequence
 
 import numpy as np
 
-from model_fns import images
 from model_fns.datasets import codecs, id_pngs, records, sources
 from model_fns.datasets.sources import Item, Source
-from model_fns.label_map import LabelMap
+from model_fns.structures import images
+from model_fns.structures.label_map import LabelMap
 
 _NO_INSTANCE = 0
 _IGNORED_CLASS = 255

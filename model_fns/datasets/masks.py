@@ -9,10 +9,10 @@ import numpy as np
 import tqdm
 
 from estimator_lib import errors
-from model_fns import id_images, images
 from model_fns.datasets import id_pngs, records, sources
 from model_fns.datasets.sources import Item, Source
-from model_fns.label_map import LabelMap
+from model_fns.structures import id_images, images
+from model_fns.structures.label_map import LabelMap
 
 BACKGROUND = 0
 IGNORE_LABEL = 255  # what records hold for pixels that count for nothing

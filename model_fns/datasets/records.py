@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns import images
+from model_fns.structures import images
 
 Value = Union[bytes, str, int, float, np.ndarray, List[bytes], List[str]]
 Features = Dict[str, Value]

@@ -14,10 +14,10 @@ import numpy as np
 from estimator_lib import errors
 from estimator_lib.drawing.tiling import Window
 from estimator_lib.registry import Registry
-from model_fns import images
 from model_fns.datasets import records
 from model_fns.datasets.files import folder_files
-from model_fns.label_map import LabelMap
+from model_fns.structures import images
+from model_fns.structures.label_map import LabelMap
 
 
 class SizeError(errors.DataError):

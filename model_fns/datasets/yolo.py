@@ -10,12 +10,12 @@ import tensorflow as tf
 import yaml
 
 from estimator_lib import errors
-from model_fns import images
 from model_fns.datasets import records, sources
 from model_fns.datasets.annotations import keypoints, paired, polygons
 from model_fns.datasets.files import folder_files
 from model_fns.datasets.sources import Item, Source
-from model_fns.label_map import LabelMap, to_id
+from model_fns.structures import images
+from model_fns.structures.label_map import LabelMap, to_id
 
 _DATA_FILES = ('data.yaml', 'dataset.yaml')
 _NAME_FILES = ('classes.txt', 'obj.names', *_DATA_FILES)

@@ -11,11 +11,11 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.task import DataReport
-from model_fns import images
 from model_fns.detection.boxes.family import BoxFamily
 from model_fns.detection.data.image_resizers import ImageResizer
 from model_fns.detection.detector import Detector
-from model_fns.label_map import FIRST_ID, LabelMap
+from model_fns.structures import images
+from model_fns.structures.label_map import FIRST_ID, LabelMap
 
 tf1 = tf.compat.v1
 

@@ -11,10 +11,10 @@ from estimator_lib import errors
 from estimator_lib.export import deployable as interface
 from estimator_lib.export.deployable import Ops
 from estimator_lib.task import Arrays, Features, Tensors
-from model_fns import label_map as label_maps
 from model_fns.detection import detector, fields
 from model_fns.detection.boxes import axis_aligned, box_coders, overlaps
 from model_fns.detection.detections import device_suppression, post_processing, suppression
+from model_fns.structures import label_map as label_maps
 
 _SCORES = 'class_predictions'  # raw, after the score converter
 _MEANINGS = {

@@ -33,7 +33,7 @@ from model_fns.detection import fields
 from model_fns.detection.boxes.family import BoxFamily
 from model_fns.detection.boxes.targets import Groundtruth
 from model_fns.detection.data.image_resizers import ImageResizer
-from model_fns.quantization import Quantization
+from model_fns.layers.quantization import Quantization
 from protos import model_pb2
 
 # The values of `train_config.fine_tune_checkpoint_type`: the backbone of a classifier, the feature

@@ -25,14 +25,17 @@ from estimator_lib.task import (
     Task,
     Tensors,
 )
-from model_fns import class_report, label_map_files, quantization
-from model_fns import label_map as label_maps
-from model_fns.detection import box_report, config_rules, detector, fields, metrics
+from model_fns import class_report
+from model_fns.detection import box_report, detector, fields, metrics
+from model_fns.detection import rules as config_rules
 from model_fns.detection.boxes import targets
 from model_fns.detection.boxes.family import BoxFamily
 from model_fns.detection.data import augmentation, first_examples, inputs, sequences
 from model_fns.detection.detections import descriptions, masks, merging, pictures
 from model_fns.detection.metrics import best_f1
+from model_fns.layers import quantization
+from model_fns.structures import label_map as label_maps
+from model_fns.structures import label_map_files
 from protos import pipeline_pb2
 
 ModeKeys = tf.estimator.ModeKeys

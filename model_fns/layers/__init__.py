@@ -29,6 +29,7 @@ from model_fns.layers.combining import (
     to_float32,
 )
 from model_fns.layers.normalization import batch_norm
+from model_fns.layers.quantization import GATED, PLAIN_SUM, Quantization
 from model_fns.layers.style import Activation, BatchNorm, LayerStyle, Padding, Size
 from model_fns.layers.weighted import (
     conv2d,
@@ -37,8 +38,7 @@ from model_fns.layers.weighted import (
     fully_connected,
     separable_conv2d,
 )
-from model_fns.quantization import GATED, PLAIN_SUM, Quantization
-from model_fns.weights import (
+from model_fns.layers.weights import (
     HE_NORMAL,
     ONES,
     TRUNCATED_STDDEV,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from model_fns import quantization
+from model_fns.layers import quantization
 from model_fns.layers.style import LayerStyle
 
 

@@ -9,9 +9,9 @@ from typing import Optional, Sequence, Union
 
 import tensorflow as tf
 
-from model_fns import forward_pass, quantization
-from model_fns import images as image_ops
+from model_fns.layers import forward_pass, quantization
 from model_fns.layers.style import Activation, LayerStyle, Size
+from model_fns.structures import images as image_ops
 
 tf1 = tf.compat.v1
 

@@ -13,7 +13,7 @@ from typing import Callable, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
-from model_fns import forward_pass, quantization
+from model_fns.layers import forward_pass, quantization
 from model_fns.layers.normalization import NormVariables, norm_variables
 from model_fns.layers.statistics import affine, batch_moments
 from model_fns.layers.style import BatchNorm, LayerStyle

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple, Tuple, Union
 import tensorflow as tf
 
 from estimator_lib.distribution import strategies
-from model_fns import forward_pass
-from model_fns.layers import statistics
+from model_fns.layers import forward_pass, statistics
 from model_fns.layers.style import BatchNorm
-from model_fns.weights import ONES, ZEROS, variable
+from model_fns.layers.weights import ONES, ZEROS, variable
 
 tf1 = tf.compat.v1
 

@@ -7,8 +7,8 @@ from typing import Callable, Optional, Tuple, Union
 
 import tensorflow as tf
 
-from model_fns.quantization import BEFORE_SUM, OUTPUTS, Quantization
-from model_fns.weights import XAVIER, Initializer, Regularizer
+from model_fns.layers.quantization import BEFORE_SUM, OUTPUTS, Quantization
+from model_fns.layers.weights import XAVIER, Initializer, Regularizer
 
 Activation = Callable[[tf.Tensor], tf.Tensor]
 Size = Union[int, Tuple[int, int]]

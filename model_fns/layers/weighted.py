@@ -13,13 +13,13 @@ from typing import Callable, Optional, Sequence, Tuple, Union
 
 import tensorflow as tf
 
-from model_fns import forward_pass
+from model_fns.layers import forward_pass
 from model_fns.layers.activations import activate
 from model_fns.layers.folding import folded
 from model_fns.layers.normalization import batch_norm
+from model_fns.layers.quantization import quantize_weights
 from model_fns.layers.style import LayerStyle, Padding, Size
-from model_fns.quantization import quantize_weights
-from model_fns.weights import ZEROS, Initializer, Regularizer, variable
+from model_fns.layers.weights import ZEROS, Initializer, Regularizer, variable
 
 tf1 = tf.compat.v1
 

@@ -15,8 +15,8 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns import heatmaps
 from model_fns.segmentation import fields
+from model_fns.structures import heatmaps
 from protos import segmentation_pb2
 
 # A pixel of the panoptic map is class * this + instance, where 0 is no instance.

@@ -9,9 +9,9 @@ import numpy as np
 
 from estimator_lib.drawing import colors, visualization
 from estimator_lib.task import Arrays
-from model_fns import run_lengths
 from model_fns.segmentation import fields
 from model_fns.segmentation.data.presets import Dataset
+from model_fns.structures import run_lengths
 
 _MOST_NAMES = 6  # classes that a caption names
 _DIMMED = 0.35  # of the image, below a heat map

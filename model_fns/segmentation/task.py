@@ -25,15 +25,8 @@ from estimator_lib.task import (
     Task,
     Tensors,
 )
-from model_fns import (
-    checkpoint_scopes,
-    class_report,
-    forward_pass,
-    images,
-    label_map_files,
-    quantization,
-)
-from model_fns import label_map as label_maps
+from model_fns import checkpoint_scopes, class_report
+from model_fns.layers import forward_pass, quantization
 from model_fns.segmentation import config_rules, fields, instances, losses, pictures, serving
 from model_fns.segmentation.data import (
     class_weights,
@@ -47,6 +40,8 @@ from model_fns.segmentation.deployable import SegmentationDeployable
 from model_fns.segmentation.metrics import metrics
 from model_fns.segmentation.networks import image_pyramid, sizes
 from model_fns.segmentation.networks.network import SegmentationNetwork
+from model_fns.structures import images, label_map_files
+from model_fns.structures import label_map as label_maps
 from protos import pipeline_pb2, segmentation_pb2
 
 tf1 = tf.compat.v1

@@ -20,10 +20,10 @@ from benchmarks import (
     suppression,
 )
 from estimator_lib.drawing.tiling import Tiling
-from model_fns import rotated_rectangles
 from model_fns.detection import fields
 from model_fns.detection.data import inputs, sequences
 from model_fns.detection.metrics.evaluator import Groundtruth
+from model_fns.structures import rotated_rectangles
 from protos import pipeline_pb2
 from tests import tiny_detection
 

@@ -5,7 +5,8 @@ import tensorflow as tf
 from estimator_lib import config as config_lib
 from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files
-from model_fns import build_task, convert_checkpoint, label_map_files
+from model_fns import build_task, convert_checkpoint
+from model_fns.structures import label_map_files
 from tests import tiny_detection
 
 tf1 = tf.compat.v1

@@ -18,8 +18,9 @@ from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns import forward_pass, layers
+from model_fns import layers
 from model_fns.backbones import registry
+from model_fns.layers import forward_pass
 
 tf1 = tf.compat.v1
 

@@ -6,8 +6,8 @@ from typing import Sequence
 
 import numpy as np
 
-from model_fns import images
 from model_fns.datasets import records
+from model_fns.structures import images
 
 PER_KEYPOINT = 3  # x, y, visibility
 

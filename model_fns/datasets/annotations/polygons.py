@@ -7,8 +7,8 @@ from typing import Any, List, Mapping, Optional, Sequence, Union
 import numpy as np
 
 from estimator_lib import errors
-from model_fns import images
 from model_fns.datasets import codecs, records, sources
+from model_fns.structures import images
 
 # A list of polygons [x, y, x, y, ..] in pixels, or run lengths: `size` and `counts`.
 Shape = Union[List[List[float]], Mapping[str, Any]]

@@ -16,7 +16,7 @@ from model_fns.datasets import conversion, records
 from model_fns.datasets.beam import runs
 from model_fns.datasets.conversion import Options
 from model_fns.datasets.sources import Item, Problem, Source
-from model_fns.label_map import LabelMap
+from model_fns.structures.label_map import LabelMap
 
 _LEFT_OUT, _PROBLEMS = 'left_out', 'problems'
 

@@ -8,8 +8,8 @@ from typing import Sequence
 import numpy as np
 
 from estimator_lib import errors
-from model_fns import images, rotated_rectangles
 from model_fns.datasets import records
+from model_fns.structures import images, rotated_rectangles
 
 _NAMES = ('cy', 'cx', 'h', 'w', 'ang')
 KEYS = tuple(f'image/object/rbbox/{name}' for name in _NAMES)

@@ -7,9 +7,9 @@ import os
 import numpy as np
 
 from estimator_lib.drawing.tiling import Window
-from model_fns import images, rotated_overlaps, rotated_rectangles
 from model_fns.datasets import codecs, records
 from model_fns.datasets.rotated import boxes as rotated_boxes
+from model_fns.structures import images, rotated_overlaps, rotated_rectangles
 
 _PER_BOX = ('image/object/difficult', 'image/object/truncated', 'image/object/is_crowd')
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.export.deployable import Deployable, Ops
 from model_fns import layers
-from model_fns.detection import config_rules_fields, deployable, detector, fields
+from model_fns.detection import deployable, detector, fields, generations
 from model_fns.detection.boxes import (
     anchors,
     axis_aligned,
@@ -25,10 +25,11 @@ from model_fns.detection.boxes import (
     targets,
 )
 from model_fns.detection.boxes.family import Boxes, BoxFamily
+from model_fns.detection.config_rules import fields as config_rules_fields
 from model_fns.detection.data import image_resizers
 from model_fns.detection.detections import post_processing
 from model_fns.detection.losses import losses, mining
-from model_fns.detection.networks import box_predictors, generations, object_paths
+from model_fns.detection.networks import box_predictors, object_paths
 from model_fns.detection.networks.feature_extractors import extractor
 from protos import box_coding_pb2, ssd_pb2
 

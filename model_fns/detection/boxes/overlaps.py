@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from model_fns import rotated_overlaps
+from model_fns.structures import rotated_overlaps
 
 
 def areas(boxes: np.ndarray) -> np.ndarray:

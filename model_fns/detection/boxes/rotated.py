@@ -1,6 +1,6 @@
 """Rotated boxes, `family.Boxes`: tensors [..., 5] of cy, cx, h, w, angle.
 
-`model_fns.rotated_rectangles` says what the numbers mean. A model works with them in pixels of its
+`model_fns.structures.rotated_rectangles` defines the numbers. A model has them in pixels of its
 input, where lengths along y and x are the same: nothing here is about normalized boxes, which are
 `quadrilaterals`.
 """
@@ -12,8 +12,8 @@ from typing import Tuple
 
 import tensorflow as tf
 
-from model_fns import rotated_rectangles
 from model_fns.detection.boxes import parallelograms, rotated_crops
+from model_fns.structures import rotated_rectangles
 
 SIZE = rotated_rectangles.SIZE
 _QUARTER = math.pi / 2

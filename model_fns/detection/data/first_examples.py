@@ -10,7 +10,7 @@ from google.protobuf import message
 
 from estimator_lib import errors
 from model_fns.detection.data.inputs import Reader
-from model_fns.label_map import FIRST_ID
+from model_fns.structures.label_map import FIRST_ID
 
 _READER = 'train_input_reader'
 _MOST_NAMED = 10  # classes of a message

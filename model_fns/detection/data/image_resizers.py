@@ -9,8 +9,8 @@ from typing import List, Optional, Sequence, Tuple
 import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns import images as image_ops
-from model_fns.detection import config_rules_checks
+from model_fns.detection.config_rules import checks as config_rules_checks
+from model_fns.structures import images as image_ops
 from protos import image_resizer_pb2
 
 _METHODS = {

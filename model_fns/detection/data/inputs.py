@@ -8,8 +8,6 @@ from typing import Any, Dict, Optional, Tuple, Union
 import tensorflow as tf
 
 from estimator_lib.task import Example, Features, Labels
-from model_fns import images
-from model_fns import label_map as label_maps
 from model_fns.detection import fields, metrics
 from model_fns.detection.boxes import axis_aligned
 from model_fns.detection.boxes.family import BoxFamily
@@ -23,6 +21,8 @@ from model_fns.detection.data import (
 from model_fns.detection.data.examples import keep_boxes
 from model_fns.detection.data.image_resizers import ImageResizer
 from model_fns.detection.data.keypoints import KeypointDecoder
+from model_fns.structures import images
+from model_fns.structures import label_map as label_maps
 from protos import input_reader_pb2, pipeline_pb2
 
 ModeKeys = tf.estimator.ModeKeys

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Mapping, Optional, Sequence
 
 from estimator_lib import errors
-from model_fns import images
+from model_fns.structures import images
 from protos import input_reader_pb2
 
 MASK = 'image/object/mask'

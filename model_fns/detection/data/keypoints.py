@@ -11,7 +11,7 @@ from estimator_lib import errors
 from estimator_lib.task import Example
 from model_fns.detection import fields
 from model_fns.detection.data import instance_checks
-from model_fns.label_map import LabelMap
+from model_fns.structures.label_map import LabelMap
 
 # (name, place) of keypoints.
 Places = Tuple[Tuple[str, int], ...]

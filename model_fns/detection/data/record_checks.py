@@ -9,7 +9,7 @@ import tensorflow as tf
 from model_fns.detection.boxes import axis_aligned, quadrilaterals
 from model_fns.detection.boxes.family import BoxFamily
 from model_fns.detection.data import context_features, instance_checks, sequences
-from model_fns.label_map import LabelMap
+from model_fns.structures.label_map import LabelMap
 
 # Lists that a record has for each of its boxes, or not at all.
 PER_BOX = (

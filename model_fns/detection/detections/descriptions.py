@@ -7,9 +7,9 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 import numpy as np
 
 from estimator_lib.task import Arrays, Shown
-from model_fns import run_lengths
 from model_fns.detection import fields
 from model_fns.detection.detections.masks import binary_masks
+from model_fns.structures import run_lengths
 
 _SIDES = ('ymin', 'xmin', 'ymax', 'xmax')
 _OF_ROTATED = ('cy', 'cx', 'h', 'w')

@@ -22,9 +22,9 @@ import numpy as np
 
 from estimator_lib.drawing.tiling import Window
 from estimator_lib.task import Arrays
-from model_fns import rotated_overlaps, rotated_rectangles
 from model_fns.detection import fields
 from model_fns.detection.boxes import overlaps
+from model_fns.structures import rotated_overlaps, rotated_rectangles
 
 # Of boxes of one class: those that overlap a better one more are dropped. What is usual for merging
 # aerial pictures, where turned boxes hardly overlap, and upright ones of neighbours do.

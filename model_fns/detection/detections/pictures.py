@@ -14,7 +14,7 @@ from estimator_lib.drawing.colors import Color
 from estimator_lib.task import Arrays, Shown
 from model_fns.detection import fields
 from model_fns.detection.detections.masks import binary_masks
-from model_fns.label_map import LabelMap, to_id
+from model_fns.structures.label_map import LabelMap, to_id
 from protos import eval_pb2
 
 # The longer side of a picture is at least so many pixels: text would not be readable in less.

@@ -8,8 +8,9 @@ from typing import Callable, Dict, Mapping, Optional
 import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns.detection import config_rules_checks, fields
+from model_fns.detection import fields
 from model_fns.detection.boxes.family import Boxes
+from model_fns.detection.config_rules import checks as config_rules_checks
 from model_fns.detection.detections import calibration, suppression
 from protos import post_processing_pb2
 

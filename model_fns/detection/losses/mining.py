@@ -13,10 +13,10 @@ from typing import Callable, Optional, Tuple
 
 import tensorflow as tf
 
-from model_fns import forward_pass
-from model_fns.detection import config_rules_checks
 from model_fns.detection.boxes import matchers, targets
+from model_fns.detection.config_rules import checks as config_rules_checks
 from model_fns.detection.losses import near_duplicates
+from model_fns.layers import forward_pass
 from protos import losses_pb2
 
 # Gives the predicted boxes, float32 [B, A, 4]; called by what needs them alone.

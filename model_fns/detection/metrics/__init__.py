@@ -16,7 +16,7 @@ from model_fns.detection.metrics.evaluator import Evaluator
 from model_fns.detection.metrics.open_images import OpenImagesEvaluator
 from model_fns.detection.metrics.pascal import PascalEvaluator
 from model_fns.detection.metrics.rotated import RotatedEvaluator
-from model_fns.label_map import FIRST_ID, LabelMap
+from model_fns.structures.label_map import FIRST_ID, LabelMap
 from protos import eval_pb2
 
 __all__ = [

@@ -10,12 +10,12 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib.task import Features, Labels, Metric, Tensors
-from model_fns import rotated_overlaps
 from model_fns.detection import fields
 from model_fns.detection.boxes import overlaps
 from model_fns.detection.metrics import image_masks
 from model_fns.detection.metrics.evaluator import Detections, Evaluator, Groundtruth
-from model_fns.label_map import to_id
+from model_fns.structures import rotated_overlaps
+from model_fns.structures.label_map import to_id
 
 tf1 = tf.compat.v1
 log = logging.getLogger('model_fns')

@@ -11,7 +11,7 @@ from model_fns.detection.metrics import coco_matching
 from model_fns.detection.metrics.coco_matching import Matches
 from model_fns.detection.metrics.evaluator import Detections, Evaluator, Groundtruth
 from model_fns.detection.metrics.keypoint_similarity import COCO_SIGMAS, Keypoints
-from model_fns.label_map import LabelMap
+from model_fns.structures.label_map import LabelMap
 from protos import eval_pb2
 
 PREFIX = 'Keypoints_'

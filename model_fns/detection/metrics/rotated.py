@@ -11,7 +11,6 @@ from typing import Dict, List, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
-from model_fns import rotated_overlaps
 from model_fns.detection.metrics.average_precision import (
     average_precision,
     eleven_point_precision,
@@ -19,6 +18,7 @@ from model_fns.detection.metrics.average_precision import (
     precision_recall,
 )
 from model_fns.detection.metrics.evaluator import Detections, Evaluator, Groundtruth
+from model_fns.structures import rotated_overlaps
 
 PREFIX = 'RotatedBoxes_'
 

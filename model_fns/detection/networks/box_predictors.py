@@ -12,8 +12,9 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from model_fns import layers
-from model_fns.detection import config_rules_fields
-from model_fns.detection.networks import generations, hyperparams
+from model_fns.detection import generations
+from model_fns.detection.config_rules import fields as config_rules_fields
+from model_fns.detection.networks import hyperparams
 from protos import box_predictors_pb2
 
 tf1 = tf.compat.v1

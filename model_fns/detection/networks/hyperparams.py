@@ -7,8 +7,9 @@ from typing import Callable, Optional
 import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns import layers, weights
-from model_fns.detection import config_rules_fields
+from model_fns import layers
+from model_fns.detection.config_rules import fields as config_rules_fields
+from model_fns.layers import weights
 from protos import hyperparams_pb2
 
 _Hyperparams = hyperparams_pb2.Hyperparams

@@ -15,7 +15,7 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.optimization.partitioned import variable_name
 from model_fns.backbones import registry
-from model_fns.detection.networks import generations
+from model_fns.detection import generations
 from model_fns.detection.networks.feature_extractors import bifpn
 
 MODEL = 'model/'

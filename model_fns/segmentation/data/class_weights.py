@@ -15,8 +15,8 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns import id_images, images
 from model_fns.segmentation.data import inputs, record_walk
+from model_fns.structures import id_images, images
 from protos import input_reader_pb2, segmentation_pb2
 
 log = logging.getLogger('model_fns')

@@ -11,9 +11,9 @@ from typing import Iterable, Iterator, Optional, Tuple
 import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns import images
 from model_fns.segmentation.data import inputs, record_walk
 from model_fns.segmentation.data.preprocessing import Preprocessing, Size
+from model_fns.structures import images
 from protos import input_reader_pb2
 
 

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.task import Example
-from model_fns import id_images, images
 from model_fns.segmentation import fields
+from model_fns.structures import id_images, images
 
 IMAGE_KEY = 'image/encoded'
 CLASSES_KEY = 'image/segmentation/class/encoded'

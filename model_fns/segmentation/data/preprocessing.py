@@ -16,11 +16,11 @@ import tensorflow as tf
 
 from estimator_lib.config import validation
 from estimator_lib.task import Example, Features, Labels
-from model_fns import images
 from model_fns.layers import crops
 from model_fns.segmentation import fields
 from model_fns.segmentation.config_rules_values import VALUES
 from model_fns.segmentation.data import distortions, resize_range
+from model_fns.structures import images
 from protos import segmentation_pb2
 
 Size = Tuple[int, int]  # height, width

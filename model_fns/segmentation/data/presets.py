@@ -14,8 +14,8 @@ from estimator_lib import errors
 from estimator_lib.drawing import colors
 from estimator_lib.drawing.colors import Color
 from estimator_lib.registry import Registry
-from model_fns.label_map import LabelMap
 from model_fns.segmentation.data import preset_tables as tables
+from model_fns.structures.label_map import LabelMap
 from protos import segmentation_pb2
 
 IGNORED_COLOR: Color = (224, 224, 224)

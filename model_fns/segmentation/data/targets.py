@@ -10,8 +10,8 @@ from typing import Dict, Optional, Tuple
 
 import tensorflow as tf
 
-from model_fns import heatmaps
 from model_fns.segmentation import fields
+from model_fns.structures import heatmaps
 
 # The edge label of a pixel of which it is not known whether it is an edge. Not the ignore label of
 # the classes: that may be 0, which is no edge here, or a class of edges.

@@ -14,11 +14,11 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib.task import Features, Labels, Metric, Tensors
-from model_fns import heatmaps
 from model_fns.segmentation import fields, instances
 from model_fns.segmentation.data import targets
 from model_fns.segmentation.metrics import boundaries, panoptic
 from model_fns.segmentation.networks import sizes
+from model_fns.structures import heatmaps
 from protos import segmentation_pb2
 
 tf1 = tf.compat.v1

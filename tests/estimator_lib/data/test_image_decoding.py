@@ -1,4 +1,4 @@
-"""Why files do not decode; what is decoded is tested with `model_fns.images`."""
+"""Why files do not decode; what is decoded is tested with `model_fns.structures.images`."""
 
 import io
 import struct

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from estimator_lib.checkpoints import restore_report
 from estimator_lib.distribution import Cluster, Mode, Plan, placement
 from estimator_lib.optimization import gradients, partitioned, trained_variables
-from model_fns import weights
+from model_fns.layers import weights
 
 tf1 = tf.compat.v1
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.distribution import Mode, Plan, strategies
-from model_fns import weights
+from model_fns.layers import weights
 
 tf1 = tf.compat.v1
 

@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns import forward_pass
 from model_fns.backbones import registry
+from model_fns.layers import forward_pass
 
 pytestmark = pytest.mark.usefixtures('no_initial_values')
 

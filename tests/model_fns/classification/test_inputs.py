@@ -5,7 +5,7 @@ import tensorflow as tf
 from estimator_lib.task import IMAGE, SOURCE_ID
 from model_fns.classification import inputs
 from model_fns.datasets import codecs
-from model_fns.label_map import LabelMap
+from model_fns.structures.label_map import LabelMap
 
 PIXELS = np.arange(4 * 5 * 3, dtype=np.uint8).reshape(4, 5, 3)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from model_fns.datasets.rotated import boxes as rotated
-from model_fns.label_map import LabelMap
+from model_fns.structures.label_map import LabelMap
 from tests.model_fns.datasets.converted import boxes, masks, records_of, run, values, write_image
 
 COCO = {

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from estimator_lib import errors
-from model_fns import images
 from model_fns.datasets import codecs
+from model_fns.structures import images
 
 
 @pytest.fixture(scope='module')

@@ -6,8 +6,8 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
-from model_fns import images, label_map
 from model_fns.datasets import demo, records, shapes
+from model_fns.structures import images, label_map
 from protos import pipeline_pb2
 
 tf1 = tf.compat.v1

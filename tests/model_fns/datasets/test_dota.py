@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from model_fns import rotated_rectangles
 from model_fns.datasets import codecs
 from model_fns.datasets.rotated import boxes as rotated
-from model_fns.label_map import LabelMap
+from model_fns.structures import rotated_rectangles
+from model_fns.structures.label_map import LabelMap
 from tests.model_fns.datasets.converted import records_of, run, values, write_image
 
 # An upright one 20 wide and 10 high, and a square on its corner.

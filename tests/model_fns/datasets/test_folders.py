@@ -2,7 +2,7 @@
 
 import pytest
 
-from model_fns.label_map import LabelMap
+from model_fns.structures.label_map import LabelMap
 from tests.model_fns.datasets.converted import records_of, run, write_image
 from tests.model_fns.datasets.converted import values as numbers
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from model_fns import rotated_rectangles
 from model_fns.datasets.rotated import boxes as rotated
+from model_fns.structures import rotated_rectangles
 from tests.model_fns.datasets.converted import records_of, run, values, write_image
 
 IMAGE = """<HRSC_Image><Img_SizeWidth>100</Img_SizeWidth><Img_SizeHeight>50</Img_SizeHeight>

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from model_fns.datasets import codecs, convert
-from model_fns.label_map import LabelMap
+from model_fns.structures.label_map import LabelMap
 from tests.model_fns.datasets.id_files import png
 
 IDS = np.zeros([10, 20], np.int32)

@@ -6,7 +6,7 @@ import tensorflow as tf
 from PIL import Image
 
 from model_fns.datasets import codecs, convert
-from model_fns.label_map import LabelMap
+from model_fns.structures.label_map import LabelMap
 from tests.model_fns.datasets.id_files import png
 
 IDS = np.zeros([6, 8], np.int32)

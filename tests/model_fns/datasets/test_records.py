@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns import images
 from model_fns.datasets import records
+from model_fns.structures import images
 
 
 def _read(path):

@@ -5,8 +5,8 @@ import pytest
 
 from estimator_lib import errors
 from model_fns.datasets import sources
-from model_fns.images import ImageHeader
-from model_fns.label_map import LabelMap
+from model_fns.structures.images import ImageHeader
+from model_fns.structures.label_map import LabelMap
 
 HEADER = ImageHeader('png', 20, 40)
 

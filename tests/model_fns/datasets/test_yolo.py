@@ -5,7 +5,7 @@ import pytest
 
 from estimator_lib import errors
 from model_fns.datasets import yolo
-from model_fns.label_map import LabelMap
+from model_fns.structures.label_map import LabelMap
 from tests.model_fns.datasets.converted import boxes, masks, records_of, run, values, write_image
 
 LABELS = '1 0.5 0.5 0.2 0.4\n0 0.1 0.25 0.3 0.25 0.3 0.75 0.1 0.75\n'

@@ -9,7 +9,7 @@ from model_fns.detection import box_report
 from model_fns.detection.boxes import axis_aligned, quadrilaterals, rotated
 from model_fns.detection.data import image_resizers
 from model_fns.detection.detector import AnchorFit, build_detector
-from model_fns.label_map import LabelMap
+from model_fns.structures.label_map import LabelMap
 from tests import tiny_detection, tiny_two_stage
 from tests.model_fns.detection.records import png, record
 

@@ -11,7 +11,7 @@ from model_fns import build_task
 from model_fns.datasets import codecs, records
 from model_fns.detection import detector, fields
 from model_fns.detection.architectures import ssd
-from model_fns.images import image_header
+from model_fns.structures.images import image_header
 from protos import pipeline_pb2
 from tests import tiny_detection
 from tests.conftest import shared_folder

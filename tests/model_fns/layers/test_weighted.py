@@ -6,7 +6,8 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model_fns import forward_pass, layers
+from model_fns import layers
+from model_fns.layers import forward_pass
 
 tf1 = tf.compat.v1
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from estimator_lib import errors
-from model_fns import heatmaps
 from model_fns.segmentation import fields, instances
 from model_fns.segmentation.data import targets
+from model_fns.structures import heatmaps
 from protos import segmentation_pb2
 
 tf1 = tf.compat.v1

@@ -13,10 +13,11 @@ from estimator_lib import model_fn as model_fn_lib
 from estimator_lib.data import inputs
 from estimator_lib.export import exporting
 from estimator_lib.task import Shown
-from model_fns import build_task, id_images
+from model_fns import build_task
 from model_fns.datasets import codecs
 from model_fns.segmentation import fields
 from model_fns.segmentation.networks import backbones
+from model_fns.structures import id_images
 from protos import export_pb2, pipeline_pb2
 from tests.model_fns.segmentation import segmentation_records, tiny_networks
 

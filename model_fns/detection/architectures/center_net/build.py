@@ -6,7 +6,7 @@ from typing import List, Optional, Sequence, Tuple
 
 from estimator_lib import errors
 from model_fns import layers
-from model_fns.detection import config_rules_center_net, detector
+from model_fns.detection import detector
 from model_fns.detection.architectures.center_net import (
     extractors,
     heads,
@@ -16,11 +16,12 @@ from model_fns.detection.architectures.center_net import (
     objects,
 )
 from model_fns.detection.boxes import axis_aligned
+from model_fns.detection.config_rules import center_net as config_rules_center_net
 from model_fns.detection.data import image_resizers
 from model_fns.detection.detections import post_processing
 from model_fns.detection.losses import losses
 from model_fns.detection.losses.heatmap_losses import PenaltyReducedFocalLoss
-from model_fns.label_map import LabelMap, to_index
+from model_fns.structures.label_map import LabelMap, to_index
 from protos import center_net_pb2, losses_pb2
 
 _Config = center_net_pb2.CenterNet

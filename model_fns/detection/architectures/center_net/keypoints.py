@@ -12,11 +12,11 @@ from typing import Dict, NamedTuple, Optional, Sequence, Tuple
 import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns import heatmaps
 from model_fns.detection.architectures.center_net import grid, heads, objects
 from model_fns.detection.boxes.targets import Groundtruth
 from model_fns.detection.losses.heatmap_losses import PenaltyReducedFocalLoss
 from model_fns.detection.losses.losses import LocalizationLoss
+from model_fns.structures import heatmaps
 
 HEATMAP = 'keypoint/heatmap'
 OFFSET = 'keypoint/offset'

@@ -11,11 +11,11 @@ from typing import Dict, NamedTuple, Optional, Sequence
 
 import tensorflow as tf
 
-from model_fns import heatmaps
 from model_fns.detection.architectures.center_net import grid, heads
 from model_fns.detection.boxes.targets import Groundtruth
 from model_fns.detection.losses.heatmap_losses import PenaltyReducedFocalLoss
 from model_fns.detection.losses.losses import LocalizationLoss
+from model_fns.structures import heatmaps
 
 CENTER = 'object_center'
 SIZE = 'box/scale'

@@ -6,12 +6,7 @@ from typing import Any, Callable, NamedTuple, Optional
 
 from estimator_lib import errors
 from model_fns import layers
-from model_fns.detection import (
-    config_rules_two_stage,
-    config_rules_two_stage_checks,
-    detector,
-    fields,
-)
+from model_fns.detection import detector, fields, generations
 from model_fns.detection.architectures.faster_rcnn import (
     context_attention,
     extractors,
@@ -32,10 +27,12 @@ from model_fns.detection.boxes import (
     rotated_coder,
 )
 from model_fns.detection.boxes.family import BoxFamily, of_models
+from model_fns.detection.config_rules import two_stage as config_rules_two_stage
+from model_fns.detection.config_rules import two_stage_checks as config_rules_two_stage_checks
 from model_fns.detection.data import image_resizers
 from model_fns.detection.detections import post_processing, suppression
 from model_fns.detection.losses import losses, mining
-from model_fns.detection.networks import generations, hyperparams
+from model_fns.detection.networks import hyperparams
 from protos import box_coding_pb2, faster_rcnn_pb2, hyperparams_pb2
 
 _Config = faster_rcnn_pb2.FasterRcnn

@@ -11,8 +11,9 @@ from estimator_lib import errors
 from estimator_lib.registry import Registry
 from model_fns import layers
 from model_fns.backbones import inception_resnet_v2, registry, resnet_v1
+from model_fns.detection import generations
 from model_fns.detection.architectures.faster_rcnn import pyramid
-from model_fns.detection.networks import generations, hyperparams, object_paths
+from model_fns.detection.networks import hyperparams, object_paths
 from model_fns.detection.networks.feature_extractors.extractor import Pyramid, pad_to_multiple
 from protos import faster_rcnn_pb2
 

@@ -13,13 +13,14 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns import forward_pass, layers
+from model_fns import layers
 from model_fns.detection.architectures.faster_rcnn import sampling
 from model_fns.detection.boxes import axis_aligned, box_coders, matchers, similarities, targets
 from model_fns.detection.boxes.anchors import Array, Size
 from model_fns.detection.boxes.family import Boxes
 from model_fns.detection.detections import suppression
 from model_fns.detection.losses import losses
+from model_fns.layers import forward_pass
 
 tf1 = tf.compat.v1
 

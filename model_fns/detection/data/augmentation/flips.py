@@ -10,10 +10,10 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.task import Example
-from model_fns import images
 from model_fns.detection import fields
 from model_fns.detection.boxes.family import family_of
 from model_fns.detection.data.augmentation import randomness, steps
+from model_fns.structures import images
 from protos import augmentation_pb2
 
 

@@ -12,10 +12,10 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib.task import Example
-from model_fns import images
 from model_fns.detection import fields
 from model_fns.detection.boxes.family import family_of
 from model_fns.detection.data import examples
+from model_fns.structures import images
 
 Flag = Union[bool, tf.Tensor]
 Size = Union[Tuple[int, int], tf.Tensor]

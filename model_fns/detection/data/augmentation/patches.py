@@ -9,9 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib.task import Example
-from model_fns import images
 from model_fns.detection import fields
 from model_fns.detection.data.augmentation import frames, randomness, steps
+from model_fns.structures import images
 from protos import augmentation_pb2
 
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 from estimator_lib import errors
 from model_fns import layers
 from model_fns.backbones import efficientnet, registry
-from model_fns.detection.networks import generations
+from model_fns.detection import generations
 from model_fns.detection.networks.feature_extractors import bifpn
 from model_fns.detection.networks.feature_extractors.bifpn import BidirectionalPyramid
 from model_fns.detection.networks.feature_extractors.extractor import (

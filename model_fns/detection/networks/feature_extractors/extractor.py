@@ -14,8 +14,9 @@ from estimator_lib import errors
 from estimator_lib.registry import Registry
 from model_fns import checkpoint_scopes, layers
 from model_fns.backbones import registry as backbones
-from model_fns.detection import config_rules_fields
-from model_fns.detection.networks import generations, hyperparams
+from model_fns.detection import generations
+from model_fns.detection.config_rules import fields as config_rules_fields
+from model_fns.detection.networks import hyperparams
 from model_fns.detection.networks.feature_extractors.bifpn import BidirectionalPyramid
 from protos import ssd_pb2
 

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from model_fns import forward_pass, layers
+from model_fns import layers
 from model_fns.backbones import registry
 from model_fns.backbones.searched import nasnet
+from model_fns.layers import forward_pass
 from tests.model_fns.backbones import recorded_backbones
 from tests.model_fns.backbones.inception_facts import detector_variables
 from tests.model_fns.backbones.searched import slow_cells

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from model_fns import forward_pass
 from model_fns.backbones import registry
 from model_fns.backbones.searched import nasnet, pnasnet
+from model_fns.layers import forward_pass
 from tests.model_fns.backbones import recorded_backbones
 from tests.model_fns.backbones.searched import slow_cells
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from model_fns import images
 from model_fns.datasets.annotations import keypoints
+from model_fns.structures import images
 
 
 def test_objects_without_keypoints_have_none_that_is_labeled():

@@ -8,7 +8,7 @@ from PIL import Image
 
 from estimator_lib import errors
 from model_fns.datasets.annotations import polygons
-from model_fns.images import ImageHeader
+from model_fns.structures.images import ImageHeader
 
 HEADER = ImageHeader('png', 6, 8)
 

@@ -7,7 +7,7 @@ from estimator_lib.drawing import tiling
 from model_fns.datasets import codecs, records
 from model_fns.datasets.rotated import boxes as rotated
 from model_fns.datasets.rotated import tiles
-from model_fns.images import image_header
+from model_fns.structures.images import image_header
 
 BOXES = [[20.0, 30, 10, 20, 0.0], [50, 50, 10, 20, 0.0], [20, 58, 10, 20, 0.0]]
 

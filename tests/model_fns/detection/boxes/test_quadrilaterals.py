@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from model_fns import rotated_rectangles
 from model_fns.detection.boxes import quadrilaterals, rotated
+from model_fns.structures import rotated_rectangles
 from tests.model_fns.detection import rotated_cases
 
 HEIGHT, WIDTH = 80.0, 200.0

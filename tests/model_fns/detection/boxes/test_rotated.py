@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from model_fns import rotated_rectangles
 from model_fns.detection.boxes import axis_aligned, family, rotated
+from model_fns.structures import rotated_rectangles
 from tests.model_fns.detection import rotated_cases
 
 QUARTER = math.pi / 2

@@ -3,7 +3,7 @@ import pytest
 from estimator_lib import errors
 from model_fns.detection.data import first_examples
 from model_fns.detection.data.inputs import Reader
-from model_fns.label_map import LabelMap
+from model_fns.structures.label_map import LabelMap
 from tests.model_fns.detection.records import record
 
 BOX = [0.1, 0.2, 0.5, 0.6]

@@ -14,7 +14,7 @@ from model_fns.detection import fields
 from model_fns.detection.boxes import quadrilaterals
 from model_fns.detection.data import image_resizers, inputs
 from model_fns.detection.data.keypoints import KeypointDecoder
-from model_fns.label_map import LabelMap, LabelMapItem
+from model_fns.structures.label_map import LabelMap, LabelMapItem
 from protos import input_reader_pb2, pipeline_pb2
 from tests.model_fns.detection.records import mask_png, png, record
 

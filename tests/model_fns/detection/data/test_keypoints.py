@@ -8,7 +8,7 @@ from estimator_lib import errors
 from model_fns.detection import fields
 from model_fns.detection.data import keypoints
 from model_fns.detection.data.keypoints import KeypointDecoder
-from model_fns.label_map import LabelMap, LabelMapItem
+from model_fns.structures.label_map import LabelMap, LabelMapItem
 
 tf1 = tf.compat.v1
 

@@ -4,7 +4,7 @@ import pytest
 
 from model_fns.detection.boxes import quadrilaterals
 from model_fns.detection.data import record_checks
-from model_fns.label_map import LabelMap
+from model_fns.structures.label_map import LabelMap
 from protos.input_reader_pb2 import PNG_MASKS
 from tests.model_fns.detection.records import record
 

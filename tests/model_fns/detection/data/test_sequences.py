@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from model_fns import label_map
 from model_fns.detection import fields
 from model_fns.detection.data import context_features, inputs, record_checks, sequences
+from model_fns.structures import label_map
 from tests.model_fns.detection.records import png, record
 
 # Frame by frame: boxes as (ymin, xmin, ymax, xmax), and their classes' names.

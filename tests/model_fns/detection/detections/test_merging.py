@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from estimator_lib.drawing.tiling import Tiling, Window
-from model_fns import rotated_overlaps, rotated_rectangles
 from model_fns.detection import fields
 from model_fns.detection.detections import merging
+from model_fns.structures import rotated_overlaps, rotated_rectangles
 
 SIZE = (400, 500)
 

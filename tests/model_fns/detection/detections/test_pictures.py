@@ -7,7 +7,7 @@ from estimator_lib import errors
 from estimator_lib.drawing import colors, visualization
 from model_fns.detection import fields
 from model_fns.detection.detections import pictures
-from model_fns.label_map import LabelMap
+from model_fns.structures.label_map import LabelMap
 from protos import eval_pb2
 
 LABEL_MAP = LabelMap.from_names(['cat', 'dog'])

@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from model_fns import rotated_overlaps
 from model_fns.detection.boxes import overlaps
 from model_fns.detection.metrics.best_f1 import BestF1Evaluator
+from model_fns.structures import rotated_overlaps
 from tests.model_fns.detection.metrics.scenes import detections, groundtruth, random_image, square
 
 NAMES = {1: 'one', 2: 'two', 3: 'three'}

@@ -7,7 +7,7 @@ from estimator_lib import errors
 from model_fns.detection.metrics import coco_keypoints
 from model_fns.detection.metrics.coco_keypoints import CocoKeypointEvaluator
 from model_fns.detection.metrics.keypoint_similarity import COCO_SIGMAS, Keypoints
-from model_fns.label_map import LabelMap, LabelMapItem
+from model_fns.structures.label_map import LabelMap, LabelMapItem
 from protos import eval_pb2
 from tests.model_fns.detection.metrics.pycoco import reference
 from tests.model_fns.detection.metrics.scenes import (

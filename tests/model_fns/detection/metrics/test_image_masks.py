@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from model_fns import images
 from model_fns.detection.metrics import image_masks
+from model_fns.structures import images
 from tests.model_fns.detection.architectures.faster_rcnn import oracles
 
 tf1 = tf.compat.v1

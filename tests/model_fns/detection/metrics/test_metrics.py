@@ -4,7 +4,7 @@ import pytest
 
 from estimator_lib import errors
 from model_fns.detection import fields, metrics
-from model_fns.label_map import LabelMap, LabelMapItem
+from model_fns.structures.label_map import LabelMap, LabelMapItem
 from protos import eval_pb2
 from tests.model_fns.detection.metrics.scenes import detections, groundtruth, square
 

@@ -3,10 +3,10 @@ import math
 import numpy as np
 import pytest
 
-from model_fns import rotated_rectangles
 from model_fns.detection.metrics import rotated
 from model_fns.detection.metrics.average_precision import eleven_point_precision
 from model_fns.detection.metrics.evaluator import Detections, Groundtruth
+from model_fns.structures import rotated_rectangles
 
 NAMES = {1: 'ship', 2: 'crane'}
 MEAN = 'RotatedBoxes_Precision/mAP'

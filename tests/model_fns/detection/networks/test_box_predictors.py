@@ -9,7 +9,8 @@ from google.protobuf import text_format
 
 from estimator_lib import errors
 from model_fns import layers
-from model_fns.detection.networks import box_predictors, generations
+from model_fns.detection import generations
+from model_fns.detection.networks import box_predictors
 from model_fns.detection.networks.box_predictors import (
     ConvolutionalBoxPredictor,
     Head,

@@ -7,9 +7,10 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
-from model_fns import layers, weights
+from model_fns import layers
 from model_fns.detection.networks import hyperparams
-from model_fns.weights import Initializer, Regularizer
+from model_fns.layers import weights
+from model_fns.layers.weights import Initializer, Regularizer
 from protos import hyperparams_pb2
 
 WHERE = 'model.ssd.x.conv_hyperparams'

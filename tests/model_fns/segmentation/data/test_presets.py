@@ -3,8 +3,8 @@ import pytest
 
 from estimator_lib import errors
 from estimator_lib.drawing import colors
-from model_fns.label_map import LabelMap
 from model_fns.segmentation.data import presets
+from model_fns.structures.label_map import LabelMap
 from protos import segmentation_pb2
 
 

@@ -8,10 +8,10 @@ import tensorflow as tf
 
 from estimator_lib import config as config_lib
 from estimator_lib import errors
-from model_fns import rotated_rectangles
 from model_fns.detection import detector, fields
 from model_fns.detection.architectures.faster_rcnn import model as two_stage
 from model_fns.detection.boxes import quadrilaterals, rotated, targets
+from model_fns.structures import rotated_rectangles
 from tests import tiny_detection, tiny_rotated
 
 tf1 = tf.compat.v1

@@ -4,8 +4,8 @@ import tensorflow as tf
 from hypothesis import given, settings
 
 from estimator_lib import errors
-from model_fns import images
 from model_fns.detection import fields
+from model_fns.structures import images
 from tests.model_fns.detection.data.augmentation.augmentation_cases import (
     assert_boxes_cover_their_pixels,
     assert_is_share,

@@ -6,10 +6,10 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
-from model_fns import rotated_rectangles
 from model_fns.detection import fields
 from model_fns.detection.boxes import quadrilaterals, rotated
 from model_fns.detection.data import augmentation
+from model_fns.structures import rotated_rectangles
 from protos import augmentation_pb2
 from tests import tiny_rotated
 

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 
-from model_fns.detection.networks import generations
+from model_fns.detection import generations
 from model_fns.detection.networks.feature_extractors import extractor
 from protos import pipeline_pb2, ssd_pb2
 from tests.conftest import shared_folder

@@ -1,0 +1,1 @@
+"""Commands of the front door and of the scripts beside it."""

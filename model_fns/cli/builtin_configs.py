@@ -1,0 +1,61 @@
+"""The configs that come with the package: `--pipeline_config_path=builtin:bccd_ssd`."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from typing import Dict, List
+
+from estimator_lib import errors
+
+PREFIX = 'builtin:'
+
+# In a checkout a link to the folder `configs` of the root.
+_FOLDER = pathlib.Path(__file__).resolve().parents[1] / 'configs'
+
+
+def resolve(path: str) -> str:
+    """The file that a config's path means.
+
+    Args:
+        path: `builtin:NAME`, or any other path, which is returned as it is.
+
+    Raises:
+        errors.ConfigError: there is no config of that name; the message lists those that there are.
+    """
+    if not path.startswith(PREFIX):
+        return path
+    name = path[len(PREFIX) :]
+    known = builtin_configs()
+    if name.endswith('.config') and name not in known:
+        name = name[: -len('.config')]
+    if name in known:
+        return str(known[name])
+    hint = errors.did_you_mean(name, known).partition(' Known:')[0]
+    lines = [f'{path}: the package has no config {name!r}{hint} There are, in {_FOLDER}:']
+    raise errors.ConfigError('\n'.join([*lines, *(f'  {line}' for line in listed())]))
+
+
+def listed() -> List[str]:
+    """Returns a line for each config of the package: its name as a path, and what it is."""
+    return [f'{PREFIX}{name}  {_summary(file)}' for name, file in builtin_configs().items()]
+
+
+def builtin_configs() -> Dict[str, pathlib.Path]:
+    """The files of the package's configs by their names, in the order of these."""
+    files = sorted(_FOLDER.glob('*.config'))
+    if not files:
+        raise errors.ConfigError(
+            f'{PREFIX}: this installation has no configs in {_FOLDER}; install it again.'
+        )
+    return {file.stem: file for file in files}
+
+
+def _summary(file: pathlib.Path) -> str:
+    """The first sentence of a config's first lines."""
+    lines = []
+    for line in file.read_text(encoding='utf-8').splitlines():
+        if not line.startswith('#'):
+            break
+        lines.append(line.lstrip('# '))
+    return re.split(r'(?<=\.)\s', ' '.join(lines))[0]

@@ -1,0 +1,1 @@
+"""Rules on the fields of detectors that go beyond one field."""

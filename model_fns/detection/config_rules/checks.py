@@ -1,0 +1,326 @@
+"""Which parts of the config of a single-shot detector do not fit each other."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Iterable, Iterator, Mapping, Tuple, Union
+
+from google.protobuf import message as message_lib
+
+from estimator_lib.config import validation
+from estimator_lib.config.rules import FRACTION, PipelineConfig, Problem
+from model_fns.detection.config_rules.fields import FIELD_SUPPORT
+from model_fns.detection.config_rules.values import VALUES
+from protos import (
+    anchors_pb2,
+    box_coding_pb2,
+    box_predictors_pb2,
+    feature_pyramids_pb2,
+    image_resizer_pb2,
+    input_reader_pb2,
+    losses_pb2,
+    post_processing_pb2,
+    ssd_pb2,
+)
+
+Pyramid = Union[
+    feature_pyramids_pb2.FeaturePyramidNetworks,
+    feature_pyramids_pb2.BidirectionalFeaturePyramidNetworks,
+]
+
+_WHERE = 'model.ssd'
+
+# Numbers in the code of a box, by coder.
+_CODE_SIZES: Mapping[str, int] = {
+    'faster_rcnn_box_coder': 4,
+    'mean_stddev_box_coder': 4,
+    'square_box_coder': 3,
+    'rotated_box_coder': 5,
+}
+# What a part is held against that is made without its config; what it lacks it says itself.
+_OF_PARTS = FIELD_SUPPORT + dataclasses.replace(VALUES, required={}, choices=())
+# Steps after which a decay of 0.9997 has forgotten nearly all of its first value.
+SLOW_STATISTICS = 10_000
+_REDUCED = 3  # anchors of a cell of the first map, where they are reduced
+
+
+def check_ssd(pipeline: PipelineConfig) -> Iterator[Problem]:
+    """What is wrong with `model.ssd`, beside what single messages are checked for."""
+    config = pipeline.model.ssd
+    yield from resizer_problems(f'{_WHERE}.image_resizer', config.image_resizer)
+    yield from _matcher(f'{_WHERE}.matcher.argmax_matcher', config)
+    yield from _anchors(f'{_WHERE}.anchor_generator', config)
+    yield from _predictor(f'{_WHERE}.box_predictor', config)
+    yield from loss_problems(f'{_WHERE}.loss', config.loss)
+    yield from post_processing_problems(f'{_WHERE}.post_processing', config.post_processing)
+
+
+def check_part(message: message_lib.Message, where: str, further: Iterable[Problem] = ()) -> None:
+    """Raises for what is wrong with a part of `model.ssd`, which is made without its config.
+
+    Args:
+        message: the part.
+        where: its path in the config.
+        further: other problems of the part.
+
+    Raises:
+        errors.ConfigError: with every problem.
+    """
+    validation.check_message(_OF_PARTS, message, where, further)
+
+
+def doubts(config: PipelineConfig) -> Iterator[str]:
+    """What is allowed of a detector, and probably not meant."""
+    path = _in_pixels(config.model.ssd.anchor_generator)
+    if path and config.model.ssd.box_type == box_coding_pb2.UPRIGHT:
+        yield f'{path}: anchors are in pixels, and boxes are normalized: none will match.'
+    reader = config.train_input_reader
+    if reader.load_context_features and not config.model.faster_rcnn.HasField('context_config'):
+        yield (
+            'train_input_reader.load_context_features has no effect: the model has no '
+            'context_config.'
+        )
+    for index, reader in enumerate(config.eval_input_reader):
+        if reader.ignored_boxes:
+            yield (
+                f'eval_input_reader.{index}.ignored_boxes has no effect: it is about training, and '
+                'metrics have rules of their own.'
+            )
+    names = config.eval_config.metrics_set or ['coco_detection_metrics']
+    for needed, fields in _ONLY_WITH.items():
+        for field in fields:
+            is_set = field in {set_field.name for set_field, _ in config.eval_config.ListFields()}
+            if is_set and not set(names) & set(needed):
+                yield f'eval_config.{field} has no effect without {needed[0]} in metrics_set.'
+    train_config = config.train_config
+    if train_config.load_all_detection_checkpoint_vars and train_config.fine_tune_checkpoint:
+        kind = train_config.fine_tune_checkpoint_type
+        is_of_detection = kind in ('detection', 'fine_tune')
+        if not is_of_detection and (kind or not train_config.from_detection_checkpoint):
+            yield (
+                'train_config.load_all_detection_checkpoint_vars has no effect with a '
+                'fine_tune_checkpoint_type that is not "detection".'
+            )
+
+
+# Fields of `eval_config` that one of these sets of metrics alone looks at.
+_ONLY_WITH: Mapping[Tuple[str, ...], Tuple[str, ...]] = {
+    ('precision_at_recall_detection_metrics',): ('recall_lower_bound', 'recall_upper_bound'),
+    ('coco_detection_metrics', 'coco_mask_metrics'): (
+        'all_metrics_per_category',
+        'super_categories',
+    ),
+}
+
+
+def readers(pipeline: PipelineConfig) -> Iterator[Tuple[str, input_reader_pb2.InputReader]]:
+    """The input readers of a config, and their paths."""
+    if pipeline.HasField('train_input_reader'):
+        yield 'train_input_reader', pipeline.train_input_reader
+    for index, reader in enumerate(pipeline.eval_input_reader):
+        yield f'eval_input_reader.{index}', reader
+
+
+def resizer_problems(path: str, config: image_resizer_pb2.ImageResizer) -> Iterator[Problem]:
+    """What is padded with."""
+    kind = config.WhichOneof('image_resizer_oneof')
+    values = len(config.keep_aspect_ratio_resizer.per_channel_pad_value)
+    if values not in (0, 3):  # padding is converted to gray with the image
+        yield Problem(
+            f'{path}.{kind}.per_channel_pad_value',
+            f'{values} values; expected 3, or none.',
+        )
+
+
+def _matcher(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
+    matcher = config.matcher.argmax_matcher
+    if not config.matcher.HasField('argmax_matcher') or matcher.ignore_thresholds:
+        return
+    matched, unmatched = matcher.matched_threshold, matcher.unmatched_threshold
+    if not config.similarity_calculator.HasField('neg_sq_dist_similarity'):
+        for field in ('matched_threshold', 'unmatched_threshold'):
+            value = getattr(matcher, field)
+            if not FRACTION.holds(value):
+                yield Problem(f'{path}.{field}', f'{value:g}; expected {FRACTION}.')
+    if unmatched > matched:
+        yield Problem(
+            f'{path}.unmatched_threshold',
+            f'{unmatched:g}; expected at most {matched:g}, matched_threshold.',
+        )
+    if unmatched == matched and not matcher.negatives_lower_than_unmatched:
+        yield Problem(
+            f'{path}.negatives_lower_than_unmatched',
+            'false, but with equal thresholds no anchor is between them; expected true.',
+        )
+
+
+def _anchors(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
+    generator = config.anchor_generator
+    if generator.HasField('ssd_anchor_generator'):
+        yield from _ssd_anchors(f'{path}.ssd_anchor_generator', generator.ssd_anchor_generator)
+        yield from _equal_counts(f'{path}.ssd_anchor_generator', config)
+    for index, grid in enumerate(generator.flexible_grid_anchor_generator.anchor_grid):
+        sizes, ratios = len(grid.base_sizes), len(grid.aspect_ratios)
+        if sizes != ratios:
+            yield Problem(
+                f'{path}.flexible_grid_anchor_generator.anchor_grid.{index}.aspect_ratios',
+                f'{ratios} values; expected {sizes}, one for each of base_sizes.',
+            )
+    extractor = config.feature_extractor
+    neck = extractor.WhichOneof('feature_pyramid_oneof')
+    if generator.HasField('multiscale_anchor_generator') and neck:
+        anchors, pyramid = generator.multiscale_anchor_generator, getattr(extractor, neck)
+        yield from levels_of_anchors(path, anchors, pyramid, neck)
+
+
+def levels_of_anchors(
+    path: str,
+    config: anchors_pb2.MultiscaleAnchorGenerator,
+    pyramid: Pyramid,
+    neck: str = 'fpn',
+) -> Iterator[Problem]:
+    """Anchors are on the levels of the feature pyramid.
+
+    Args:
+        path: of the anchor generator.
+        config: of the anchors.
+        pyramid: of the levels.
+        neck: its field of the feature extractor.
+    """
+    for field in ('min_level', 'max_level'):
+        level, expected = getattr(config, field), getattr(pyramid, field)
+        if level != expected:
+            yield Problem(
+                f'{path}.multiscale_anchor_generator.{field}',
+                f'{level}; expected {expected}, that of feature_extractor.{neck}.',
+            )
+
+
+def _num_layers(config: anchors_pb2.SsdAnchorGenerator) -> int:
+    return len(config.scales) or config.num_layers
+
+
+def _ssd_anchors(path: str, config: anchors_pb2.SsdAnchorGenerator) -> Iterator[Problem]:
+    """Lists of one value for each feature map."""
+    layers = _num_layers(config)
+    if config.HasField('num_layers') and config.num_layers != layers:
+        yield Problem(
+            f'{path}.scales', f'{layers} values; expected {config.num_layers}, num_layers.'
+        )
+    for field in ('height_stride', 'width_stride', 'height_offset', 'width_offset'):
+        count = len(getattr(config, field))
+        other = (
+            field.replace('height', 'width')
+            if 'height' in field
+            else field.replace('width', 'height')
+        )
+        if count not in (0, layers) or (not count and getattr(config, other)):
+            yield Problem(
+                f'{path}.{field}', f'{count} values; expected {layers}, one for each feature map.'
+            )
+
+
+def _equal_counts(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
+    """What a head that all feature maps share needs."""
+    generator = config.anchor_generator.ssd_anchor_generator
+    shared = config.box_predictor.HasField('weight_shared_convolutional_box_predictor')
+    count = len(generator.aspect_ratios) + (generator.interpolated_scale_aspect_ratio > 0)
+    reduced = generator.reduce_boxes_in_lowest_layer and _num_layers(generator) > 1
+    if shared and reduced and count != _REDUCED:
+        yield Problem(
+            f'{path}.reduce_boxes_in_lowest_layer',
+            f'true: cells have {_REDUCED} anchors on the first feature map, {count} on the others, '
+            'and weight_shared_convolutional_box_predictor needs as many; expected false.',
+        )
+
+
+def _in_pixels(config: anchors_pb2.AnchorGenerator) -> str:
+    """The path of what puts anchors in pixels; empty where nothing does."""
+    kind = config.WhichOneof('anchor_generator_oneof')
+    path = f'{_WHERE}.anchor_generator.{kind}'
+    if kind == 'grid_anchor_generator':
+        return path
+    if kind in ('multiscale_anchor_generator', 'flexible_grid_anchor_generator'):
+        return (
+            '' if getattr(config, kind).normalize_coordinates else f'{path}.normalize_coordinates'
+        )
+    return ''
+
+
+def _predictor(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
+    kind = config.box_predictor.WhichOneof('box_predictor_oneof')
+    coder = config.box_coder.WhichOneof('box_coder_oneof')
+    if kind not in _HEADS:
+        return
+    predictor = getattr(config.box_predictor, kind)
+    size, expected = predictor.box_code_size, _CODE_SIZES.get(coder or '', 0)
+    if predictor.HasField('box_code_size') and expected and size != expected:
+        yield Problem(
+            f'{path}.{kind}.box_code_size', f'{size}; expected {expected}, that of {coder}.'
+        )
+    if kind == _HEADS[1]:
+        yield from _towers(f'{path}.{kind}', predictor)
+
+
+_HEADS = ('convolutional_box_predictor', 'weight_shared_convolutional_box_predictor')
+
+
+def _towers(
+    path: str, config: box_predictors_pb2.WeightSharedConvolutionalBoxPredictor
+) -> Iterator[Problem]:
+    if config.num_layers_before_predictor > 0 and not config.depth:
+        yield Problem(
+            f'{path}.depth', '0; expected at least 1, with num_layers_before_predictor above 0.'
+        )
+
+
+def loss_problems(path: str, config: losses_pb2.Loss) -> Iterator[Problem]:
+    """Ways to choose examples that exclude each other."""
+    mines = config.HasField('hard_example_miner')
+    if mines and config.classification_loss.HasField('weighted_sigmoid_focal'):
+        yield Problem(
+            f'{path}.hard_example_miner',
+            'it excludes weighted_sigmoid_focal, which weighs hard examples itself.',
+        )
+    if config.expected_loss_weights != losses_pb2.Loss.NONE:
+        for other in ('hard_example_miner', 'random_example_sampler'):
+            if config.HasField(other):
+                yield Problem(f'{path}.expected_loss_weights', f'it excludes {other}; set one.')
+
+
+def post_processing_problems(
+    path: str, config: post_processing_pb2.PostProcessing
+) -> Iterator[Problem]:
+    """Thresholds that no score reaches, and kinds of suppression that exclude each other."""
+    rules = config.batch_non_max_suppression
+    path = f'{path}.batch_non_max_suppression'
+    is_fraction = config.score_converter != post_processing_pb2.PostProcessing.IDENTITY
+    if is_fraction and rules.score_threshold > 1:
+        yield Problem(f'{path}.score_threshold', f'{rules.score_threshold:g}; expected {FRACTION}.')
+    yield from suppression_problems(path, rules)
+
+
+def suppression_problems(
+    path: str, rules: post_processing_pb2.BatchNonMaxSuppression
+) -> Iterator[Problem]:
+    """Kinds of suppression that exclude each other."""
+    soft, several = rules.soft_nms_sigma > 0, rules.max_classes_per_detection > 1
+    excluded = (
+        (soft, 'soft_nms_sigma', 'use_static_shapes'),
+        (soft, 'soft_nms_sigma', 'use_hard_nms'),
+        (soft, 'soft_nms_sigma', 'use_combined_nms'),
+        (rules.use_combined_nms, 'use_combined_nms', 'use_class_agnostic_nms'),
+        (rules.use_combined_nms, 'use_combined_nms', 'change_coordinate_frame'),
+    )
+    for is_set, field, other in excluded:
+        if is_set and getattr(rules, other):
+            yield Problem(f'{path}.{field}', f'it excludes {other}; expected {other}: false.')
+    if several and not rules.use_class_agnostic_nms:
+        yield Problem(
+            f'{path}.max_classes_per_detection',
+            f'{rules.max_classes_per_detection}; expected 1, or use_class_agnostic_nms: true.',
+        )
+    if several and soft:
+        yield Problem(
+            f'{path}.max_classes_per_detection', 'it excludes soft_nms_sigma; expected 1.'
+        )

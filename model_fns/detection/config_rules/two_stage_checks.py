@@ -1,0 +1,333 @@
+"""What goes with what in the config of a two-stage detector, and what is probably not meant."""
+
+from __future__ import annotations
+
+from typing import Iterator, Union
+
+from estimator_lib.config import support, validation
+from estimator_lib.config.rules import FEW, PipelineConfig, Problem
+from model_fns.detection import generations
+from model_fns.detection.config_rules import checks as config_rules_checks
+from model_fns.detection.config_rules import rotated as config_rules_rotated
+from model_fns.detection.config_rules.checks import SLOW_STATISTICS
+from model_fns.detection.config_rules.two_stage import FIELDS, OF_CROPS, OF_MASKS
+from protos import (
+    anchors_pb2,
+    box_predictors_pb2,
+    faster_rcnn_pb2,
+    feature_pyramids_pb2,
+    hyperparams_pb2,
+)
+
+_Levels = Union[anchors_pb2.MultiscaleAnchorGenerator, feature_pyramids_pb2.FeaturePyramidNetworks]
+
+_WHERE = 'model.faster_rcnn'
+_MASK_HEAD = f'{_WHERE}.second_stage_box_predictor.mask_rcnn_box_predictor'
+
+
+def check(config: faster_rcnn_pb2.FasterRcnn, where: str) -> None:
+    """Raises for what is wrong with a `model.faster_rcnn` that is built without its config.
+
+    Args:
+        config: of the model.
+        where: its path.
+
+    Raises:
+        errors.ConfigError: with every problem.
+    """
+    validation.check_message(FIELDS, config, where, _problems(config, where))
+
+
+def check_two_stage(pipeline: PipelineConfig) -> Iterator[Problem]:
+    """What is wrong with `model.faster_rcnn`, beside what single messages are checked for."""
+    yield from _problems(pipeline.model.faster_rcnn, _WHERE)
+    if pipeline.model.faster_rcnn.HasField('context_config'):
+        yield from _context_without(pipeline.model.faster_rcnn)
+        for path, reader in config_rules_checks.readers(pipeline):
+            if not reader.load_context_features:
+                yield Problem(
+                    f'{path}.load_context_features',
+                    f'false; expected true: {_WHERE}.context_config attends to these features.',
+                )
+    if pipeline.model.faster_rcnn.number_of_stages == 3:
+        for path, reader in config_rules_checks.readers(pipeline):
+            if not reader.load_instance_masks:
+                yield Problem(
+                    f'{path}.load_instance_masks',
+                    'false; the model learns masks (number_of_stages: 3): expected true, and '
+                    'records with image/object/mask.',
+                )
+
+
+def _context_without(config: faster_rcnn_pb2.FasterRcnn) -> Iterator[Problem]:
+    """What attends to nothing: boxes that are found are cropped anew, for these."""
+    for field in ('output_final_box_features', 'output_final_box_rpn_features'):
+        if getattr(config, field):
+            yield Problem(f'{_WHERE}.{field}', 'true; expected false with context_config.')
+    if config.number_of_stages == 3:
+        yield Problem(f'{_WHERE}.number_of_stages', '3; expected 2 with context_config.')
+
+
+def doubts(pipeline: PipelineConfig) -> Iterator[str]:
+    """What is allowed of a two-stage detector, and probably not meant."""
+    config = pipeline.model.faster_rcnn
+    if config.second_stage_box_predictor.HasField('rfcn_box_predictor'):
+        for field in OF_CROPS:
+            if config.HasField(field):
+                yield (
+                    f'{_WHERE}.{field} has no effect: rfcn_box_predictor samples its maps by its '
+                    'own crop_height and crop_width.'
+                )
+    yield from _backbone_doubts(pipeline)
+    if config.number_of_stages < 3:
+        head = config.second_stage_box_predictor.mask_rcnn_box_predictor
+        for field in OF_MASKS:
+            if head.HasField(field):
+                yield f'{_MASK_HEAD}.{field} has no effect without number_of_stages: 3.'
+    miner = config.hard_example_miner
+    for field in ('max_negatives_per_positive', 'min_negatives_per_image'):
+        if getattr(miner, field):
+            yield (
+                f'{_WHERE}.hard_example_miner.{field} has no effect: proposals are mined by their '
+                'losses alone.'
+            )
+
+
+def _backbone_doubts(pipeline: PipelineConfig) -> Iterator[str]:
+    extractor = pipeline.model.faster_rcnn.feature_extractor
+    path = f'{_WHERE}.feature_extractor'
+    overridden = extractor.override_base_feature_extractor_hyperparams
+    has_pyramid = generations.has_pyramid(extractor.type)
+    if has_pyramid and extractor.HasField('first_stage_features_stride'):
+        yield (
+            f'{path}.first_stage_features_stride has no effect: {extractor.type} has the strides '
+            'of the levels of fpn.'
+        )
+    if not has_pyramid and extractor.HasField('pad_to_multiple'):
+        yield (
+            f'{path}.pad_to_multiple has no effect: {extractor.type} has no feature pyramid, and '
+            'takes images of any size.'
+        )
+    if extractor.HasField('conv_hyperparams') and not (overridden or has_pyramid):
+        yield (
+            f'{path}.conv_hyperparams has no effect without '
+            'override_base_feature_extractor_hyperparams: true.'
+        )
+    training = pipeline.train_config
+    steps = training.num_steps
+    short = 0 < steps < SLOW_STATISTICS and not training.fine_tune_checkpoint
+    if extractor.batch_norm_trainable and not overridden and short:
+        yield (
+            f'{path}.batch_norm_trainable: the published moving statistics follow the network '
+            f'within some {SLOW_STATISTICS} steps, and evaluations use them: a run of {steps} '
+            'steps from first values needs conv_hyperparams with a smaller batch_norm.decay and '
+            'override_base_feature_extractor_hyperparams: true, or batch_norm_trainable: false.'
+        )
+
+
+def _problems(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Problem]:
+    yield from config_rules_checks.resizer_problems(f'{where}.image_resizer', config.image_resizer)
+    yield from _anchors(
+        f'{where}.first_stage_anchor_generator',
+        config.first_stage_anchor_generator,
+        config.feature_extractor,
+    )
+    yield from _pyramid(config, where)
+    yield from _operations(config, where)
+    yield from config_rules_rotated.of_two_stages(config, where)
+    extractor = config.feature_extractor
+    overridden = extractor.override_base_feature_extractor_hyperparams
+    if overridden and not extractor.HasField('conv_hyperparams'):
+        yield Problem(
+            f'{where}.feature_extractor.conv_hyperparams',
+            'is missing; override_base_feature_extractor_hyperparams takes them for all layers of '
+            'the backbone.',
+        )
+    if config.number_of_stages > 1:
+        yield from _second_stage(config, where)
+    if config.HasField('context_config') and (
+        config.number_of_stages == 1
+        or config.second_stage_box_predictor.HasField('rfcn_box_predictor')
+    ):
+        yield Problem(
+            f'{where}.context_config',
+            'it is for the box features of mask_rcnn_box_predictor, and the model has none: '
+            'leave it out.',
+        )
+    if config.HasField('context_config') and config.number_of_stages == 3:
+        yield Problem(
+            f'{where}.number_of_stages',
+            '3; masks do not attend to other images: with context_config expected 2.',
+        )
+
+
+def _anchors(
+    path: str,
+    config: anchors_pb2.AnchorGenerator,
+    extractor: faster_rcnn_pb2.FasterRcnnFeatureExtractor,
+) -> Iterator[Problem]:
+    """Anchors are in pixels, and on the feature maps that there are."""
+    kind = config.WhichOneof('anchor_generator_oneof')
+    if kind is None:
+        return
+    if kind == 'ssd_anchor_generator':
+        yield Problem(f'{path}.{kind}', 'its anchors are normalized; expected anchors in pixels.')
+        return
+    if kind != 'grid_anchor_generator' and getattr(config, kind).normalize_coordinates:
+        yield Problem(f'{path}.{kind}.normalize_coordinates', 'true; expected false.')
+    levels, expected = 1, 1
+    if kind == 'multiscale_anchor_generator':
+        levels = _levels(config.multiscale_anchor_generator)
+    elif kind == 'flexible_grid_anchor_generator':
+        levels = len(config.flexible_grid_anchor_generator.anchor_grid)
+    has_pyramid = generations.has_pyramid(extractor.type)
+    if has_pyramid:
+        expected = _levels(extractor.fpn)
+    if has_pyramid and kind == 'multiscale_anchor_generator':
+        yield from config_rules_checks.levels_of_anchors(
+            path, config.multiscale_anchor_generator, extractor.fpn
+        )
+    elif levels != expected:
+        maps = f'{expected}, the levels of feature_extractor.fpn' if has_pyramid else 'one'
+        yield Problem(
+            f'{path}.{kind}', f'anchors for {levels} feature maps; the first stage has {maps}.'
+        )
+
+
+def _levels(config: _Levels) -> int:
+    """How many levels there are from the first to the last."""
+    return config.max_level - config.min_level + 1
+
+
+def _pyramid(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Problem]:
+    """What a feature pyramid is needed for, what it needs, and what has no place on it."""
+    extractor = config.feature_extractor
+    if not generations.has_pyramid(extractor.type):
+        if extractor.HasField('fpn'):
+            yield Problem(
+                f'{where}.feature_extractor.fpn',
+                f'{extractor.type} has no feature pyramid: leave it out, or expected a type that '
+                f'has one, like {generations.with_pyramid("faster_rcnn_resnet50")}.',
+            )
+        return
+    overridden = extractor.override_base_feature_extractor_hyperparams
+    if not (overridden or extractor.HasField('conv_hyperparams')):
+        yield Problem(
+            f'{where}.feature_extractor.conv_hyperparams',
+            'is missing; the convolutions of the feature pyramid have them.',
+        )
+    head = 'first_stage_box_predictor_conv_hyperparams'
+    normalizer = getattr(config, head).WhichOneof('normalizer_oneof')
+    if normalizer is not None:
+        yield Problem(
+            f'{where}.{head}.{normalizer}',
+            'the first stage has one layer for all levels of the feature pyramid, and statistics '
+            'of one: leave it out.',
+        )
+    if config.number_of_stages == 3:
+        yield Problem(
+            f'{where}.number_of_stages',
+            f'3; features of boxes of {extractor.type} have one cell, and masks of one cell no '
+            'shape: expected 1 or 2.',
+        )
+    if config.second_stage_box_predictor.HasField('rfcn_box_predictor'):
+        yield Problem(
+            f'{where}.second_stage_box_predictor.rfcn_box_predictor',
+            'its maps are of one level, and the feature pyramid has several: expected '
+            'mask_rcnn_box_predictor.',
+        )
+
+
+def _operations(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Problem]:
+    """Hyperparameters are of the layers that they are used for."""
+    for path, message in support.set_messages(FIELDS, config, where):
+        if not isinstance(message, hyperparams_pb2.Hyperparams):
+            continue
+        wanted = 'FC' if path.endswith('fc_hyperparams') else 'CONV'
+        given = hyperparams_pb2.Hyperparams.Op.Name(message.op)
+        if given != wanted:
+            layers = 'fully connected' if wanted == 'FC' else 'convolutions'
+            yield Problem(f'{path}.op', f'{given}; the layers are {layers}: expected {wanted}.')
+
+
+def _crops(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Problem]:
+    for field in OF_CROPS:
+        if not config.HasField(field):
+            yield Problem(f'{where}.{field}', f'not set; expected {FEW}.')
+    if config.maxpool_kernel_size > config.initial_crop_size >= 1:
+        yield Problem(
+            f'{where}.maxpool_kernel_size',
+            f'{config.maxpool_kernel_size}; expected at most {config.initial_crop_size}, '
+            'initial_crop_size.',
+        )
+
+
+def _bins(config: box_predictors_pb2.RfcnBoxPredictor, where: str) -> Iterator[Problem]:
+    for side in ('height', 'width'):
+        crop, bins = getattr(config, f'crop_{side}'), getattr(config, f'num_spatial_bins_{side}')
+        if bins >= 1 and crop % bins:
+            nearest = max(bins, round(crop / bins) * bins)
+            yield Problem(
+                f'{where}.crop_{side}',
+                f'{crop}; expected a multiple of {bins}, num_spatial_bins_{side}, like {nearest}.',
+            )
+
+
+def _masks(config: box_predictors_pb2.MaskRCNNBoxPredictor, where: str) -> Iterator[Problem]:
+    if not config.predict_instance_masks:
+        yield Problem(
+            f'{where}.number_of_stages',
+            '3; the third stage predicts masks: expected predict_instance_masks: true in '
+            'mask_rcnn_box_predictor, or number_of_stages: 2.',
+        )
+    elif not config.HasField('conv_hyperparams'):
+        yield Problem(
+            f'{where}.second_stage_box_predictor.mask_rcnn_box_predictor.conv_hyperparams',
+            'is missing; masks are predicted by convolutions.',
+        )
+
+
+def _without_features(
+    config: faster_rcnn_pb2.FasterRcnn, where: str, reason: str
+) -> Iterator[Problem]:
+    for field in ('output_final_box_features', 'output_final_box_rpn_features'):
+        if getattr(config, field):
+            yield Problem(f'{where}.{field}', f'true; {reason}: expected false.')
+
+
+def _second_stage(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Problem]:
+    head = config.second_stage_box_predictor
+    if head.HasField('rfcn_box_predictor'):
+        path = f'{where}.second_stage_box_predictor.rfcn_box_predictor'
+        yield from _bins(head.rfcn_box_predictor, path)
+        if config.number_of_stages == 3:
+            yield Problem(
+                f'{where}.number_of_stages', '3; rfcn_box_predictor has no masks: expected 1 or 2.'
+            )
+        yield from _without_features(config, where, 'rfcn_box_predictor computes none of boxes')
+    else:
+        yield from _crops(config, where)
+        if config.number_of_stages == 3:
+            yield from _masks(head.mask_rcnn_box_predictor, where)
+    if not config.HasField('second_stage_box_predictor'):
+        yield Problem(
+            f'{where}.second_stage_box_predictor',
+            'is missing; expected mask_rcnn_box_predictor or rfcn_box_predictor, or '
+            'number_of_stages: 1.',
+        )
+    size, most = config.second_stage_batch_size, config.first_stage_max_proposals
+    if size > most and not config.HasField('hard_example_miner'):
+        yield Problem(
+            f'{where}.second_stage_batch_size',
+            f'{size}; expected at most {most}, first_stage_max_proposals.',
+        )
+    kind = config.second_stage_classification_loss.WhichOneof('classification_loss')
+    if kind == 'bootstrapped_sigmoid':
+        yield Problem(
+            f'{where}.second_stage_classification_loss.{kind}',
+            'the published program takes softmax for it; expected weighted_softmax, '
+            'weighted_sigmoid, weighted_sigmoid_focal or weighted_logits_softmax.',
+        )
+    yield from config_rules_checks.post_processing_problems(
+        f'{where}.second_stage_post_processing', config.second_stage_post_processing
+    )

@@ -1,0 +1,144 @@
+"""Rules of the config fields of detection."""
+
+from __future__ import annotations
+
+from typing import Iterator, Tuple
+
+from google.protobuf.message import Message
+
+from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem, problems_of
+from model_fns import config_rules
+from model_fns.detection import detector, instance_rules, metrics
+from model_fns.detection.architectures.center_net import extractors as center_net_extractors
+from model_fns.detection.architectures.center_net import keypoint_search
+from model_fns.detection.architectures.faster_rcnn import extractors
+from model_fns.detection.config_rules import center_net as config_rules_center_net
+from model_fns.detection.config_rules import rotated as config_rules_rotated
+from model_fns.detection.config_rules import two_stage as config_rules_two_stage
+from model_fns.detection.config_rules import two_stage_checks as config_rules_two_stage_checks
+from model_fns.detection.config_rules.checks import check_ssd, doubts
+from model_fns.detection.config_rules.fields import FIELD_SUPPORT
+from model_fns.detection.config_rules.values import VALUES
+from model_fns.detection.networks.feature_extractors import bifpn, efficientnet, extractor
+from protos import center_net_pb2, model_pb2
+
+
+def _names(config: PipelineConfig) -> Iterator[Problem]:
+    """What is chosen by a name."""
+    chosen = config.model.ssd.feature_extractor
+    if chosen.type:
+        yield from problems_of(extractor.get_extractor, chosen.type, f'{extractor.WHERE}.type')
+    if chosen.HasField('bifpn'):
+        where = f'{extractor.WHERE}.bifpn.combine_method'
+        yield from problems_of(bifpn.COMBINATIONS.get, chosen.bifpn.combine_method, where)
+    of_two_stages = config.model.faster_rcnn.feature_extractor
+    if of_two_stages.type:
+        where = 'model.faster_rcnn.feature_extractor'
+        yield from problems_of(extractors.find, of_two_stages, where)
+    yield from _names_of_center_net(config.model.center_net)
+    rotated = config_rules_rotated.is_rotated(config)
+    yield from problems_of(metrics.check_config, config.eval_config, rotated)
+    yield from config_rules_rotated.check_steps(config)
+
+
+def _names_of_center_net(config: center_net_pb2.CenterNet) -> Iterator[Problem]:
+    where = 'model.center_net'
+    if config.feature_extractor.type:
+        find = center_net_extractors.find
+        yield from problems_of(find, config.feature_extractor, config.image_resizer, where)
+    for index, task in enumerate(config.keypoint_estimation_task):
+        path = f'{where}.keypoint_estimation_task.{index}.candidate_ranking_mode'
+        yield from problems_of(keypoint_search.RANKINGS.get, task.candidate_ranking_mode, path)
+
+
+def _sides(config: PipelineConfig) -> Iterator[Problem]:
+    """Inputs whose sides do not suit the levels of a neck that goes down and up."""
+    model = config.model.ssd
+    multiple = efficientnet.size_multiple(model.feature_extractor)
+    kind = model.image_resizer.WhichOneof('image_resizer_oneof')
+    if kind is None or model.feature_extractor.pad_to_multiple % multiple == 0:
+        return
+    resizer = getattr(model.image_resizer, kind)
+    fields = {
+        'fixed_shape_resizer': ('height', 'width'),
+        'keep_aspect_ratio_resizer': ('max_dimension',),
+        'pad_to_multiple_resizer': ('multiple',),
+    }.get(kind, ())
+    where, mended = f'model.ssd.image_resizer.{kind}', f'pad_to_multiple: {multiple}'
+    varies = kind == 'keep_aspect_ratio_resizer' and not resizer.pad_to_max_dimension
+    if varies or not fields:
+        yield Problem(
+            where,
+            f'gives inputs of any size; expected multiples of {multiple} pixels, as the levels of '
+            f'feature_extractor.bifpn are half of each other, so feature_extractor.{mended}.',
+        )
+        return
+    for field in fields:
+        if getattr(resizer, field) % multiple:
+            yield Problem(
+                f'{where}.{field}',
+                f'{getattr(resizer, field)}; expected a multiple of {multiple}, as the levels of '
+                f'feature_extractor.bifpn are half of each other (or feature_extractor.{mended}).',
+            )
+
+
+def synchronized_fields(model: model_pb2.DetectionModel) -> Tuple[str, ...]:
+    """Paths of the layers whose batch norm has the statistics of all replicas' batches."""
+    return tuple(
+        f'{path}.{_SYNCHRONIZED}'
+        for path, message in _messages('model', model)
+        if message.DESCRIPTOR.name == 'Hyperparams' and message.HasField(_SYNCHRONIZED)
+    )
+
+
+def _messages(path: str, message: Message) -> Iterator[Tuple[str, Message]]:
+    """The messages that are set in one, with their paths; itself first."""
+    yield path, message
+    for field, value in message.ListFields():
+        if field.type == field.TYPE_MESSAGE and field.label != field.LABEL_REPEATED:
+            yield from _messages(f'{path}.{field.name}', value)
+
+
+_SYNCHRONIZED = 'sync_batch_norm'
+
+_COMMON = config_rules.EVERY_TASK + ConfigRules(
+    same_in_readers={
+        **dict.fromkeys(('use_display_name', 'load_instance_masks', 'mask_type'), ''),
+        'load_context_features': '',
+        **dict.fromkeys(('num_keypoints', 'use_keypoint_label_map'), ''),
+        'max_number_of_boxes': 'train_config.max_number_of_boxes',
+    },
+    checkpoint_types={'classification': detector.CHECKPOINT_TYPES},
+    problems=(_names, instance_rules.check_readers),
+    doubts=(instance_rules.doubts, doubts),
+)
+_SINGLE_SHOT = (
+    FIELD_SUPPORT
+    + VALUES
+    + ConfigRules(problems=(check_ssd, _sides, config_rules_rotated.check_rotated))
+    + config_rules.QUANTIZED
+    + _COMMON
+)
+_TWO_STAGE = (
+    config_rules_two_stage.FIELDS
+    + ConfigRules(
+        problems=(config_rules_two_stage_checks.check_two_stage,),
+        doubts=(config_rules_two_stage_checks.doubts,),
+    )
+    + _COMMON
+)
+_CENTER_NET = (
+    config_rules_center_net.FIELDS
+    + ConfigRules(
+        problems=(config_rules_center_net.check_center_net,),
+        doubts=(config_rules_center_net.doubts,),
+    )
+    + _COMMON
+)
+
+
+def of_model(config: model_pb2.DetectionModel) -> ConfigRules:
+    """The rules of a kind of detector."""
+    if config.HasField('center_net'):
+        return _CENTER_NET
+    return _TWO_STAGE if config.HasField('faster_rcnn') else _SINGLE_SHOT

@@ -1,0 +1,278 @@
+"""Quantisation-aware training: simulated 8-bit arithmetic (Jacob et al. 2018, section 3).
+
+A `LayerStyle` may carry a `Quantization`. Layers then round their weights and their outputs to the
+255 or 256 values of a range, and gradients pass through as though they had not; what rounds is
+TensorFlow's `FakeQuantWithMinMaxVars`, whose ranges hold 0 exactly.
+
+Ranges are variables `<scope>/min` and `<scope>/max`, float32 scalars named as the published system
+named them: after the scope of the op that is rounded, which is not always that of the layer's
+variables (see `Quantization.names`). Ranges of weights are those of the values at each step. Ranges
+of activations are averages over steps, freed of their start at 0, with two more scalars for each
+end: `<scope>/<scope>/min/{biased,local_step}`. Training moves them from the first step on, whether
+or not it rounds yet; evaluation and prediction only read them, and always round.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Callable, Optional, Tuple, Union
+
+import tensorflow as tf
+
+from model_fns.layers import forward_pass, weights
+from protos import pipeline_pb2
+
+tf1 = tf.compat.v1
+
+# The last part of the names of ranges.
+WEIGHTS = 'weights_quant'
+OUTPUTS = 'act_quant'
+BEFORE_SUM = 'conv_quant'
+SUM = 'post_activation_bypass_quant'
+PLAIN_SUM = 'activation_AddV2_quant'
+PRODUCT = 'activation_Mul_quant'
+GATED = f'mul/{PRODUCT}'
+
+RANGES = 'quantization ranges'  # what their variables are called in messages
+
+_BITS = 8
+_ENDLESS = 1e30  # beyond all values, and finite in units of a range's steps
+_DECAY = 0.999  # of the averages of ranges
+# What ranges hold before their first step, which overwrites it.
+_BOUND = 6.0
+
+
+def from_config(config: pipeline_pb2.TrainEvalPipelineConfig) -> Optional[Quantization]:
+    """How a config's layers are quantised; None where they are not."""
+    if not config.graph_rewriter.HasField('quantization'):
+        return None
+    asked = config.graph_rewriter.quantization
+    return Quantization(
+        delay=asked.delay,
+        freeze_batch_norm_delay=(
+            asked.freeze_bn_delay if asked.HasField('freeze_bn_delay') else None
+        ),
+        symmetric=asked.symmetric,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Name:
+    """A scope of variables, and the scope in the names of ranges; see `Quantization.named`."""
+
+    ours: str
+    theirs: str
+    shares_weights: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Quantization:
+    """How layers are quantised.
+
+    Attributes:
+        delay: the step, counted from 1, with which training begins to round; 0 and 1: the first.
+        freeze_batch_norm_delay: the step with which the statistics of folded batch norm stay as
+            they are, and are used in place of the batch's; None: never.
+        symmetric: ranges are symmetric about 0.
+        names: what replaces the beginning of the names of ranges, the innermost last.
+        output: the last part of the name of the range of a layer's output.
+        gate: the name of the range of the bounded term in a hard swish or hard sigmoid, in the
+            scope above the layer's.
+    """
+
+    delay: int = 0
+    freeze_batch_norm_delay: Optional[int] = None
+    symmetric: bool = False
+    names: Tuple[_Name, ...] = ()
+    output: str = OUTPUTS
+    gate: str = OUTPUTS
+
+    def but(self, **changes: object) -> Quantization:
+        """The same with some attributes changed."""
+        return dataclasses.replace(self, **changes)
+
+    def named(self, scope: str, shares_weights: bool = False) -> Quantization:
+        """The same for layers in the current variable scope, with other names of ranges.
+
+        Args:
+            scope: the whole scope that takes the current one's place in the names.
+            shares_weights: whether the layers have their variables in common with those that are
+                named after the current scope; rounded as they are (without batch norm that is
+                folded into them), their weights then have one range, named after that.
+        """
+        current = tf1.get_variable_scope().name
+        return self.but(names=(*self.names, _Name(current, scope, shares_weights)))
+
+    def scope_of(self, part: str, of_variable: bool = False) -> str:
+        """The name of a range of a layer in the current variable scope.
+
+        Args:
+            part: the last part of it.
+            of_variable: whether what is rounded is a variable as it is.
+        """
+        scope = tf1.get_variable_scope().name
+        # From the inside out: a name of an outer scope holds for what an inner one made of it.
+        for name in reversed(self.names):
+            if of_variable and name.shares_weights:
+                continue
+            if not name.ours or f'{scope}/'.startswith(f'{name.ours}/'):
+                scope = _joined(name.theirs, scope[len(name.ours) :].lstrip('/'))
+        return _joined(scope, part)
+
+    def is_active(self, is_training: bool) -> Optional[tf.Tensor]:
+        """Whether this pass rounds, a bool scalar; None: it does, whatever the step is."""
+        return _reached(self.delay) if is_training and self.delay > 1 else None
+
+    def freezes_batch_norm(self) -> Optional[tf.Tensor]:
+        """Whether this step uses moving statistics, a bool scalar; None: none does."""
+        delay = self.freeze_batch_norm_delay
+        return None if delay is None else _reached(delay)
+
+
+def quantize_weights(
+    values: Union[tf.Variable, tf.Tensor],
+    settings: Quantization,
+    is_training: bool,
+    is_folded: bool = True,
+) -> tf.Tensor:
+    """Weights of a layer in the current variable scope, rounded to 255 values of their own range.
+
+    Args:
+        values: float32, what the layer multiplies by.
+        settings: see there.
+        is_training: whether the range is that of the values, and is kept; else the one kept.
+        is_folded: whether batch norm is folded into them; else they are the variable as it is.
+    """
+    scope = settings.scope_of(WEIGHTS, of_variable=not is_folded)
+    values = tf.convert_to_tensor(values)
+    low, high = _ends(scope, -_BOUND)
+    if not is_training:
+        return _rounded(values, low, high, None, narrow=True)
+    ends = [tf.stop_gradient(end) for end in _range_of(values, settings, narrow=True)]
+    with tf.control_dependencies(
+        [one.assign(end, read_value=False) for one, end in zip((low, high), ends)]
+    ):
+        return _rounded(values, *ends, settings.is_active(True), narrow=True)
+
+
+def quantize_outputs(
+    values: tf.Tensor,
+    settings: Quantization,
+    is_training: bool,
+    scope: str,
+    at_least_0: bool = False,
+) -> tf.Tensor:
+    """Activations rounded to 256 values of the average of their ranges.
+
+    Args:
+        values: float32.
+        settings: see there.
+        is_training: whether the average moves.
+        scope: name of the range.
+        at_least_0: whether no value is below 0, as after a ReLU.
+    """
+    low, high = _ends(scope, 0.0 if scope.endswith(OUTPUTS) else -_BOUND)
+    if not is_training:
+        return _rounded(values, low, high, None)
+    found = tf.stack(_range_of(values, settings, False, at_least_0))
+    names = [f'{scope}/{scope}/{end}' for end in ('min', 'max')]
+    biased = [_scalar(f'{name}/biased', 0.0) for name in names]
+    counts = [_scalar(f'{name}/local_step', 0.0) for name in names]
+    # Both ends at once: these are many small ops.
+    old, steps = tf.stack(biased), tf.stack(counts)
+    change = (old - found) * (1.0 - _DECAY)
+    # A step whose values are not finite is not among those that are averaged: nothing would ever
+    # take it out again.
+    is_finite = tf.math.is_finite(change)
+    change = tf.where(is_finite, change, tf.zeros_like(change))
+    counted = tf.cast(is_finite, tf.float32)
+    averages = (old - change) / (1.0 - tf.pow(_DECAY, steps + counted))
+    ends, changes = tf.unstack(tf.stop_gradient(averages)), tf.unstack(change)
+    with tf.control_dependencies([steps]):
+        # Differences, so that of workers on one parameter server none is lost.
+        updates = [
+            count.assign_add(one, read_value=False)
+            for count, one in zip(counts, tf.unstack(counted))
+        ]
+    updates += [one.assign_sub(by, read_value=False) for one, by in zip(biased, changes)]
+    updates += [one.assign(end, read_value=False) for one, end in zip((low, high), ends)]
+    with tf.control_dependencies(updates):
+        return _rounded(values, *ends, settings.is_active(True))
+
+
+def _range_of(
+    values: tf.Tensor, settings: Quantization, narrow: bool, at_least_0: bool = False
+) -> Tuple[tf.Tensor, tf.Tensor]:
+    """The range of a tensor, widened to hold 0."""
+    low = tf.constant(0.0) if at_least_0 else tf.reduce_min(values)
+    high = tf.reduce_max(values)
+    if settings.symmetric:
+        # The lower end over the upper: a range that is not narrow has one value more below 0.
+        ratio = -1.0 if narrow else -(2**_BITS - 2) / 2**_BITS
+        low, high = tf.minimum(low, high / ratio), tf.maximum(high, low * ratio)
+    return tf.minimum(low, 0.0), tf.maximum(high, 0.0)
+
+
+def _ends(scope: str, first_low: float) -> Tuple[tf.Variable, tf.Variable]:
+    return _scalar(f'{scope}/min', first_low), _scalar(f'{scope}/max', _BOUND)
+
+
+def _scalar(name: str, first_value: float) -> tf.Variable:
+    return weights.companion(name, first_value, RANGES)
+
+
+def _rounded(
+    values: tf.Tensor,
+    low: Union[tf.Variable, tf.Tensor],
+    high: Union[tf.Variable, tf.Tensor],
+    active: Optional[tf.Tensor],
+    narrow: bool = False,
+) -> tf.Tensor:
+    """Values rounded in a range, where `active` holds."""
+    settings = {'num_bits': _BITS, 'narrow_range': narrow}
+    if active is None:
+        return tf.quantization.fake_quant_with_min_max_vars(values, low, high, **settings)
+
+    @tf.custom_gradient
+    def rounded(values: tf.Tensor) -> Any:
+        result = _where_active(
+            active,
+            values,
+            lambda inputs: tf.raw_ops.FakeQuantWithMinMaxVars(
+                inputs=inputs, min=low, max=high, **settings
+            ),
+        )
+
+        def gradient(upstream: tf.Tensor) -> tf.Tensor:
+            # A range that holds every number passes all of it: no branch, and few ops.
+            return tf.raw_ops.FakeQuantWithMinMaxVarsGradient(
+                gradients=upstream,
+                inputs=values,
+                min=tf.where(active, low, -_ENDLESS),
+                max=tf.where(active, high, _ENDLESS),
+                **settings,
+            ).backprops_wrt_input
+
+        return result, gradient
+
+    return rounded(values)
+
+
+def _where_active(
+    active: tf.Tensor, values: tf.Tensor, function: Callable[[tf.Tensor], tf.Tensor]
+) -> tf.Tensor:
+    """A function of values where `active` holds, else the values."""
+    if forward_pass.current() is not None:
+        return tf.cond(active, lambda: function(values), lambda: tf.identity(values))
+    # What a session makes of `tf.cond`, without its two functions: a network has hundreds of these.
+    off, on = tf.raw_ops.Switch(data=values, pred=active)
+    merged = tf.raw_ops.Merge(inputs=[off, function(on)]).output
+    return tf.ensure_shape(merged, values.shape)
+
+
+def _reached(delay: int) -> tf.Tensor:
+    return forward_pass.global_step() + 1 >= delay
+
+
+def _joined(*parts: str) -> str:
+    return '/'.join(part for part in parts if part)

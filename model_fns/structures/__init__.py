@@ -1,0 +1,1 @@
+"""Data types that several tasks share: images, label maps, rotated rectangles."""

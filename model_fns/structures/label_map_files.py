@@ -1,0 +1,128 @@
+"""Files of class names: those that a config names, those beside records and saved models."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+from typing import Dict, Optional, Sequence
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from model_fns.structures.label_map import FIRST_ID, LabelMap
+from protos import pipeline_pb2
+
+log = logging.getLogger(__name__)
+
+FILE = 'label_map.pbtxt'  # in a `model_dir`, and among the files of an export
+LINES_FILE = 'labels.txt'  # beside records
+
+
+def of_readers(
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    num_classes: Optional[int] = None,
+    first_id: int = FIRST_ID,
+) -> Optional[LabelMap]:
+    """Returns the classes of a config: the label maps of its readers as one; None: none has any.
+
+    Each reader may have its own label map: other names for the same ids, fewer classes or more. The
+    first reader's names are shown.
+
+    Args:
+        config: the pipeline config.
+        num_classes: see `LabelMap.read`.
+        first_id: see `LabelMap`.
+
+    Raises:
+        errors.DataError: label maps are not valid (the message has a line for each, with its
+            field), or two contradict each other.
+    """
+    readers = [('train_input_reader', config.train_input_reader)]
+    readers += [(f'eval_input_reader.{n}', one) for n, one in enumerate(config.eval_input_reader)]
+    fields: Dict[str, str] = {}
+    for name, reader in readers:
+        if reader.label_map_path:
+            fields.setdefault(reader.label_map_path, f'{name}.label_map_path')
+    maps, problems = [], []
+    for path, field in fields.items():
+        try:
+            maps.append(LabelMap.read(path, num_classes, first_id))
+        except errors.DataError as error:
+            problems.append(f'{field}: {error}')
+    if problems:
+        raise errors.DataError('\n'.join(problems))
+    return functools.reduce(LabelMap.merged, maps) if maps else None
+
+
+def beside_records(config: pipeline_pb2.TrainEvalPipelineConfig, ids: range) -> Optional[LabelMap]:
+    """The classes of a `labels.txt` in the folder of the records, where no reader has a label map.
+
+    Programs that write lines `0:daisy` there name it nowhere; other programs write other things
+    under that name, so one that does not fit is passed over, with a warning.
+
+    Args:
+        config: the pipeline config.
+        ids: of the model's classes.
+    """
+    readers = [config.train_input_reader, *config.eval_input_reader]
+    if any(reader.label_map_path for reader in readers):
+        return None
+    patterns = [one for reader in readers for one in reader.tf_record_input_reader.input_path]
+    folders = dict.fromkeys(os.path.dirname(pattern) for pattern in patterns)
+    paths = [os.path.join(folder, LINES_FILE) for folder in folders]
+    path = next((path for path in paths if _exists(path)), None)
+    if path is None:
+        return None
+    try:
+        found = LabelMap.read(path, first_id=ids.start)
+        wrong = [item.id for item in found.items if item.id not in ids]
+        problem = f'id {wrong[0]} is not one of {ids.start} to {ids.stop - 1}' if wrong else ''
+    except errors.DataError as error:
+        problem = errors.first_line(error)
+    if problem:
+        log.warning('%s does not name the classes: %s', path, problem)
+        return None
+    log.info('class names: %s', path)
+    return found
+
+
+def asset_files(label_map: Optional[LabelMap]) -> Dict[str, str]:
+    """See `Task.asset_files`: the label map, where there is one."""
+    return {} if label_map is None else {FILE: label_map.text()}
+
+
+def localize(
+    config: pipeline_pb2.TrainEvalPipelineConfig, folders: Sequence[str], only_names: bool
+) -> None:
+    """Points the readers of a saved config to the label map that was saved with it.
+
+    Args:
+        config: changed in place.
+        folders: may hold a copy, see `FILE`; the first that does counts.
+        only_names: nothing is decoded with the label maps: the copy is then taken even where a
+            reader's own path exists (in another working directory that may be any file), and where
+            there is neither, classes go without names, with a warning. False: a reader keeps the
+            path that exists.
+    """
+    copies = [os.path.join(folder, FILE) for folder in folders if folder]
+    copy = next((path for path in copies if _exists(path)), '')
+    readers = [config.train_input_reader, *config.eval_input_reader]
+    if copy and not any(reader.label_map_path for reader in readers):
+        readers[0].label_map_path = copy  # the names came from beside the records
+    for index, reader in enumerate(readers):
+        path = reader.label_map_path
+        if not path or (_exists(path) and not (copy and only_names)):
+            continue
+        if copy:
+            reader.label_map_path = copy
+        elif only_names or index == 0:
+            log.warning('label map %s: it is not there, so classes have no names', path)
+            reader.ClearField('label_map_path')
+
+
+def _exists(path: str) -> bool:
+    try:
+        return tf.io.gfile.exists(path) and not tf.io.gfile.isdir(path)
+    except tf.errors.OpError:  # of a file system that is not there either
+        return False

@@ -1,0 +1,116 @@
+"""What the front door makes of flags, without training: what is missing, and what it prints."""
+
+import math
+
+import pytest
+
+import run_train_eval
+from estimator_lib import errors
+from estimator_lib.hooks import preemption
+from model_fns.cli import builtin_configs, front_door
+from protos import pipeline_pb2
+
+
+def given_flags(**given):
+    """The front door's flags with some given."""
+    flags = run_train_eval.parse_flags(['run_train_eval.py', '--model_dir='])
+    for name, value in given.items():
+        setattr(flags, name, value)
+    return flags
+
+
+@pytest.mark.parametrize(
+    'given, message',
+    [
+        ({'mode': 'train'}, '--mode=train needs --model_dir.'),
+        ({'mode': 'evaluate'}, '--mode=evaluate needs --model_dir.'),
+        ({'mode': 'export'}, '--mode=export needs --model_dir'),
+        ({'mode': 'predict'}, '--mode=predict needs --images.'),
+        ({'mode': 'predict', 'images': 'a'}, '--mode=predict needs --output_dir.'),
+        (
+            {'mode': 'predict', 'images': 'a', 'output_dir': 'b'},
+            '--mode=predict needs --saved_model_dir',
+        ),
+        (
+            {'mode': 'predict', 'images': 'a', 'output_dir': 'b', 'raw': True,
+             'output_format': 'csv'},
+            '--raw: csv has no place for it; expected json.',
+        ),
+        (
+            {'mode': 'predict', 'images': 'a', 'output_dir': 'b', 'score_threshold': math.nan},
+            '--score_threshold is nan; expected a number from 0.',
+        ),
+        (
+            {'mode': 'predict', 'images': 'a', 'output_dir': 'b', 'saved_model_dir': 'c',
+             'model_dir': 'd'},
+            '--saved_model_dir and --model_dir: expected one of them.',
+        ),
+        ({'checkpoint_dir': 'a'}, 'needs --model_dir.'),
+        ({'run_once': True}, '--run_once is of --checkpoint_dir; expected that flag too.'),
+        ({'max_eval_retries': -1}, '--max_eval_retries is of --checkpoint_dir'),
+        ({'eval_timeout': 7}, '--eval_timeout is of --checkpoint_dir'),
+        ({'mode': 'export', 'which': 'best'}, '--which=best chooses among the checkpoints of'),
+        (
+            {'mode': 'evaluate', 'which': 'best', 'model_dir': 'a', 'checkpoint_path': 'b'},
+            'expected that flag, and none of --checkpoint_path, --checkpoint_dir',
+        ),
+        (
+            {'mode': 'evaluate', 'checkpoint_dir': 'a', 'checkpoint_path': 'b'},
+            '--checkpoint_dir and --checkpoint_path: expected one of them.',
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_missing_is_said(given, message):
+    with pytest.raises(errors.UserError) as caught:
+        front_door.run(given_flags(**given))
+    assert message in str(caught.value)
+
+
+def test_metrics_of_a_file_are_printed_beside_those_of_its_checkpoint(capsys):
+    of_checkpoint = {'global_step': 7, 'val': {'accuracy': 0.96875}}
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    front_door._print_metrics(config, {'val': {'accuracy': 0.9375, 'recall': 1.0}}, of_checkpoint)
+    assert capsys.readouterr().out.splitlines() == [
+        'evaluation on val:',
+        '  accuracy = 0.9375 (checkpoint: 0.96875)',
+        '  recall = 1',
+    ]
+
+
+def test_a_set_without_a_name_is_called_by_its_reader(capsys):
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    reader = config.eval_input_reader.add()
+    reader.tf_record_input_reader.input_path.append('/data/val-*.tfrecord')
+    config.eval_input_reader.add(name='street')
+    front_door._print_metrics(config, {'0': {'loss': 1.0}, 'street': {'loss': 2.0}})
+    assert capsys.readouterr().out.splitlines()[::2] == [
+        'evaluation on eval_input_reader[0] (val-*.tfrecord):',
+        'evaluation on street:',
+    ]
+
+
+@pytest.mark.parametrize('mode', ['train_and_evaluate', 'check', 'predict'])
+def test_the_configs_of_the_package_are_listed(mode, capsys):
+    front_door.run(given_flags(mode=mode, pipeline_config_path='builtin:'))
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(builtin_configs.builtin_configs())
+    assert all(line.startswith('builtin:') for line in lines)
+
+
+@pytest.mark.parametrize(
+    'mode, handles',
+    [('train_and_evaluate', True), ('train', True), ('evaluate', True), ('export', False)],
+)
+def test_the_front_door_handles_signals_where_there_is_something_to_save(
+    mode, handles, monkeypatch
+):
+    seen = []
+
+    def note(flags):
+        seen.append(preemption.owns_process())
+        return {}
+
+    for name in ('_train_and_evaluate', '_evaluate', '_export'):
+        monkeypatch.setattr(front_door, name, note)
+    front_door.run(given_flags(mode=mode))
+    assert seen == [handles] and not preemption.owns_process()
