@@ -1,11 +1,11 @@
 """Which model flags ask for, and which they cannot."""
 
 import pytest
-from tests.model_fns.test_flag_configs import CONFIG
-from tests.model_fns.test_front_door import given_flags
 
 from estimator_lib import errors
 from model_fns.cli import chosen_models
+from tests.model_fns.cli.test_flag_configs import CONFIG
+from tests.model_fns.cli.test_front_door import given_flags
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
 """The configs that flags describe: files, overrides, single fields."""
 
 import pytest
-from tests.model_fns.test_front_door import given_flags
 
 from estimator_lib import errors
 from model_fns.cli import flag_configs
+from tests.model_fns.cli.test_front_door import given_flags
 
 CONFIG = """
 model { classification { num_classes: 2 image_height: 32 image_width: 32

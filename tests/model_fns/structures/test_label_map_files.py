@@ -4,12 +4,12 @@ import logging
 
 import pytest
 import tensorflow as tf
-from tests.model_fns.test_label_map import PETS
 
 from estimator_lib import errors
 from model_fns.structures import label_map_files
 from model_fns.structures.label_map import LabelMap
 from protos import pipeline_pb2
+from tests.model_fns.structures.test_label_map import PETS
 
 tf1 = tf.compat.v1
 

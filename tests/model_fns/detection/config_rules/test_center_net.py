@@ -1,12 +1,12 @@
 """Which configs of CenterNets are accepted, and what is said of the others."""
 
 import pytest
-from tests.model_fns.detection.test_config_rules import configs, refused_paths
 
 import model_fns
 from estimator_lib import config as config_lib
 from estimator_lib import errors
 from tests import tiny_center_net
+from tests.model_fns.detection.test_rules import configs, refused_paths
 
 KEYPOINTS = (
     'keypoint_estimation_task={ task_name: "pose" keypoint_class_name: "person" loss { '

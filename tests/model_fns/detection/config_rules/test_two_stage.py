@@ -3,12 +3,12 @@
 import collections
 
 import pytest
-from tests.model_fns.detection.test_config_rules import configs, refused_paths
 
 import model_fns
 from estimator_lib import config as config_lib
 from estimator_lib import errors
 from tests import tiny_two_stage
+from tests.model_fns.detection.test_rules import configs, refused_paths
 
 HEAD = 'second_stage_box_predictor.mask_rcnn_box_predictor'
 

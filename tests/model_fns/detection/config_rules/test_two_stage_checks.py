@@ -1,12 +1,12 @@
 """What goes with what in configs of two-stage detectors, and what is doubted."""
 
 import pytest
-from tests.model_fns.detection.test_config_rules_two_stage import HEAD, named, of_masks, problem
 
 import model_fns
 from estimator_lib import config as config_lib
 from estimator_lib import errors
 from tests import tiny_two_stage
+from tests.model_fns.detection.config_rules.test_two_stage import HEAD, named, of_masks, problem
 
 
 def test_what_the_second_stage_needs_is_not_asked_for_with_one():

@@ -12,7 +12,7 @@ from model_fns import layers
 from model_fns.detection import detector, fields
 from model_fns.detection.architectures.faster_rcnn import build, model
 from tests import tiny_two_stage
-from tests.model_fns.detection.test_config_rules import configs
+from tests.model_fns.detection.test_rules import configs
 
 pytestmark = pytest.mark.usefixtures('no_initial_values')
 
