@@ -3,7 +3,7 @@
     python -m benchmarks.deployment [--data=../shared/data/sign_digits] [--work=FOLDER] \
         [--steps=1500] [--quantized_steps=400] [--output=benchmark_deployment.json]
 
-`configs/signs_mobilenet_v1.config` is trained for some steps, and fine-tuned to be quantised for
+`configs/signs_mobilenet_v1.config` is trained for some steps, and fine-tuned to be quantized for
 some more. The models are exported as a SavedModel, as TFLite files of every arithmetic and, where
 the packages of the extra `[onnx]` are installed, as an ONNX file, which onnxruntime runs: of each
 the accuracy on the test images, the size, and the milliseconds for an image are printed. Images are
@@ -43,8 +43,8 @@ _EXPORTS: Mapping[str, Tuple[str, Sequence[str]]] = {
     'TFLite float16': ('float', ['--format=tflite', '--quantize=float16']),
     'TFLite dynamic': ('float', ['--format=tflite', '--quantize=dynamic']),
     'TFLite int8': ('float', ['--format=tflite', '--quantize=int8']),
-    'SavedModel, quantisation-aware': ('quantized', ['--format=saved_model']),
-    'TFLite int8, quantisation-aware': ('quantized', ['--format=tflite']),
+    'SavedModel, quantization-aware': ('quantized', ['--format=saved_model']),
+    'TFLite int8, quantization-aware': ('quantized', ['--format=tflite']),
 }
 _QUANTIZED = """
 graph_rewriter {{ quantization {{ delay: 0 }} }}

@@ -146,7 +146,7 @@ def _recomputed(inputs: Any) -> Any:
         outputs = values * _gate(values) * (1.0 / 6.0)
 
         def gradient(upstream: Any) -> Any:
-            # Behind the outputs, else the optimiser of graphs finds the gate that is there.
+            # Behind the outputs, else the optimizer of graphs finds the gate that is there.
             with tf.control_dependencies([outputs]):
                 again = tf.identity(values)
             return upstream * _slope(again, _gate(again))

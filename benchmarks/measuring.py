@@ -120,7 +120,7 @@ def on_threads(session_config: Any, threads: int) -> Any:
 def training_session(
     task: Any, config: Any, threads: int = 0, input_fn: Optional[Callable[[], Any]] = None
 ) -> Iterator[Tuple[Any, Any]]:
-    """A task's training graph, initialised, in a plain session.
+    """A task's training graph, initialized, in a plain session.
 
     Args:
         task: what is trained.
@@ -177,7 +177,7 @@ def forward_and_backward(loss: Any) -> List[Any]:
 
     tf1 = tf.compat.v1
     gradients = tf.gradients(loss, tf1.trainable_variables())
-    # One number of each is fetched: a gradient that nobody reads is optimised away.
+    # One number of each is fetched: a gradient that nobody reads is optimized away.
     read = [tf.reshape(gradient, [-1])[0] for gradient in gradients if gradient is not None]
     return [tf.add_n(read), tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)]
 

@@ -9,7 +9,7 @@ export's to bear. The config's paths are replaced by the embedded demo's records
 keypoints and features of other images where its readers load them. One step is taken as training
 takes it, with its augmentations, targets, losses, gradients and optimizer, at the published input
 size (or at `--step_side`, where that takes more memory than there is); what it leaves is evaluated
-on one image, exported, and asked for what is in an image; those that are trained to be quantised
+on one image, exported, and asked for what is in an image; those that are trained to be quantized
 become int8 files too. Models of kinds that are not available must be refused in a sentence that
 names the kind. Prints a line a config, and ends with status 1 when one has failed.
 """

@@ -1,4 +1,4 @@
-"""Measures what quantisation-aware training costs: a step with it against a float step.
+"""Measures what quantization-aware training costs: a step with it against a float step.
 
     python -m benchmarks.quantization [--networks mobilenet_v1 mobilenet_v2] [--size=224] \
         [--batch_size=8] [--steps=8] [--delay=0]
@@ -99,7 +99,7 @@ def main() -> None:
     parser.add_argument('--size', type=int, default=224, help='of the images, in pixels')
     parser.add_argument('--batch_size', type=int, default=8)
     parser.add_argument('--steps', type=int, default=8, help='that are timed, of each kind')
-    parser.add_argument('--delay', type=int, default=0, help='of the quantisation')
+    parser.add_argument('--delay', type=int, default=0, help='of the quantization')
     parser.add_argument('--output', help='a JSON file')
     arguments = parser.parse_args()
     measuring.quiet()
@@ -111,7 +111,7 @@ def main() -> None:
         rows.append(row)
         print(
             f'{network:16s} step {row["float_ms"]:.0f} ms float, {row["quantized_ms"]:.0f} ms '
-            f'quantised: {row["ratio"]:.2f} times (of all threads {row["cpu_ratio"]:.2f} times); '
+            f'quantized: {row["ratio"]:.2f} times (of all threads {row["cpu_ratio"]:.2f} times); '
             f'graph {row["float_ops"]} and {row["quantized_ops"]} ops, first step after '
             f'{row["float_build_s"]:.1f} and {row["quantized_build_s"]:.1f} s'
         )

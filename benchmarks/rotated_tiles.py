@@ -3,8 +3,8 @@
     python -m benchmarks.rotated_tiles --records='data/demo/scenes/val-*.tfrecord' MODEL
 
 The picture is a mosaic of those of records, side by side; MODEL is the folder of an export of
-rotated boxes. An object's own tile is the one that sees most around it: where its centre is, up to
-the middle of what neighbours share. Counted are the detections of own tiles above a score, those of
+rotated boxes. An object's own tile is the one that sees most around it: where its center is, up to
+the middle of what neighbors share. Counted are the detections of own tiles above a score, those of
 them that the merged ones have (the same class, more than half in common), merged ones that no own
 tile has, and pairs of merged ones of a class that have more than half in common: doubles. Memory is
 by how much the process's peak grew over a model that has run once, the mosaic itself included.
@@ -180,7 +180,7 @@ def main() -> None:
     parser.add_argument('--records', required=True, help='pattern of TFRecords')
     parser.add_argument('--side', type=int, default=4000, help='of the mosaic, in pixels')
     parser.add_argument('--tile', type=int, default=128, help='side of a tile')
-    parser.add_argument('--overlap', type=int, default=56, help='pixels that neighbours share')
+    parser.add_argument('--overlap', type=int, default=56, help='pixels that neighbors share')
     parser.add_argument('--score', type=float, default=0.5, help='detections from it on count')
     parser.add_argument('--output', default='benchmark_rotated_tiles.json')
     arguments = parser.parse_args()

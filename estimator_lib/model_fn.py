@@ -95,7 +95,7 @@ def create_model_fn(
         `model_fn(features, labels, mode, params, config)`, as `tf.estimator.Estimator` takes it.
         `params` must be empty: everything comes from the pipeline config. Called without a
         `RunConfig` or with one that has no `model_dir`, it builds the same step of one machine,
-        which saves and summarises nothing by itself.
+        which saves and summarizes nothing by itself.
     """
     pipeline = config
 

@@ -109,7 +109,7 @@ def create_session_config(use_bfloat16: bool = False) -> tf1.ConfigProto:
     session_config = tf1.ConfigProto(allow_soft_placement=True)
     session_config.gpu_options.allow_growth = True
     # Two rewrites that take a third of the time that a graph's preparation takes and give nothing
-    # here: one saves memory, which is not short; the other repeats what its neighbours do.
+    # here: one saves memory, which is not short; the other repeats what its neighbors do.
     rewrites = session_config.graph_options.rewrite_options
     rewrites.memory_optimization = rewrites.NO_MEM_OPT
     rewrites.disable_tfg_optimizer = True

@@ -23,7 +23,7 @@ def renamed(name: str, rename: Callable[[str], str]) -> str:
     """The name that a variable has where a scope is called otherwise.
 
     Args:
-        name: of the variable; averages of quantisation ranges have their scope in it twice,
+        name: of the variable; averages of quantization ranges have their scope in it twice,
             `X/X/min/biased`.
         rename: the new name of a name that has the scope once, at its start.
     """

@@ -68,7 +68,7 @@ EVERY_TASK = ConfigRules(
 
 
 def _quantized(config: PipelineConfig) -> Iterator[Problem]:
-    """What does not go together with quantisation-aware training."""
+    """What does not go together with quantization-aware training."""
     if not config.graph_rewriter.HasField('quantization'):
         return
     train_config = config.train_config
@@ -90,18 +90,18 @@ def _doubts_of_quantized(config: PipelineConfig) -> Iterator[str]:
     asked = config.graph_rewriter.quantization
     if asked.symmetric:
         yield (
-            'graph_rewriter.quantization.symmetric: honoured here; the published system read it '
+            'graph_rewriter.quantization.symmetric: honored here; the published system read it '
             'and trained with ranges that are not symmetric.'
         )
     steps = config.train_config.num_steps
     if 0 < steps < asked.delay:
         yield (
             f'graph_rewriter.quantization.delay: {asked.delay} is more than '
-            f'train_config.num_steps, {steps}: training will end before it quantises.'
+            f'train_config.num_steps, {steps}: training will end before it quantizes.'
         )
     elif asked.delay > 1:
         yield (
-            f'graph_rewriter.quantization.delay: training does not quantise before step '
+            f'graph_rewriter.quantization.delay: training does not quantize before step '
             f'{asked.delay}, evaluations always do: metrics of the steps before are lower than '
             'those of the network as it is trained.'
         )
@@ -111,7 +111,7 @@ _EIGHT_BITS = Condition(
     lambda value, config: value == 8, 'ranges have 8 bits, as in the published system'
 )
 
-# Quantisation-aware training, for the tasks whose networks are quantised.
+# Quantization-aware training, for the tasks whose networks are quantized.
 QUANTIZED = ConfigRules(
     supported={
         'TrainEvalPipelineConfig': names('graph_rewriter'),

@@ -1,4 +1,4 @@
-"""What other versions and neighbours of this schema call a setting, and the field it is here."""
+"""What other versions and neighbors of this schema call a setting, and the field it is here."""
 
 from typing import NamedTuple, Tuple
 

@@ -3,7 +3,7 @@
     python -m protos.generate
 
 Documented are the fields that are beyond the published schema (their numbers are from 1000 up), the
-messages that only these reach, and the behaviour that the config decides.
+messages that only these reach, and the behavior that the config decides.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ROOT = 'TrainEvalPipelineConfig'
 
 # What a run does that users of such systems ask for: the messages (with all their fields) and
 # fields that decide it, and whose comments say it.
-BEHAVIOURS: Sequence[Tuple[str, Sequence[str]]] = (
+BEHAVIORS: Sequence[Tuple[str, Sequence[str]]] = (
     ('Checkpoints and evaluations', ('CheckpointConfig', 'EvaluationSchedule')),
     ('The best model', ('BestExport',)),
     ('Early stopping', ('EarlyStopping',)),
@@ -44,7 +44,7 @@ Written by `python -m protos.generate` out of the comments in `protos/*.proto`; 
 
 A pipeline config is protobuf text. The fields of the TF1 Object Detection API keep their names,
 numbers, defaults and meaning, and are described in `protos/*.proto`. Here are the fields that it
-does not have (their numbers are from 1000 up), the messages that these reach, and the behaviour
+does not have (their numbers are from 1000 up), the messages that these reach, and the behavior
 that people ask for first. A field is set in the file, by `--set PATH=VALUE`, or by
 `--config_override TEXT`.
 """
@@ -213,8 +213,8 @@ def render(schema: Schema) -> str:
     own = schema.own_messages()
     paths = schema.paths()
     lines = [_TITLE, '## What a run does', '']
-    for number, (title, names) in enumerate(BEHAVIOURS, start=1):
-        lines += [f'### {number}. {title}', '', *_behaviour(schema, paths, names)]
+    for number, (title, names) in enumerate(BEHAVIORS, start=1):
+        lines += [f'### {number}. {title}', '', *_behavior(schema, paths, names)]
     lines += ['## Fields of ours in published messages', '']
     for name, path in paths.items():
         fields = [field for field in schema.messages[name].fields if field.is_ours]
@@ -228,7 +228,7 @@ def render(schema: Schema) -> str:
     return '\n'.join(lines).rstrip() + '\n'
 
 
-def _behaviour(schema: Schema, paths: Mapping[str, str], names: Sequence[str]) -> Iterator[str]:
+def _behavior(schema: Schema, paths: Mapping[str, str], names: Sequence[str]) -> Iterator[str]:
     """What a run does, and the fields that decide it."""
     decided: List[str] = []
     for name in names:

@@ -116,7 +116,7 @@ def write_yolo(raw):
 
 
 def write_masks(raw):
-    """Grey PNGs of 0 and 255."""
+    """Gray PNGs of 0 and 255."""
     random = np.random.RandomState(6)
     for index in range(COUNT):
         image, classes, _ = tiny_segmentation.scene(random)
@@ -239,7 +239,7 @@ def check_predictions(kind, folder):
 @pytest.mark.parametrize('kind', [kind for kind in WRITERS if kind != 'folders'])
 def test_from_raw_files_to_predictions(kind, tmp_path, capsys, monkeypatch):
     # The segmentation network is of two layers: the way is looked at, not the network.
-    backbone = tiny_networks.backbone(backbones.get_backbone('mobilenet_v2').honours)
+    backbone = tiny_networks.backbone(backbones.get_backbone('mobilenet_v2').honors)
     monkeypatch.setattr(backbones, 'get_backbone', lambda *_: backbone)
     assert converted.run(*convert_flags(kind, tmp_path)) == 0
     said = capsys.readouterr().out

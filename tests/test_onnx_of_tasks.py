@@ -85,7 +85,7 @@ def test_a_detector_whose_classes_suppress_each_other(tmp_path):
 
 
 @writes
-def test_a_network_that_was_trained_to_be_quantised_computes_its_evaluation(tmp_path):
+def test_a_network_that_was_trained_to_be_quantized_computes_its_evaluation(tmp_path):
     rest = 'graph_rewriter { quantization { delay: 0 } }'
     trained = of_classification.model(of_classification.TINY, rest, tmp_path, lively=False, steps=3)
     deployed = tiny_deployed.Deployed(*trained, tmp_path, format_name='onnx')

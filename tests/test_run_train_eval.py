@@ -692,9 +692,9 @@ def test_evaluations_may_be_tried_again_for_ever():
 
 
 def test_a_model_dir_may_have_the_characters_of_patterns_and_double_slashes(data, tmp_path, capsys):
-    neighbour = tmp_path / 'run1 of x'  # which the name of the folder matches as a pattern
-    neighbour.mkdir()
-    (neighbour / 'model.ckpt-0.index').write_text('theirs')
+    neighbor = tmp_path / 'run1 of x'  # which the name of the folder matches as a pattern
+    neighbor.mkdir()
+    (neighbor / 'model.ckpt-0.index').write_text('theirs')
     folder = tmp_path / 'run[1]*?'
     (folder / 'data').mkdir(parents=True)
     for name in ('train.tfrecord', 'val.tfrecord', 'label_map.pbtxt'):
@@ -715,7 +715,7 @@ def test_a_model_dir_may_have_the_characters_of_patterns_and_double_slashes(data
     assert front_door(model_dir, *settings, '--num_train_steps=4') == 0
     kept = sorted(path.name for path in (folder / 'model').glob('model.ckpt-*.index'))
     assert kept == ['model.ckpt-4.index']
-    assert (neighbour / 'model.ckpt-0.index').read_text() == 'theirs'
+    assert (neighbor / 'model.ckpt-0.index').read_text() == 'theirs'
     assert front_door('--mode=evaluate', model_dir) == 0
     assert front_door('--run_once', f'--checkpoint_dir={folder}/model', model_dir) == 0
     assert json.loads((folder / 'model' / 'metrics.json').read_text())['global_step'] == 4

@@ -50,7 +50,7 @@ def trained(data, tmp_path_factory):
 @pytest.fixture
 def two_layers(monkeypatch):
     """Any backbone is one of two layers: what is tested is around it."""
-    backbone = tiny_networks.backbone(backbones.get_backbone('mobilenet_v2').honours)
+    backbone = tiny_networks.backbone(backbones.get_backbone('mobilenet_v2').honors)
     monkeypatch.setattr(backbones, 'get_backbone', lambda *_: backbone)
 
 

@@ -1,4 +1,4 @@
-"""Data small enough for end-to-end tests: three colours to tell apart, as TFRecords."""
+"""Data small enough for end-to-end tests: three colors to tell apart, as TFRecords."""
 
 import numpy as np
 import tensorflow as tf
@@ -12,7 +12,7 @@ def png(array):
 
 
 def colored_images(count, size=40, seed=0):
-    """(label from 1, uint8 image) pairs; an image is noise around its label's colour."""
+    """(label from 1, uint8 image) pairs; an image is noise around its label's color."""
     random = np.random.RandomState(seed)
     for index in range(count):
         label = index % len(COLORS)

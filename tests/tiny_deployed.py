@@ -18,7 +18,7 @@ def save(task, prefix, lively=True, steps=0):
         prefix: of the checkpoint.
         lively: whether weights are large but for those of detectors' heads; else as they are at
             first.
-        steps: forward passes of training, in which ranges of a quantisation move.
+        steps: forward passes of training, in which ranges of a quantization move.
     """
     mode = tf.estimator.ModeKeys.TRAIN if steps else tf.estimator.ModeKeys.PREDICT
     with tf.Graph().as_default(), tf1.Session() as session:

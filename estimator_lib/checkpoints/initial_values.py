@@ -1,6 +1,6 @@
 """Handing a checkpoint's values to variables.
 
-Variables of a graph are set by running the initialisers that it has anyway with the values fed in
+Variables of a graph are set by running the initializers that it has anyway with the values fed in
 place of their own. So a restore adds no operation to the graph, works in a finalized one, and for
 every kind of variable: local, on a parameter server, mirrored. Variables that live outside of
 graphs are assigned.
@@ -23,7 +23,7 @@ tf1 = tf.compat.v1
 # A remote session takes what is fed as one message, of at most 2 GiB.
 MAX_FED_BYTES = 1 << 30
 
-# A value, and the variables, or their initialisers, that are to take it.
+# A value, and the variables, or their initializers, that are to take it.
 Setting = Tuple[np.ndarray, List[tf.Variable]]
 Feeding = Tuple[np.ndarray, List[tf.Operation]]
 
@@ -136,7 +136,7 @@ def with_warm_started_averages(
 def unfolded_feed_dict() -> Dict[tf.Tensor, np.ndarray]:
     """What to feed the current graph's init op so that no first value stays in memory beside it.
 
-    Left alone, TensorFlow computes what depends on constants alone once, when it optimises the init
+    Left alone, TensorFlow computes what depends on constants alone once, when it optimizes the init
     op's graph, and a session keeps that graph with its constants. That holds for tensors of one
     number, as which an optimizer's slots begin, and for numbers that are drawn by a constant seed:
     together as much as the weights and all slots until the run ends; and variables, which share
@@ -211,7 +211,7 @@ def _component_initializers(variable: tf.Variable) -> List[tf.Operation]:
 
 
 def _start(initializer: tf.Operation) -> tf.Tensor:
-    """The tensor that an initialiser assigns."""
+    """The tensor that an initializer assigns."""
     return initializer.inputs[1]
 
 

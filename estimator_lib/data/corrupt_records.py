@@ -235,7 +235,7 @@ class RecordTester:
         with tf.Graph().as_default() as graph:
             self._record = tf1.placeholder(tf.string, [])
             self._position = tf1.placeholder(tf.int64, [])
-            # In a function, as it runs in a dataset: a lookup table initialises itself there.
+            # In a function, as it runs in a dataset: a lookup table initializes itself there.
             one = tf.data.Dataset.from_tensors((self._record, self._position))
             one = one.map(unconverted(self._decode)).get_single_element()
             self._decoded = tf.nest.flatten(one)

@@ -111,7 +111,7 @@ def _decode_bmp(encoded: tf.Tensor, channels: int) -> tf.Tensor:
 
 
 def _bmp_palette(encoded: tf.Tensor) -> tf.Tensor:
-    """The colours of a BMP file of 8 bits a pixel: uint8 [256, 3], in the order of the indices."""
+    """The colors of a BMP file of 8 bits a pixel: uint8 [256, 3], in the order of the indices."""
     file_header_size = 14
     header_size = tf.io.decode_raw(tf.strings.substr(encoded, file_header_size, 4), tf.int32)[0]
     colors = tf.strings.substr(encoded, file_header_size + header_size, 256 * 4)

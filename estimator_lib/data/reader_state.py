@@ -3,7 +3,7 @@
 It is an int64 tensor [num_sources + 1, 3]. A row for each source has the epoch, the index in it of
 the next record, and the fingerprint of the files; the last row has how many examples were drawn and
 how many records were skipped. Each process that reads has a variable of its own, which the train op
-sets and the Saver saves; when an iterator is initialised (after variables are restored, and again
+sets and the Saver saves; when an iterator is initialized (after variables are restored, and again
 in each new session) it starts from that variable.
 """
 
@@ -82,7 +82,7 @@ def position_variable(reader_name: str, num_sources: int, **options: Any) -> tf.
 def create_position_variables(
     reader_names: Sequence[str], own: int, num_sources: int
 ) -> tf.Variable:
-    """This reader's variable; and those of all others, for the chief to initialise and save."""
+    """This reader's variable; and those of all others, for the chief to initialize and save."""
     remember_names(reader_names, own)
     return [position_variable(name, num_sources) for name in reader_names][own]
 

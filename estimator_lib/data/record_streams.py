@@ -91,7 +91,7 @@ def steady(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def open_session(graph: Optional[tf.Graph] = None) -> tf1.Session:
-    """A session for a graph that runs a few times: to optimise it would take longer."""
+    """A session for a graph that runs a few times: to optimize it would take longer."""
     config = tf1.ConfigProto()
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     return tf1.Session(graph=graph, config=config)

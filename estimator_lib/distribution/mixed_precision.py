@@ -73,7 +73,7 @@ _LEAST_BY_FLOAT32_NORMS = 45.0
 _COST_OF_OTHERS = 10.0
 _OTHERS = ('AddV2', 'Mul')
 
-# Channels that the kernel of batch norm takes at once, and the part of a network's normalised
+# Channels that the kernel of batch norm takes at once, and the part of a network's normalized
 # numbers that may be in maps with a rest.
 _VECTOR = 16
 _MOST_UNEVEN = 0.1

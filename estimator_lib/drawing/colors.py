@@ -1,4 +1,4 @@
-"""Colours: the names of CSS, and one for each class."""
+"""Colors: the names of CSS, and one for each class."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ def named(name: str) -> Color:
     """Red, green and blue of a name of CSS (`LightBlue`), or of `#rrggbb`.
 
     Raises:
-        errors.ConfigError: there is no such colour; the message names the nearest.
+        errors.ConfigError: there is no such color; the message names the nearest.
     """
     plain = name.strip()
     try:
         red, green, blue = ImageColor.getrgb(plain)[:3]
     except ValueError:
         hint = errors.did_you_mean(plain.lower(), ImageColor.colormap)
-        raise errors.ConfigError(f'unknown colour {name!r}{hint}') from None
+        raise errors.ConfigError(f'unknown color {name!r}{hint}') from None
     return red, green, blue
 
 
 def of_class(number: int) -> Color:
-    """A bright colour that differs from those of neighbouring numbers."""
+    """A bright color that differs from those of neighboring numbers."""
     hue = (_FIRST_HUE + number * _GOLDEN_SECTION) % 1.0
     value = (1.0, 0.8, 0.92)[number % 3]
     red, green, blue = colorsys.hsv_to_rgb(hue, 0.9, value)

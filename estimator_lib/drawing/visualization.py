@@ -72,7 +72,7 @@ def canvas(picture: np.ndarray) -> Iterator[Image.Image]:
 def draw_tag(
     image: Image.Image, text: str, bottom: int, left: int, color: Color, scale: int = 1
 ) -> None:
-    """Writes a line of text on a bar of a colour; one that would be cut off is moved inside."""
+    """Writes a line of text on a bar of a color; one that would be cut off is moved inside."""
     font, text = _font(_TEXT_SIZE * scale), _plain(text)
     width = math.ceil(font.getlength(text)) + 4 * scale
     height = sum(font.getmetrics())
@@ -124,13 +124,13 @@ def draw_dot(image: Image.Image, center: Sequence[float], color: Color, diameter
 
 
 def tint(picture: np.ndarray, mask: np.ndarray, color: Color, opacity: float = 0.4) -> None:
-    """Mixes a colour into the pixels for which a mask, bool [height, width], is true, in place."""
+    """Mixes a color into the pixels for which a mask, bool [height, width], is true, in place."""
     mixed = (1.0 - opacity) * picture[mask] + opacity * np.array(color)
     picture[mask] = np.rint(mixed).astype(np.uint8)
 
 
 def resized(image: np.ndarray, height: int, width: int) -> np.ndarray:
-    """An image of another size, interpolated between the centres of pixels.
+    """An image of another size, interpolated between the centers of pixels.
 
     Args:
         image: uint8 [h, w, 3].

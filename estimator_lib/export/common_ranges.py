@@ -1,4 +1,4 @@
-"""One range for all that is put side by side, in a network that was trained to be quantised.
+"""One range for all that is put side by side, in a network that was trained to be quantized.
 
 In int8 the parts of a concatenation share one scale. Where training gave each part a range of its
 own, TFLite's converter takes that of the first for all: what the others have beyond it is cut off.

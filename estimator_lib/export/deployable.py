@@ -68,7 +68,7 @@ class Deployable(abc.ABC):
         """The network in inference, without what chooses among its outputs.
 
         Args:
-            pixels: float32 [1, *input_shape] in [0, 255]; normalisation is the network's.
+            pixels: float32 [1, *input_shape] in [0, 255]; normalization is the network's.
 
         Returns:
             Raw outputs by name, of static shape.

@@ -240,7 +240,7 @@ def trained_session(
     Raises:
         errors.CheckpointError: the checkpoint is not of this model.
     """
-    # Optimising the graph for the few runs that it has here would take longer than they do.
+    # Optimizing the graph for the few runs that it has here would take longer than they do.
     session_config = tf1.ConfigProto(allow_soft_placement=True)
     session_config.graph_options.rewrite_options.disable_meta_optimizer = True
     with tf1.Session(config=session_config) as session:

@@ -59,7 +59,7 @@ def freeze(session: tf1.Session, outputs: Sequence[tf.Tensor]) -> Frozen:
     """The part of a session's graph that computes some tensors, with variables as constants.
 
     Args:
-        session: its variables are initialised.
+        session: its variables are initialized.
         outputs: what is to be computed.
 
     Returns:

@@ -2,7 +2,7 @@
 
 The graph is the static one that all formats share, in operations of the standard alone; suppression
 is one of them, `NonMaxSuppression`. A file takes pixels from 0 to 255 as float32 [1, height, width,
-channels], and computes in float32. Of a network that was trained to be quantised it computes what
+channels], and computes in float32. Of a network that was trained to be quantized it computes what
 the evaluation computes: pairs of `QuantizeLinear` and `DequantizeLinear` round what is rounded.
 """
 

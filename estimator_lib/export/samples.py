@@ -111,7 +111,7 @@ def _decoded(task: Task, source: Source, count: int) -> Sequence[np.ndarray]:
         records = records.shuffle(_SPREAD * count, seed=0, reshuffle_each_iteration=False)
         examples = records.map(lambda _, one: task.decode(one)[IMAGE])
         images = examples.ignore_errors().take(count)
-        # Tables of label names are looked up: such an input has to be initialised.
+        # Tables of label names are looked up: such an input has to be initialized.
         iterator = tf1.data.make_initializable_iterator(images)
         following = iterator.get_next()
         session.run([tf1.tables_initializer(), iterator.initializer])

@@ -2,7 +2,7 @@
 
 `build` freezes the network of a `Deployable` with a checkpoint's values. Batch norm becomes
 weights, and what can be computed of constants is a constant. Of a network that was trained to be
-quantised the roundings of activations stay, whose ranges a converter takes over; those of weights
+quantized the roundings of activations stay, whose ranges a converter takes over; those of weights
 do not: a converter rounds weights itself, for each channel by its own range, and would take the
 ranges of training, one a layer, to be symmetric, which they are not. Activations that are put side
 by side have one range (see `common_ranges`).
@@ -35,7 +35,7 @@ class StaticGraph(NamedTuple):
             outputs, with weights that are not rounded.
         evaluated: the same as evaluation computes it.
         names: of the raw outputs' tensors, by key.
-        is_quantized: whether it was trained to be quantised: activations are rounded.
+        is_quantized: whether it was trained to be quantized: activations are rounded.
     """
 
     deployable: Deployable
@@ -94,7 +94,7 @@ def build(
 
     Raises:
         errors.CheckpointError: the checkpoint is not of this model, or the ranges of its
-            quantisation were never trained.
+            quantization were never trained.
     """
     with tf.Graph().as_default():
         image = tf1.placeholder(tf.float32, [1, *deployable.input_shape], INPUT)
@@ -135,7 +135,7 @@ def _with_plain_weights(graph_def: tf1.GraphDef, prefix: str) -> tf1.GraphDef:
     ranges = {tuple(float(values[name]) for name in pair) for pair in ends}
     if len(roundings) > 1 and len(ranges) == 1:
         raise errors.CheckpointError(
-            f'{prefix}: the ranges of its quantisation were never trained: those of all '
+            f'{prefix}: the ranges of its quantization were never trained: those of all '
             f'{len(roundings)} weights are the same; expected a checkpoint of a run with '
             'graph_rewriter.'
         )

@@ -142,7 +142,7 @@ def _save(graph: StaticGraph, path: str, is_int8: bool) -> None:
         image = tf1.placeholder(tf.float32, shape, static_graph.INPUT)
         taken = image
         if is_int8:
-            # So that a step of the quantised input is a pixel's, whatever the examples hold.
+            # So that a step of the quantized input is a pixel's, whatever the examples hold.
             low, high = _PIXELS
             taken = tf.quantization.fake_quant_with_min_max_args(image, low, high)
         outputs = graph.add(taken, Ops.TFLITE)

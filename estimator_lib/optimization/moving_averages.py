@@ -98,7 +98,7 @@ def update(
     variable's initial value; who sets variables from a checkpoint by other means than their initial
     value has to set the averages too, as `checkpoints.fine_tune_start` does.
     (`tf.train.ExponentialMovingAverage` computes the same; its conditional on whether a variable is
-    initialised takes longer to build than the rest of the optimizer.)
+    initialized takes longer to build than the rest of the optimizer.)
 
     Args:
         variables: what is averaged.

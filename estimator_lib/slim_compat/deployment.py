@@ -44,7 +44,7 @@ class DeployedModel(NamedTuple):
 
     Attributes:
         train_op: trains a step, and is the total loss; None without an optimizer.
-        summary_op: string scalar; None where there is nothing to summarise.
+        summary_op: string scalar; None where there is nothing to summarize.
         total_loss: of all copies, and the regularisation.
         clones: the copies.
     """

@@ -143,7 +143,7 @@ class Run:
         return threads
 
     def _write(self, session: Any) -> None:
-        """Saves and summarises, each when it is time.
+        """Saves and summarizes, each when it is time.
 
         Not in threads of the supervisor: they fail where eager execution is on.
         """

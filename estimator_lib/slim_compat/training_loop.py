@@ -230,14 +230,14 @@ def train(
         log_every_n_steps: a line each n steps; 0: none.
         graph: left out: the default one.
         master: the address of the session's server.
-        is_chief: whether this process initialises, saves and summarises.
+        is_chief: whether this process initializes, saves and summarizes.
         global_step: left out: the graph's.
         number_of_steps: None: no end.
         init_op: sets the variables; left out: to their initial values.
         init_feed_dict: fed to it.
         local_init_op: sets local variables and tables.
         init_fn: called when `init_op` has run, where there was no checkpoint.
-        ready_op: tells whether all is initialised.
+        ready_op: tells whether all is initialized.
         summary_op: left out: all summaries; None: none.
         save_summaries_secs: between two summaries.
         summary_writer: left out: one for `logdir`; None: none.

@@ -29,7 +29,7 @@ tf1 = tf.compat.v1
 SCOPE = 'EfficientNet'
 # Least probability that training keeps the branch of a residual block: the last one's.
 KEEP_PROB = 0.8
-HONOURS = (
+HONORS = (
     'depth_multiplier',
     'dropout_keep_prob',
     'weight_decay',
@@ -161,9 +161,9 @@ def efficientnet_features(
     """The feature maps of a network.
 
     Args:
-        images: float32 [batch, height, width, channels], normalised.
+        images: float32 [batch, height, width, channels], normalized.
         style: of all layers.
-        options: those of `HONOURS` and `final_endpoint` count.
+        options: those of `HONORS` and `final_endpoint` count.
         size: which network.
 
     Returns:
@@ -189,7 +189,7 @@ def efficientnet(
     """The classifier: a wide convolution, its mean over the image, dropout, a linear layer.
 
     Args:
-        images: float32 [batch, height, width, channels], normalised.
+        images: float32 [batch, height, width, channels], normalized.
         num_classes: how many logits.
         style: of all layers.
         options: see `registry.Options`.
@@ -348,7 +348,7 @@ def _register(name: str, size: Size) -> None:
             style=efficientnet_style,
             feature_maps=feature_maps(size),
             normalization=registry.IMAGENET_STANDARDS,
-            honours=HONOURS,
+            honors=HONORS,
             build=functools.partial(efficientnet, size=size),
             logits_scopes=(f'{SCOPE}/logits',),
             keras_layers=keras_layers(size),

@@ -285,7 +285,7 @@ registry.add(
         scope=SCOPE,
         logits_scopes=(f'{SCOPE}/Logits', f'{SCOPE}/AuxLogits/Logits'),
         image_size=299,
-        honours=('dropout_keep_prob', 'weight_decay', 'batch_norm_decay', 'batch_norm_epsilon'),
+        honors=('dropout_keep_prob', 'weight_decay', 'batch_norm_decay', 'batch_norm_epsilon'),
         min_size=75,
     )
 )

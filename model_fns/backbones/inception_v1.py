@@ -133,6 +133,6 @@ registry.add(
         scope=SCOPE,
         logits_scopes=(f'{SCOPE}/Logits',),
         image_size=224,
-        honours=('dropout_keep_prob', 'weight_decay', 'batch_norm_decay', 'batch_norm_epsilon'),
+        honors=('dropout_keep_prob', 'weight_decay', 'batch_norm_decay', 'batch_norm_epsilon'),
     )
 )

@@ -23,7 +23,7 @@ _AVERAGE = AvgPool('AvgPool_0a_3x3')
 
 @dataclasses.dataclass(frozen=True)
 class Stem:
-    """The first layer: a 7x7 convolution of each colour, then 1x1, in one.
+    """The first layer: a 7x7 convolution of each color, then 1x1, in one.
 
     Attributes:
         style: its own style, but for the initial weights; None: that of the network.
@@ -44,7 +44,7 @@ class Stem:
             ),
             self.end_point,
             stride=2,
-            # So that three colours give no more channels than there are outputs.
+            # So that three colors give no more channels than there are outputs.
             depth_multiplier=min(channels // 3, 8),
         )
 
@@ -215,7 +215,7 @@ registry.add(
         scope=SCOPE,
         logits_scopes=(f'{SCOPE}/Logits',),
         image_size=224,
-        honours=(
+        honors=(
             'depth_multiplier',
             'min_depth',
             'dropout_keep_prob',

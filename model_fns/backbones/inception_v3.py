@@ -242,7 +242,7 @@ registry.add(
         scope=SCOPE,
         logits_scopes=(f'{SCOPE}/Logits', f'{SCOPE}/AuxLogits/Conv2d_2b_1x1'),
         image_size=299,
-        honours=(
+        honors=(
             'depth_multiplier',
             'min_depth',
             'dropout_keep_prob',

@@ -89,7 +89,7 @@ registry.add(
         image_size=28,
         image_channels=1,
         preprocessing='lenet',
-        honours=('dropout_keep_prob', 'weight_decay'),
+        honors=('dropout_keep_prob', 'weight_decay'),
         min_size=4,
     )
 )

@@ -293,7 +293,7 @@ GPU = Architecture(
 
 
 def mobiledet_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
-    """The style as published: He initialisation, depthwise weights are regularized too."""
+    """The style as published: He initialization, depthwise weights are regularized too."""
     return layers.LayerStyle(
         is_training=is_training,
         initializer=layers.HE_NORMAL,

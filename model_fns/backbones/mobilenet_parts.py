@@ -17,7 +17,7 @@ from model_fns.backbones import output_strides, registry
 tf1 = tf.compat.v1
 
 # The options that every MobileNet listens to.
-HONOURS = (
+HONORS = (
     'depth_multiplier',
     'min_depth',
     'output_stride',
@@ -227,7 +227,7 @@ def segmentation(network: Sequence[Layer], final_endpoint: str) -> registry.Segm
         last_end_point=final_endpoint,
         # Where the features are widest: before they are projected.
         decoder_taps={stride: f'{maps[stride]}/depthwise_output' for stride in (4, 8, 16)},
-        honours=(*(name for name in HONOURS if name != 'dropout_keep_prob'), 'channel_divisor'),
+        honors=(*(name for name in HONORS if name != 'dropout_keep_prob'), 'channel_divisor'),
         options=registry.Segmentation.options.but(final_endpoint=final_endpoint),
     )
 
@@ -332,7 +332,7 @@ def gated(
     Args:
         inputs: [batch, height, width, channels].
         hidden: channels between the two layers.
-        style: of these, but for normalisation and activation.
+        style: of these, but for normalization and activation.
         squeeze: activation of the first.
         excite: of the second.
     """

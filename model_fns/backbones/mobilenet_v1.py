@@ -213,7 +213,7 @@ def _register(name: str, depth_multiplier: float) -> None:
                 16: 'Conv2d_11_pointwise',
                 32: LAST_END_POINT,
             },
-            honours=mobilenet_parts.HONOURS,
+            honors=mobilenet_parts.HONORS,
             second_stage=functools.partial(mobilenet_v1_second_stage, **factor),
             build=functools.partial(mobilenet_v1, **factor),
             logits_scopes=(f'{SCOPE}/Logits',),

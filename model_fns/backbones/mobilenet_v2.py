@@ -155,7 +155,7 @@ def _register(
             style=mobilenet_parts.mobilenet_style,
             detection_style=mobilenet_parts.detection_style,
             feature_maps=mobilenet_parts.feature_maps(_layers(tf.nn.relu6, LAST_CHANNELS)),
-            honours=mobilenet_parts.HONOURS,
+            honors=mobilenet_parts.HONORS,
             segmentation=segmentation,
             build=functools.partial(mobilenet_v2, **factor),
             logits_scopes=(f'{SCOPE}/Logits',),

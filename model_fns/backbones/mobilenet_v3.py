@@ -312,7 +312,7 @@ def _register_classifier(
         _network(
             name,
             architecture,
-            honours=mobilenet_parts.HONOURS,
+            honors=mobilenet_parts.HONORS,
             build=functools.partial(mobilenet_v3, architecture=architecture, **factor),
             logits_scopes=(f'{architecture.scope}/Logits',),
             **factor,

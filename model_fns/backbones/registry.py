@@ -18,7 +18,7 @@ EndPoints = Dict[str, tf.Tensor]
 LOGITS = 'Logits'  # float32 [batch, num_classes]
 AUXILIARY_LOGITS = 'AuxLogits'  # the same, where a network has a second head
 
-Colour = Tuple[float, float, float]  # red, green, blue in [0, 255]
+Color = Tuple[float, float, float]  # red, green, blue in [0, 255]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Options:
         strides_first: whether residual blocks stride in the first convolution of their first unit;
             else in the 3x3 convolution of their last.
         sum_activation: of the sums of residual units; None: the network's own.
-        bounded: ReLU6 instead of ReLU, and sums cut to [-6, 6], to fit a quantised range.
+        bounded: ReLU6 instead of ReLU, and sums cut to [-6, 6], to fit a quantized range.
         compute_dtype: see `layers.LayerStyle.compute_dtype`.
         quantization: see `layers.LayerStyle.quantization`.
     """
@@ -135,29 +135,29 @@ class Normalization:
         deviations: what these are divided by then; None: they are not.
     """
 
-    means: Optional[Colour] = None
-    deviations: Optional[Colour] = None
+    means: Optional[Color] = None
+    deviations: Optional[Color] = None
 
     def __call__(self, images: tf.Tensor) -> tf.Tensor:
-        """Normalised images.
+        """Normalized images.
 
         Args:
             images: float32 [..., height, width, channels] in [0, 255]. As published, means are
-                those of three colours, and images of other channels stay as they are.
+                those of three colors, and images of other channels stay as they are.
         """
         if self.means is None:
             return images * (2.0 / 255.0) - 1.0
         if images.shape[-1] != len(self.means):
             return images
-        centred = images - tf.constant(self.means, images.dtype)
+        centered = images - tf.constant(self.means, images.dtype)
         if self.deviations is None:
-            return centred
-        return centred / tf.constant(self.deviations, images.dtype)
+            return centered
+        return centered / tf.constant(self.deviations, images.dtype)
 
 
-# Mean colour of ImageNet, which the ResNets and VGGs of classification and detection subtract.
+# Mean color of ImageNet, which the ResNets and VGGs of classification and detection subtract.
 IMAGENET_MEANS = Normalization((123.68, 116.779, 103.939))
-# Mean and standard deviation of its colours as later networks have them: of pixels in [0, 1]
+# Mean and standard deviation of its colors as later networks have them: of pixels in [0, 1]
 # (0.485, 0.456, 0.406) and (0.229, 0.224, 0.225).
 IMAGENET_STANDARDS = Normalization((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
 
@@ -171,7 +171,7 @@ class Segmentation:
     Attributes:
         last_end_point: the features that heads are put on.
         decoder_taps: for each output stride, the end point that a decoder refines with.
-        honours: the `Options` that a config may set.
+        honors: the `Options` that a config may set.
         options: its own value of the options that a config may leave unset.
         normalization: of images.
         mean_pixel: what images are padded with.
@@ -179,10 +179,10 @@ class Segmentation:
 
     last_end_point: str
     decoder_taps: Mapping[int, str]
-    honours: Tuple[str, ...]
+    honors: Tuple[str, ...]
     options: Options = Options(output_stride=16, weight_decay=4e-5)
     normalization: Normalization = Normalization()
-    mean_pixel: Colour = (127.5, 127.5, 127.5)
+    mean_pixel: Color = (127.5, 127.5, 127.5)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,13 +194,13 @@ class Network:
         scope: the variable scope of everything in it, which restoring strips or adds; empty: there
             is none.
         features: (images, style, options) -> feature maps by the name of their end point. Images
-            are float32 [batch, height, width, channels], already normalised.
+            are float32 [batch, height, width, channels], already normalized.
         style: (is_training, options) -> the published layer style.
         feature_maps: by stride, the end point of the last map of that stride (of a residual
             network: with `Options.subsample_after`).
         normalization: of images, as classification and detection do it.
         min_size: smallest input height and width, in pixels.
-        honours: the `Options` that a classifier's config may set.
+        honors: the `Options` that a classifier's config may set.
         detection_style: as `style`, where detectors are published with another one.
         first_stage: (images, style, options) -> the features that a two-stage detector makes
             proposals of and crops, where they are more than one end point; None: they are not.
@@ -225,7 +225,7 @@ class Network:
     feature_maps: Mapping[int, str]
     normalization: Normalization = Normalization()
     min_size: int = 1
-    honours: Tuple[str, ...] = ()
+    honors: Tuple[str, ...] = ()
     detection_style: Optional[Style] = None
     first_stage: Optional[Callable[[tf.Tensor, layers.LayerStyle, Options], tf.Tensor]] = None
     second_stage: Optional[Callable[[tf.Tensor, layers.LayerStyle], tf.Tensor]] = None

@@ -22,7 +22,7 @@ tf1 = tf.compat.v1
 ROOT_STRIDE = 4
 
 # Options that these networks listen to.
-HONOURS = (
+HONORS = (
     'depth_multiplier',
     'min_depth',
     'output_stride',
@@ -61,7 +61,7 @@ class Unit:
         depth: channels of the narrow convolutions.
         stride: output against input.
         rate: atrous rate of the 3x3 convolutions.
-        bounded: whether all values are kept within [-6, 6], to fit a quantised range.
+        bounded: whether all values are kept within [-6, 6], to fit a quantized range.
         strides_first: whether it strides in its first convolution; else in its 3x3 one.
         activation: of the sum, where it is not bounded.
         is_first: of its block.
@@ -81,7 +81,7 @@ UnitFunction = Callable[[tf.Tensor, Unit, layers.LayerStyle], Tuple[tf.Tensor, r
 
 
 def resnet_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
-    """The style as published: He initialisation (fan in), batch norm with a scale."""
+    """The style as published: He initialization (fan in), batch norm with a scale."""
     return layers.LayerStyle(
         is_training=is_training,
         initializer=layers.Initializer('truncated_normal', 2.0, fan='in'),

@@ -1,4 +1,4 @@
-"""ResNet V1 (He et al. 2015): residual units that normalise and activate after convolutions.
+"""ResNet V1 (He et al. 2015): residual units that normalize and activate after convolutions.
 
 The strides are those of the published checkpoints: in the last unit of a block, not in the first,
 unless that is asked for.
@@ -45,7 +45,7 @@ _UNITS = {
     200: (3, 24, 36, 3),
 }
 
-# Mean colours that DeepLab's models are published with.
+# Mean colors that DeepLab's models are published with.
 _DEEPLAB_MEANS = (123.15, 115.90, 103.06)
 _OF_DEEPLAB = tuple(f'resnet_v1_{size}{end}' for size in (18, 50, 101) for end in ('', '_beta'))
 
@@ -120,7 +120,7 @@ def resnet_v1_features(
         strides_first: see `resnet_blocks.Block`.
         sum_activation: see `resnet_blocks.stack_blocks`.
         bounded: ReLU6 instead of ReLU, and no value beyond [-6, 6] in a sum, so that all fit a
-            quantised range.
+            quantized range.
         pool_padding: see `resnet_blocks.pool_root`.
         final_endpoint: the block to stop at, `<scope>/block3` say; None: the last one.
 
@@ -279,7 +279,7 @@ def _features(
 
 
 def _segmentation(name: str) -> registry.Segmentation:
-    """DeepLab's: other batch norm, and, but for the `_beta` variants, other mean colours."""
+    """DeepLab's: other batch norm, and, but for the `_beta` variants, other mean colors."""
     architecture = ARCHITECTURES[name]
     scope = architecture.scope
     tap = 'lite_bottleneck_v1/conv2' if architecture.lite else 'bottleneck_v1/conv3'
@@ -292,12 +292,12 @@ def _segmentation(name: str) -> registry.Segmentation:
             4 * 2**index: f'{scope}/block{index + 1}/unit_{units - 1}/{tap}'
             for index, units in enumerate(architecture.units[:3])
         },
-        honours=resnet_blocks.HONOURS,
+        honors=resnet_blocks.HONORS,
         options=registry.Options(
             output_stride=16, weight_decay=1e-4, batch_norm_decay=0.95, batch_norm_epsilon=1e-5
         ),
         normalization=registry.Normalization(_DEEPLAB_MEANS if subtracts else None),
-        # The ResNet 18 subtracts the means too, but is published with padding in mid grey.
+        # The ResNet 18 subtracts the means too, but is published with padding in mid gray.
         **padding,
     )
 
@@ -327,7 +327,7 @@ def _register(name: str) -> None:
     classifier = {}
     if not architecture.lite and not architecture.beta:
         classifier = {
-            'honours': resnet_blocks.HONOURS,
+            'honors': resnet_blocks.HONORS,
             'build': functools.partial(resnet_v1, name=name),
             'logits_scopes': (f'{scope}/logits',),
             'preprocessing': 'vgg',

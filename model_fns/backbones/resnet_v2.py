@@ -1,6 +1,6 @@
-"""ResNet V2 (He et al. 2016): residual units that normalise and activate before convolutions.
+"""ResNet V2 (He et al. 2016): residual units that normalize and activate before convolutions.
 
-The sum of a unit is passed on as it is; one more normalisation follows the last unit.
+The sum of a unit is passed on as it is; one more normalization follows the last unit.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ ARCHITECTURES: Dict[str, Tuple[int, ...]] = {
 def bottleneck_v2(
     inputs: tf.Tensor, unit: resnet_blocks.Unit, style: layers.LayerStyle
 ) -> Tuple[tf.Tensor, registry.EndPoints]:
-    """1x1, 3x3 and 1x1 convolutions of the normalised input, added to the input.
+    """1x1, 3x3 and 1x1 convolutions of the normalized input, added to the input.
 
-    Where the channels change, what is added is a projection of the normalised input.
+    Where the channels change, what is added is a projection of the normalized input.
     """
     depth = 4 * unit.depth
     preact = _normalize(inputs, style, 'preact')
@@ -51,9 +51,9 @@ def bottleneck_v2(
 def basic_v2(
     inputs: tf.Tensor, unit: resnet_blocks.Unit, style: layers.LayerStyle
 ) -> Tuple[tf.Tensor, registry.EndPoints]:
-    """Two 3x3 convolutions of the normalised input, added to the input.
+    """Two 3x3 convolutions of the normalized input, added to the input.
 
-    As published the first unit of a block adds a projection of the normalised input, whether the
+    As published the first unit of a block adds a projection of the normalized input, whether the
     channels change or not, and the second convolution is activated before the sum.
     """
     preact = _normalize(inputs, style, 'preact')
@@ -80,7 +80,7 @@ def basic_features(
     Keras it pools with a border of zeros.
 
     Args:
-        images: float32 [batch, height, width, channels], normalised.
+        images: float32 [batch, height, width, channels], normalized.
         units: how many each of the four blocks has.
         style: of all layers.
         scope: the variable scope.
@@ -100,7 +100,7 @@ def basic_features(
 
 
 def postnorm(features: tf.Tensor, style: layers.LayerStyle) -> tf.Tensor:
-    """The last block's sum, normalised and activated, in the current variable scope."""
+    """The last block's sum, normalized and activated, in the current variable scope."""
     return _normalize(features, style, 'postnorm')
 
 
@@ -133,11 +133,11 @@ def resnet_v2_features(
     Returns:
         Float32 [batch, height', width', channels'] by name: `<name>/conv1`, `<name>/block<i>` and,
         within, `/unit_<k>/bottleneck_v2` and its `/shortcut`, `/conv1`, `/conv2`, `/conv3`. Block
-        outputs are sums, neither normalised nor activated.
+        outputs are sums, neither normalized nor activated.
     """
     blocks = resnet_blocks.make_blocks(ARCHITECTURES[name], multi_grid, depth_multiplier, min_depth)
     with tf1.variable_scope(name):
-        # The first unit normalises the root's output.
+        # The first unit normalizes the root's output.
         conv1 = layers.conv2d(images, 64, 7, style.linear(), 'conv1', stride=2, padding='FIXED')
         pooled = resnet_blocks.pool_root(conv1, pool_padding)
         end_points = {f'{name}/conv1': conv1}
@@ -234,7 +234,7 @@ def _register(name: str) -> None:
             style=resnet_blocks.resnet_style,
             feature_maps=resnet_blocks.feature_maps(name),
             normalization=registry.IMAGENET_MEANS,
-            honours=resnet_blocks.HONOURS,
+            honors=resnet_blocks.HONORS,
             build=functools.partial(resnet_v2, name=name),
             logits_scopes=(f'{name}/logits',),
             preprocessing='vgg',

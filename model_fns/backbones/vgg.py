@@ -1,4 +1,4 @@
-"""VGG (Simonyan and Zisserman 2014): 3x3 convolutions, with biases and without normalisation.
+"""VGG (Simonyan and Zisserman 2014): 3x3 convolutions, with biases and without normalization.
 
 The fully connected layers are convolutions, as in the published checkpoints.
 """
@@ -25,7 +25,7 @@ _DEPTHS = (64, 128, 256, 512, 512)
 
 
 def vgg_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
-    """The style as published: Xavier initialisation, biases without a regularizer."""
+    """The style as published: Xavier initialization, biases without a regularizer."""
     return layers.LayerStyle(
         is_training=is_training,
         initializer=layers.XAVIER,
@@ -114,7 +114,7 @@ def _register(name: str) -> None:
             style=vgg_style,
             feature_maps={**maps, 32: f'{name}/pool5'},
             normalization=registry.IMAGENET_MEANS,
-            honours=('dropout_keep_prob', 'weight_decay'),
+            honors=('dropout_keep_prob', 'weight_decay'),
             min_size=224,
             build=functools.partial(vgg, name=name),
             logits_scopes=(f'{name}/fc8',),

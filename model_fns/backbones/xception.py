@@ -19,7 +19,7 @@ from model_fns.backbones import output_strides, registry
 tf1 = tf.compat.v1
 
 # Options that these networks listen to.
-HONOURS = (
+HONORS = (
     'output_stride',
     'multi_grid',
     'dropout_keep_prob',
@@ -119,7 +119,7 @@ def xception_features(
         multi_grid: factors on the atrous rates of the last module's three convolutions; empty:
             all 1.
         bounded: ReLU6 instead of ReLU, and what is added or convolved without an activation is cut
-            to [-6, 6], so that all values fit a quantised range.
+            to [-6, 6], so that all values fit a quantized range.
 
     Returns:
         Float32 [batch, height', width', channels'] by name: `<name>/entry_flow/conv1_1` and
@@ -293,7 +293,7 @@ def _segmentation(name: str) -> registry.Segmentation:
     return registry.Segmentation(
         last_end_point=last_end_point(name),
         decoder_taps={stride: tap for stride, tap in taps.items() if stride > _ROOT_STRIDE},
-        honours=tuple(option for option in HONOURS if option != 'dropout_keep_prob'),
+        honors=tuple(option for option in HONORS if option != 'dropout_keep_prob'),
     )
 
 
@@ -305,7 +305,7 @@ for _name in ARCHITECTURES:
             features=functools.partial(_features, name=_name),
             style=xception_style,
             feature_maps=_feature_maps(_name),
-            honours=HONOURS,
+            honors=HONORS,
             segmentation=_segmentation(_name),
             build=functools.partial(xception, name=_name),
             logits_scopes=(f'{_name}/logits',),

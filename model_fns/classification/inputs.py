@@ -21,7 +21,7 @@ _KEYS = {
     'image/source_id': tf.io.FixedLenFeature([], tf.string, ''),
     'image/filename': tf.io.FixedLenFeature([], tf.string, ''),
 }
-_UNLABELLED = -1
+_UNLABELED = -1
 _MOST_SHOWN = 10  # Labels in a message.
 
 
@@ -50,7 +50,7 @@ def decode(
     label = parsed['image/class/label']
     if label_map is not None:
         by_name = label_map.lookup(parsed['image/class/text'])
-        label = tf.where(tf.equal(label, _UNLABELLED), by_name, label)
+        label = tf.where(tf.equal(label, _UNLABELED), by_name, label)
     index = label - labels_offset
     in_range = tf.Assert(
         tf.logical_and(index >= 0, index < num_classes),
@@ -81,7 +81,7 @@ def class_id(serialized: bytes, label_map: Optional[LabelMap] = None) -> int:
     """The label of a valid record."""
     features = tf.train.Example.FromString(serialized).features.feature
     labels = features['image/class/label'].int64_list.value
-    if labels and (label_map is None or labels[0] != _UNLABELLED):
+    if labels and (label_map is None or labels[0] != _UNLABELED):
         return labels[0]
     return label_map.id_of_name(features['image/class/text'].bytes_list.value[0].decode())
 

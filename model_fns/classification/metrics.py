@@ -59,7 +59,7 @@ def finish(values: Mapping[str, Any]) -> Dict[str, float]:
     return metrics
 
 
-def normalised_rows(confusion: np.ndarray) -> np.ndarray:
+def normalized_rows(confusion: np.ndarray) -> np.ndarray:
     """Each row of a confusion matrix as shares of its label's examples, float [n, n]."""
     confusion = np.asarray(confusion, np.float64)
     return confusion / np.maximum(1.0, confusion.sum(axis=1, keepdims=True))

@@ -87,7 +87,7 @@ class Family(abc.ABC):
     def denormalize(self, inputs: tf.Tensor) -> tf.Tensor:
         """Pixels that `normalize` makes the given inputs of, those of `evaluate` if it made them.
 
-        Where normalisation takes brightness and contrast away, they are others.
+        Where normalization takes brightness and contrast away, they are others.
 
         Args:
             inputs: float32 [.., height, width, channels].
@@ -125,14 +125,14 @@ def get_family(
         slow_color_distortion: the richer of the two distortions of `inception`.
 
     Raises:
-        errors.ConfigError: no such family, or one without a slow colour distortion.
+        errors.ConfigError: no such family, or one without a slow color distortion.
     """
     family = FAMILIES.get(name, where)
     if slow_color_distortion:
         if family is not Inception:
             raise errors.ConfigError(
                 f'slow_color_distortion is true, but {where} is {name!r}, which has only one '
-                f"colour distortion; only 'inception' has two."
+                f"color distortion; only 'inception' has two."
             )
         family = SlowInception
     return family(use_grayscale)
@@ -240,7 +240,7 @@ class EfficientNet(Inception):
 @FAMILIES.register('vgg')
 @dataclasses.dataclass(frozen=True)
 class Vgg(Family):
-    """A crop of an image whose shorter side has a fixed or random length; the mean colour removed.
+    """A crop of an image whose shorter side has a fixed or random length; the mean color removed.
 
     Args:
         short_side: length in evaluation. Training draws one from it to its double. None: as much
@@ -336,9 +336,9 @@ class Cifarnet(Family):
         return tf.math.divide_no_nan(inputs - low, high - low) * 255
 
 
-def _of_channels(colour: Sequence[float], pixels: tf.Tensor) -> np.ndarray:
-    """A number of each colour, or, where pixels have one channel, what luminance makes of them."""
-    values = np.array(colour, np.float32)
+def _of_channels(color: Sequence[float], pixels: tf.Tensor) -> np.ndarray:
+    """A number of each color, or, where pixels have one channel, what luminance makes of them."""
+    values = np.array(color, np.float32)
     return values if pixels.shape[-1] == 3 else np.dot(values, _LUMINANCE)
 
 

@@ -268,7 +268,7 @@ class ClassificationTask(Task):
 
     def draw_metrics(self, values: Mapping[str, Any]) -> Dict[str, np.ndarray]:
         """The confusion matrix."""
-        shares = metrics.normalised_rows(values[metrics.CONFUSION])
+        shares = metrics.normalized_rows(values[metrics.CONFUSION])
         return {metrics.CONFUSION: visualization.confusion_matrix(shares, self._class_names())}
 
     def serving_features(self, images: tf.Tensor) -> Features:
@@ -369,15 +369,15 @@ def _options(
 ) -> registry.Options:
     """What the config changes of the network; an option that it does not have is an error."""
     # Where nothing falls with the steps, how many there are does not matter.
-    falls = 'drop_path_steps' in network.honours
+    falls = 'drop_path_steps' in network.honors
     options = registry.Options.from_config(model.backbone, num_steps if falls else 0)
     if model.HasField('dropout_keep_prob'):
         options = options.but(dropout_keep_prob=model.dropout_keep_prob)
     for name in options.changed():
-        if name not in network.honours:
+        if name not in network.honors:
             where = '' if name == 'dropout_keep_prob' else 'backbone.'
             raise errors.ConfigError(
                 f'model.classification.{where}{name}: {network.name} has no such option; it has '
-                f'{", ".join(network.honours) or "none"}.'
+                f'{", ".join(network.honors) or "none"}.'
             )
     return options

@@ -346,7 +346,7 @@ _SAYINGS: Mapping[str, str] = {
     'is_training': 'leave it out: what --mode=export writes is for inference',
     'input_shape': _ANY_SIZE,
     'vis_crop_size': _ANY_SIZE,
-    'colormap_type': 'leave it out: model.segmentation.dataset decides the colours',
+    'colormap_type': 'leave it out: model.segmentation.dataset decides the colors',
     'nas_use_classification_head': _SEARCHED,
     'nas_remove_os32_stride': _SEARCHED,
     'is_video_model': 'leave it out: networks of video are not here',

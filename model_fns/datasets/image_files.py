@@ -25,7 +25,7 @@ _TURNED_BY_A_QUARTER = (5, 6, 7, 8)
 _CONVERTED = ('WEBP', 'TIFF')
 _JPEG_QUALITY = 95
 _MOST_DECODED = 2**29 - 1  # Pixels.
-# Modes that a PNG holds as they are, and those that become 8 bits of colour.
+# Modes that a PNG holds as they are, and those that become 8 bits of color.
 _PNG_MODES = ('1', 'L', 'LA', 'P', 'RGB', 'RGBA', 'I;16')
 _COLOR_MODES = ('CMYK', 'YCbCr', 'LAB', 'HSV', 'RGBX', 'PA')
 

@@ -24,7 +24,7 @@ class Instances(id_pngs.IdPngs):
 
     Args:
         image_folder: of the images.
-        annotation_folder: of the PNGs: of up to 16 bits, grey or with a palette.
+        annotation_folder: of the PNGs: of up to 16 bits, gray or with a palette.
         class_name: what all the objects are.
         ignore_label: a value that is no instance, of pixels that count for nothing; None: there is
             none.

@@ -30,7 +30,7 @@ class Masks(id_pngs.IdPngs):
 
     Args:
         image_folder: of the images.
-        annotation_folder: of the PNGs: grey, or with a palette (as Pascal VOC has them).
+        annotation_folder: of the PNGs: gray, or with a palette (as Pascal VOC has them).
         ignore_label: of pixels that count for nothing; None: there is none.
         values: names of classes by the value of their pixels, where values are no class ids. In
             files of colors a value is 65536 * red + 256 * green + blue.

@@ -11,8 +11,8 @@ import numpy as np
 from model_fns.datasets import shapes, textures
 from model_fns.datasets.textures import Random
 
-# Backgrounds are dark and shapes brighter, by at least so much of 255: with any colours on any
-# colours a small network takes an hour instead of a minute to find the outlines.
+# Backgrounds are dark and shapes brighter, by at least so much of 255: with any colors on any
+# colors a small network takes an hour instead of a minute to find the outlines.
 _DARK = 110
 _LEAST_CONTRAST = 80
 _LUMINANCE = np.array([0.299, 0.587, 0.114])
@@ -64,7 +64,7 @@ def draw_scene(
     scale: Tuple[float, float],
     most_turn: float = math.pi,
 ) -> Scene:
-    """Draws shapes at random places, in random sizes, colours, textures and orientations.
+    """Draws shapes at random places, in random sizes, colors, textures and orientations.
 
     Args:
         random: where chance comes from.
@@ -108,7 +108,7 @@ def _background(random: Random, size: int, base: np.ndarray) -> np.ndarray:
 
 
 def _paint(canvas: np.ndarray, covered: shapes.Coverage, paint: np.ndarray) -> None:
-    """Puts paint, one colour or a texture of at least that size, where a shape is."""
+    """Puts paint, one color or a texture of at least that size, where a shape is."""
     height, width = covered.values.shape
     part = canvas[covered.rows, covered.columns]
     part += covered.values[:, :, None] * (paint[:height, :width] - part)

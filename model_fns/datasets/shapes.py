@@ -13,7 +13,7 @@ from typing import Callable, Dict, NamedTuple, Tuple
 
 import numpy as np
 
-# (x, y) [...] relative to the centre and along the shape's axes, and half the width and height, all
+# (x, y) [...] relative to the center and along the shape's axes, and half the width and height, all
 # in pixels -> about the signed distance from the outline in pixels, negative inside.
 Outline = Callable[[np.ndarray, np.ndarray, float, float], np.ndarray]
 
@@ -39,7 +39,7 @@ class Placement:
 
     @property
     def radius(self) -> float:
-        """Of a circle around the centre that holds the whole box."""
+        """Of a circle around the center that holds the whole box."""
         return math.hypot(self.height, self.width) / 2
 
 
@@ -69,7 +69,7 @@ def coverage(name: str, placement: Placement, height: int, width: int) -> Covera
     reach = placement.radius + 1
     top, bottom = _clipped_range(placement.center_y, reach, height)
     left, right = _clipped_range(placement.center_x, reach, width)
-    # Pixel i covers the distances from i to i + 1; its centre counts.
+    # Pixel i covers the distances from i to i + 1; its center counts.
     dy = np.arange(top, bottom, dtype=np.float32)[:, None] + (0.5 - placement.center_y)
     dx = np.arange(left, right, dtype=np.float32)[None, :] + (0.5 - placement.center_x)
     cosine, sine = math.cos(placement.angle), math.sin(placement.angle)
@@ -128,7 +128,7 @@ def _crescent(x, y, half_width, half_height):
     """The left half of an ellipse less another one that meets it at its top and bottom."""
     shift = 0.8
     radius = math.sqrt(1 + shift**2)
-    x = x - half_width  # the half fills the box, so the ellipse's centre is on the right side
+    x = x - half_width  # the half fills the box, so the ellipse's center is on the right side
     disc = _ellipse(x, y, 2 * half_width, half_height)
     cut = _ellipse(x - 2 * half_width * shift, y, 2 * half_width * radius, half_height * radius)
     return np.maximum(disc, -cut)

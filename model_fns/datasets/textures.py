@@ -1,4 +1,4 @@
-"""Textures of the demo set: colours that vary over a square of pixels."""
+"""Textures of the demo set: colors that vary over a square of pixels."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Random = np.random.Generator
 
 
 def texture(random: Random, size: int, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """A random pattern of a random kind between two colours.
+    """A random pattern of a random kind between two colors.
 
     Args:
         random: where chance comes from.
         size: height and width in pixels.
-        low: float [3], the colour at one end of the pattern, 0 to 255.
-        high: float [3], the colour at its other end.
+        low: float [3], the color at one end of the pattern, 0 to 255.
+        high: float [3], the color at its other end.
 
     Returns:
         float32 [size, size, 3].
@@ -46,7 +46,7 @@ def smooth_noise(random: Random, size: int, cells: int) -> np.ndarray:
 
 @functools.cache
 def _interpolation(size: int, cells: int) -> np.ndarray:
-    """float32 [size, cells + 1]: the linear weights of grid points at pixel centres."""
+    """float32 [size, cells + 1]: the linear weights of grid points at pixel centers."""
     position = (np.arange(size) + 0.5) / size * cells
     distance = np.abs(position[:, None] - np.arange(cells + 1)[None, :])
     return np.maximum(1 - distance, 0).astype(np.float32)

@@ -61,11 +61,11 @@ class SingleShotDeployable(interface.Deployable):
         self._drops_empty = drops_empty
 
     def pixels(self, features: Features) -> tf.Tensor:
-        """See `Deployable`; padding has the colour that the network makes its padding of."""
+        """See `Deployable`; padding has the color that the network makes its padding of."""
         images = tf.ensure_shape(features[fields.IMAGE], [None, *self.input_shape])
         if self._model.resizer.pads:
-            colour = self._padding_pixel()
-            images = detector.fill_padding(images, features[fields.TRUE_IMAGE_SHAPE], colour)
+            color = self._padding_pixel()
+            images = detector.fill_padding(images, features[fields.TRUE_IMAGE_SHAPE], color)
         return tf.clip_by_value(images, 0.0, 255.0)
 
     def network(self, pixels: tf.Tensor) -> Tensors:

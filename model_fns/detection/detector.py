@@ -195,7 +195,7 @@ class Detector(abc.ABC):
         return {name: one for name, one in outputs.items() if name != fields.SHOWN_PROPOSALS}
 
 
-# (the architecture's message, its path in the config, its quantisation) -> detector, by its field
+# (the architecture's message, its path in the config, its quantization) -> detector, by its field
 # in `model`.
 DETECTORS: Registry[Callable[[Any, str, Optional[Quantization]], Detector]] = Registry('detector')
 
@@ -210,11 +210,11 @@ def build_detector(
 
     Args:
         config: which.
-        quantization: of its layers; None: they are not quantised.
+        quantization: of its layers; None: they are not quantized.
 
     Raises:
         errors.ConfigError: there is no such architecture, a part is missing or unknown, or a field
-            is not honoured.
+            is not honored.
     """
     for module in _ARCHITECTURES:
         importlib.import_module(f'model_fns.detection.architectures.{module}')

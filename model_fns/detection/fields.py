@@ -35,7 +35,7 @@ AREA = 'groundtruth_area'  # float32 [n]: pixels of the original image
 # fullest image of the batch has boxes, at least one
 MASKS = 'groundtruth_instance_masks'
 MASK_WEIGHTS = 'groundtruth_instance_mask_weights'  # float32 [n]; 0: a mask counts for nothing
-KEYPOINTS = 'groundtruth_keypoints'  # float32 [n, k, 2]: y, x, normalized; NaN where not labelled
+KEYPOINTS = 'groundtruth_keypoints'  # float32 [n, k, 2]: y, x, normalized; NaN where not labeled
 KEYPOINT_VISIBILITIES = 'groundtruth_keypoint_visibilities'  # bool [n, k]
 NUM_BOXES = 'num_groundtruth_boxes'  # int32 scalar: how many of M are valid
 NUM_LEFT_OUT = 'num_groundtruth_boxes_left_out'  # int32 scalar: how many were more than M

@@ -97,7 +97,7 @@ class DetectionTask(Task):
         """The task that the config's `model` describes.
 
         Raises:
-            errors.ConfigError: a part is missing or unknown, or a field is not honoured.
+            errors.ConfigError: a part is missing or unknown, or a field is not honored.
         """
         model = detector.build_detector(config.model, quantization.from_config(config))
         label_map = label_map_files.of_readers(config, model.num_classes)

@@ -100,9 +100,9 @@ def enlarge(features: tf.Tensor, factor: Size = 2, method: str = 'nearest') -> t
     if features.shape[1:3].is_fully_defined():
         size = [rows * features.shape[1], columns * features.shape[2]]
     if method == 'bilinear':
-        # Between the centres of cells, half a cell from the map's border.
+        # Between the centers of cells, half a cell from the map's border.
         return tf.cast(tf.image.resize(features, size, 'bilinear'), features.dtype)
-    # One kernel for both directions; repeats by nearest neighbour without half-pixel centres.
+    # One kernel for both directions; repeats by nearest neighbor without half-pixel centers.
     return tf.raw_ops.ResizeNearestNeighbor(images=features, size=size)
 
 

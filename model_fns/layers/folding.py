@@ -41,7 +41,7 @@ def folded(
         biases: [channels], added before batch norm; None: none.
         compute: the product.
         scale_shape: the shape in which a number for each channel of the outputs multiplies weights.
-        style: has batch norm, and a quantisation.
+        style: has batch norm, and a quantization.
         norm_scope: name of batch norm.
 
     Returns:
@@ -82,7 +82,7 @@ def _correction(
     variance: tf.Tensor,
     frozen: Optional[tf.Tensor],
 ) -> Tuple[tf.Tensor, tf.Tensor]:
-    """What takes outputs normalised by the moving variance to those of the batch's statistics.
+    """What takes outputs normalized by the moving variance to those of the batch's statistics.
 
     Returns:
         A factor and an offset, [channels] each.

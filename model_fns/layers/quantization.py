@@ -1,4 +1,4 @@
-"""Quantisation-aware training: simulated 8-bit arithmetic (Jacob et al. 2018, section 3).
+"""Quantization-aware training: simulated 8-bit arithmetic (Jacob et al. 2018, section 3).
 
 A `LayerStyle` may carry a `Quantization`. Layers then round their weights and their outputs to the
 255 or 256 values of a range, and gradients pass through as though they had not; what rounds is
@@ -43,7 +43,7 @@ _BOUND = 6.0
 
 
 def from_config(config: pipeline_pb2.TrainEvalPipelineConfig) -> Optional[Quantization]:
-    """How a config's layers are quantised; None where they are not."""
+    """How a config's layers are quantized; None where they are not."""
     if not config.graph_rewriter.HasField('quantization'):
         return None
     asked = config.graph_rewriter.quantization
@@ -67,7 +67,7 @@ class _Name:
 
 @dataclasses.dataclass(frozen=True)
 class Quantization:
-    """How layers are quantised.
+    """How layers are quantized.
 
     Attributes:
         delay: the step, counted from 1, with which training begins to round; 0 and 1: the first.

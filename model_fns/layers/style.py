@@ -19,7 +19,7 @@ Padding = str
 
 @dataclasses.dataclass(frozen=True)
 class BatchNorm:
-    """Normalisation over a batch (Ioffe and Szegedy 2015).
+    """Normalization over a batch (Ioffe and Szegedy 2015).
 
     Attributes:
         decay: what an update keeps of the old moving statistics, [0, 1].
@@ -56,8 +56,8 @@ class LayerStyle:
         regularize_depthwise: whether it holds for depthwise weights too.
         regularize_pointwise: whether it holds for pointwise weights of separable convolutions.
         bias_regularizer: of biases.
-        activation: after normalisation; None for none.
-        batch_norm: None: no normalisation, and biases instead.
+        activation: after normalization; None for none.
+        batch_norm: None: no normalization, and biases instead.
         force_bias: biases even before batch norm.
         compute_dtype: in which layers multiply, add and activate: `tf.float32`, `tf.bfloat16` or
             `tf.float16`. Variables, the statistics of batch norm and losses stay float32.
@@ -83,7 +83,7 @@ class LayerStyle:
         return dataclasses.replace(self, **changes)
 
     def linear(self) -> LayerStyle:
-        """The style of logits: no normalisation, no activation, hence biases."""
+        """The style of logits: no normalization, no activation, hence biases."""
         return self.but(batch_norm=None, activation=None)
 
     def frozen(self) -> LayerStyle:

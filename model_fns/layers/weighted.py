@@ -1,7 +1,7 @@
 """Convolutions and fully connected layers, all made by one function.
 
 `_layer` owns what a layer does with its weights: it reads them, hands them to the layer's product,
-and normalises and activates what that gives. Where the style rounds, the weights are rounded before
+and normalizes and activates what that gives. Where the style rounds, the weights are rounded before
 the product, with batch norm folded into them.
 """
 
@@ -65,7 +65,7 @@ def conv2d(
         inputs: [batch, height, width, channels]; channels static.
         num_outputs: output channels.
         kernel_size: height and width, or one number for both.
-        style: initial values, regularization, normalisation, activation, compute type.
+        style: initial values, regularization, normalization, activation, compute type.
         scope: name of the layer.
         stride: one number, or (vertical, horizontal).
         rate: atrous rate: distance between the kernel's taps, one number or (vertical, horizontal).
@@ -171,7 +171,7 @@ def conv2d_transpose(
         inputs: [batch, height, width, channels]; channels static.
         num_outputs: output channels.
         kernel_size: height and width, or one number for both.
-        style: see `conv2d`; such layers are not quantised.
+        style: see `conv2d`; such layers are not quantized.
         scope: name of the layer.
         stride: what both sides are multiplied by.
         use_bias: None: exactly when there is no batch norm.

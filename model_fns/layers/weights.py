@@ -25,7 +25,7 @@ class Initializer:
     Attributes:
         kind: `truncated_normal`, `normal`, `uniform` or `constant`.
         scale: the standard deviation, the half width of the interval, or the constant.
-        mean: centre of the distribution.
+        mean: center of the distribution.
         fan: None, or `in`, `out` or `avg`: scale is then a factor f, and the standard deviation is
             sqrt(f / n) (1.3 f for the truncated normal, to make up for the cut tails), the half
             width sqrt(3 f / n), where n counts a weight's inputs, outputs or their mean.

@@ -15,8 +15,8 @@ from model_fns.segmentation.networks import sizes
 _MEANINGS = {
     fields.SEMANTIC_PREDICTIONS: 'the class of each pixel, counted from 0 as in labels.txt',
     fields.SEMANTIC_PROBABILITIES: 'of each class at each pixel',
-    fields.INSTANCE_CENTERS: 'how much of a centre of an instance each pixel is',
-    fields.CENTER_OFFSETS: 'rows and columns from each pixel to the centre of its instance',
+    fields.INSTANCE_CENTERS: 'how much of a center of an instance each pixel is',
+    fields.CENTER_OFFSETS: 'rows and columns from each pixel to the center of its instance',
     fields.EDGE_PREDICTIONS: 'the class of the edge that each pixel is on; 0: none',
 }
 
@@ -29,7 +29,7 @@ class SegmentationDeployable(interface.Deployable):
         infer: images -> outputs of the network by their names in `fields`, at the images' size.
         postprocess: (outputs, features) -> outputs, see `SegmentationTask.postprocess`.
         heads: the names in `fields` that `infer` gives.
-        mean_pixel: the colour of padding.
+        mean_pixel: the color of padding.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class SegmentationDeployable(interface.Deployable):
             image, content = one
             height, width = tf.unstack(content)
             size = self._size_in_input(content)
-            # The padding is of the mean colour: zeros around what differs from it.
+            # The padding is of the mean color: zeros around what differs from it.
             found = sizes.resize(image[tf.newaxis, :height, :width] - self._mean_pixel, size)[0]
             return _padded(found, self.input_shape[:2]) + self._mean_pixel
 

@@ -16,8 +16,8 @@ TRUE_IMAGE_SHAPE = 'true_image_shape'  # int32 [3]: what is image, not padding; 
 # Examples and labels.
 SEMANTIC = 'semantic_labels'  # int32 [H, W]: class, or the ignore label (as in the padding)
 INSTANCES = 'instance_labels'  # int32 [H, W]: instance, 0 where there is none
-CENTER = 'center_heatmap'  # float32 [H, W]: 1 at centres
-OFFSET = 'center_offsets'  # float32 [H, W, 2]: rows and columns to the centre, in pixels
+CENTER = 'center_heatmap'  # float32 [H, W]: 1 at centers
+OFFSET = 'center_offsets'  # float32 [H, W, 2]: rows and columns to the center, in pixels
 OFFSET_WEIGHTS = 'offset_weights'  # float32 [H, W]: 1 where there is an instance
 EDGE = 'edge_labels'  # int32 [H, W]: class of the edge, 0 for none, -1 where it is not known
 

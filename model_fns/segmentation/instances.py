@@ -1,4 +1,4 @@
-"""From semantic predictions, a heat map of centres and offsets to instances and a panoptic map.
+"""From semantic predictions, a heat map of centers and offsets to instances and a panoptic map.
 
 The steps of Panoptic-DeepLab (Cheng et al. 2020, section 3.3): the peaks of the heat map are the
 instances, each pixel of a class with instances goes to the one that its offset points at, and an
@@ -21,7 +21,7 @@ from protos import segmentation_pb2
 
 # A pixel of the panoptic map is class * this + instance, where 0 is no instance.
 PANOPTIC_DIVISOR = 1000
-UNLABELLED = -1
+UNLABELED = -1
 
 _WHERE = 'model.segmentation.instance_grouping'
 
@@ -101,7 +101,7 @@ class InstanceGrouping:
         Returns:
             `fields.INSTANCE_PREDICTIONS` int32 [B, H, W]: 0 for none, else 1 to K without gaps, the
             highest peak first; and `fields.PANOPTIC_PREDICTIONS` int32 [B, H, W], where pixels of
-            what is left out, and of things without an instance, are `UNLABELLED`.
+            what is left out, and of things without an instance, are `UNLABELED`.
         """
         semantic = tf.cast(semantic, tf.int32)
         if is_image is None:
@@ -115,7 +115,7 @@ class InstanceGrouping:
         instances, classes = self._classified(instances, semantic)
         of_instances = classes * PANOPTIC_DIVISOR + instances
         is_stuff = is_image & ~is_thing & ~self._is_small_stuff(semantic, is_image)
-        of_stuff = tf.where(is_stuff, semantic * PANOPTIC_DIVISOR, UNLABELLED)
+        of_stuff = tf.where(is_stuff, semantic * PANOPTIC_DIVISOR, UNLABELED)
         return {
             fields.INSTANCE_PREDICTIONS: instances,
             fields.PANOPTIC_PREDICTIONS: tf.where(instances > 0, of_instances, of_stuff),
@@ -157,18 +157,18 @@ class InstanceGrouping:
 
 
 def nearest_centers(offsets: tf.Tensor, centers: heatmaps.Peaks) -> tf.Tensor:
-    """The centre nearest to where each pixel's offset points.
+    """The center nearest to where each pixel's offset points.
 
-    One centre after another is compared with the nearest one so far: time grows with the number of
-    centres that there are, memory does not.
+    One center after another is compared with the nearest one so far: time grows with the number of
+    centers that there are, memory does not.
 
     Args:
         offsets: float32 [B, H, W, 2], rows and columns.
         centers: of the image's instances.
 
     Returns:
-        int32 [B, H, W]: the number of the centre, from 1, the first of equally near ones; 0 where
-        the image has no centre.
+        int32 [B, H, W]: the number of the center, from 1, the first of equally near ones; 0 where
+        the image has no center.
     """
     shape = tf.shape(offsets)
     rows = offsets[..., 0] + tf.cast(tf.range(shape[1]), tf.float32)[:, tf.newaxis]
@@ -182,7 +182,7 @@ def nearest_centers(offsets: tf.Tensor, centers: heatmaps.Peaks) -> tf.Tensor:
         is_center = (index < centers.num_valid)[:, tf.newaxis, tf.newaxis]
         closer = (distance < least) & is_center
         for one in (distance, closer):
-            one.set_shape(rows.shape)  # where the batch is known here and not in the centres
+            one.set_shape(rows.shape)  # where the batch is known here and not in the centers
         return index + 1, tf.where(closer, index + 1, nearest), tf.where(closer, distance, least)
 
     start = (

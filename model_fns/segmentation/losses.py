@@ -117,12 +117,12 @@ def dice_loss(
         counted = tf.cast(tf.not_equal(at_labels, ignore_label), tf.float32)[..., tf.newaxis]
         truth = tf.one_hot(at_labels, logits.shape[-1]) * counted
         probabilities = tf.nn.softmax(at_logits) * counted
-        overlap, predicted, labelled = (
+        overlap, predicted, labeled = (
             tf.reduce_sum(one, axis=[0, 1, 2])
             for one in (truth * probabilities, probabilities, truth)
         )
-        lost = 1.0 - 2.0 * tf.math.divide_no_nan(overlap, predicted + labelled)
-        return _weighted_mean(lost, tf.cast(labelled > 0, tf.float32))
+        lost = 1.0 - 2.0 * tf.math.divide_no_nan(overlap, predicted + labeled)
+        return _weighted_mean(lost, tf.cast(labeled > 0, tf.float32))
 
     return _each_scale(DICE, logits_by_scale, loss, config.dice_weight)
 
@@ -133,7 +133,7 @@ def center_loss(
     counted: tf.Tensor,
     config: segmentation_pb2.InstanceCenterHead,
 ) -> Dict[str, tf.Tensor]:
-    """Mean squared error of the heat map of centres (Panoptic-DeepLab, section 3.2).
+    """Mean squared error of the heat map of centers (Panoptic-DeepLab, section 3.2).
 
     Args:
         logits_by_scale: float32 [B, h, w, 1] by the name of the scale.
@@ -159,7 +159,7 @@ def offset_loss(
     weights: tf.Tensor,
     config: segmentation_pb2.OffsetHead,
 ) -> Dict[str, tf.Tensor]:
-    """L1 error of the offsets to the centre, rows plus columns, in pixels of the crop.
+    """L1 error of the offsets to the center, rows plus columns, in pixels of the crop.
 
     Args:
         logits_by_scale: float32 [B, h, w, 2] by the name of the scale.

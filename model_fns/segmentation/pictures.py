@@ -1,4 +1,4 @@
-"""Pictures of segmentations: the image, its labels and what is predicted, in colours."""
+"""Pictures of segmentations: the image, its labels and what is predicted, in colors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Drawer:
     """Draws examples.
 
     Attributes:
-        dataset: names and colours of the classes.
+        dataset: names and colors of the classes.
     """
 
     dataset: Dataset
@@ -86,7 +86,7 @@ class Drawer:
         return self.dataset.for_submission(_unpadded_classes(features, outputs))
 
     def raw_png(self, features: Arrays, outputs: Arrays) -> bytes:
-        """Returns `raw_classes` as a grey PNG file."""
+        """Returns `raw_classes` as a gray PNG file."""
         return visualization.encode_png(self.raw_classes(features, outputs))
 
     def numbers(self, outputs: Arrays, top_k: Optional[int] = None) -> Dict[str, Any]:
@@ -140,7 +140,7 @@ class Drawer:
         ]
 
     def id_pngs(self, features: Arrays, outputs: Arrays) -> Dict[str, bytes]:
-        """Grey PNG files of ids by the end of their names: classes, and instances where found.
+        """Gray PNG files of ids by the end of their names: classes, and instances where found.
 
         Args:
             features: see `draw`.
@@ -172,11 +172,11 @@ class Drawer:
                 _instances(image, values), [title, f'instances: {count}']
             )
         if head == fields.INSTANCE_CENTERS:
-            return visualization.captioned(_heat(image, values), [title, 'centres'])
+            return visualization.captioned(_heat(image, values), [title, 'centers'])
         return visualization.captioned(self._edges(image, values), [title, 'edges'])
 
     def _edges(self, image: np.ndarray, edges: np.ndarray) -> np.ndarray:
-        """Edges over the image: white, or in the colours of the classes that they bound."""
+        """Edges over the image: white, or in the colors of the classes that they bound."""
         picture = (image * _DIMMED).astype(np.uint8)
         is_edge = (edges > 0) & (edges != self.dataset.ignore_label)
         of_classes = bool(is_edge.any()) and edges[is_edge].max() > 1
@@ -204,7 +204,7 @@ def _unpadded_classes(features: Arrays, outputs: Arrays) -> np.ndarray:
 
 
 def _instances(image: np.ndarray, ids: np.ndarray) -> np.ndarray:
-    """Instances mixed into the image, each in a colour of its own and with an outline."""
+    """Instances mixed into the image, each in a color of its own and with an outline."""
     present, places = np.unique(ids, return_inverse=True)
     places = places.reshape(ids.shape)
     shown = np.array([colors.of_class(number) for number in range(len(present))], np.float32)
@@ -218,8 +218,8 @@ def _instances(image: np.ndarray, ids: np.ndarray) -> np.ndarray:
 def _outline(ids: np.ndarray) -> np.ndarray:
     """Bool [height, width]: pixels of an instance beside one that is not of it."""
     padded = np.pad(ids, 1, mode='edge')
-    neighbours = (padded[:-2, 1:-1], padded[2:, 1:-1], padded[1:-1, :-2], padded[1:-1, 2:])
-    differs = np.any([neighbour != ids for neighbour in neighbours], axis=0)
+    neighbors = (padded[:-2, 1:-1], padded[2:, 1:-1], padded[1:-1, :-2], padded[1:-1, 2:])
+    differs = np.any([neighbor != ids for neighbor in neighbors], axis=0)
     return differs & (ids > 0)
 
 

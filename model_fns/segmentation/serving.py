@@ -14,7 +14,7 @@ from model_fns.segmentation.networks import sizes
 ORIGINAL_SIZE = 'original_size'
 RESIZED_SIZE = 'resized_size'
 
-# Outputs that are no mixture of neighbours.
+# Outputs that are no mixture of neighbors.
 _NEAREST = (
     fields.SEMANTIC_PREDICTIONS,
     fields.EDGE_PREDICTIONS,

@@ -1,4 +1,4 @@
-"""Heat maps of centres: Gaussian targets and the peaks of what is predicted.
+"""Heat maps of centers: Gaussian targets and the peaks of what is predicted.
 
 B is the batch, H x W the size of the maps, C their channels, K the most peaks of an image.
 """
@@ -42,7 +42,7 @@ def gaussian_heatmap(
 
     Returns:
         float32 [height, width] in [0, 1]: exp(-d^2 / (2 sigma^2)) at distance d from the nearest
-        centre; 0 where d is more than 3 sigma in rows or in columns.
+        center; 0 where d is more than 3 sigma in rows or in columns.
     """
     reach = math.ceil(_SIGMAS_IN_REACH * sigma)
     squares = np.arange(-reach, reach + 1, dtype=np.float64) ** 2
@@ -86,7 +86,7 @@ def largest_gaussians(
 
     Returns:
         float32 [num_maps, height, width]: weight * exp(-d^2 / (2 sigma^2)) at distance d from a
-        centre, for the centre that it is the most for; 0 in a map without a centre.
+        center, for the center that it is the most for; 0 in a map without a center.
     """
     # One gather for all that a Gaussian has; those without a height are not computed.
     rows = tf.concat([centers, sigmas[:, tf.newaxis], weights[:, tf.newaxis]], axis=1)

@@ -1,7 +1,7 @@
 """PNG files whose pixels are ids: of a class (semantic labels) or of an instance.
 
-A grey PNG of 1, 2, 4, 8 or 16 bits holds ids as they are. A palette holds them too, but decoders
-put colours in their place: in records there are grey ones.
+A gray PNG of 1, 2, 4, 8 or 16 bits holds ids as they are. A palette holds them too, but decoders
+put colors in their place: in records there are gray ones.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from PIL import Image, PngImagePlugin
 from estimator_lib import errors
 from estimator_lib.data import image_decoding
 
-# Where in a PNG file the bits of a channel and the kind of colour are (ISO/IEC 15948, 11.2.2).
+# Where in a PNG file the bits of a channel and the kind of color are (ISO/IEC 15948, 11.2.2).
 _DEPTH_AT = 24
 _KIND_AT = 25
 _HEADER_END = 29
-_GREY, _GREY_ALPHA = 0, 4
-# Pillow's modes of what is grey, and words for the others.
-_GREY_MODES = ('1', 'L', 'LA', 'I', 'I;16', 'I;16B')
+_GRAY, _GRAY_ALPHA = 0, 4
+# Pillow's modes of what is gray, and words for the others.
+_GRAY_MODES = ('1', 'L', 'LA', 'I', 'I;16', 'I;16B')
 _WORDS = {'P': 'a palette', 'RGB': 'colors', 'RGBA': 'colors and alpha'}
 
 # By the bits of a pixel: what the decoder multiplies an id by to fill 16 bits.
@@ -39,28 +39,28 @@ def problem_with(encoded: bytes) -> Optional[str]:
         mode = _open(encoded).mode
     except errors.DataError as error:
         return str(error)
-    if mode in _GREY_MODES:
+    if mode in _GRAY_MODES:
         return None
     return (
-        f'a PNG of {_WORDS.get(mode, mode)}; expected a grey one, whose values are ids: '
+        f'a PNG of {_WORDS.get(mode, mode)}; expected a gray one, whose values are ids: '
         'model_fns.datasets.convert makes these, of files with a palette too'
     )
 
 
 def read(encoded: bytes) -> np.ndarray:
-    """The ids of a PNG, outside of a graph: grey values, or indices into the palette.
+    """The ids of a PNG, outside of a graph: gray values, or indices into the palette.
 
     Returns:
         int32 [height, width].
 
     Raises:
-        errors.DataError: it is no PNG, one of colours, or corrupt; the message names no file.
+        errors.DataError: it is no PNG, one of colors, or corrupt; the message names no file.
     """
     image = _open(encoded)
     bits = encoded[_DEPTH_AT]
-    if image.mode not in (*_GREY_MODES, 'P') or (image.mode == 'LA' and bits == 16):
+    if image.mode not in (*_GRAY_MODES, 'P') or (image.mode == 'LA' and bits == 16):
         raise ColorError(
-            f'a PNG of {_WORDS.get(image.mode, image.mode)}, {bits} bits; expected a grey one or '
+            f'a PNG of {_WORDS.get(image.mode, image.mode)}, {bits} bits; expected a gray one or '
             'one with a palette, whose values are ids'
         )
     try:
@@ -69,7 +69,7 @@ def read(encoded: bytes) -> np.ndarray:
         raise errors.DataError(f'corrupt: {error}') from error
     if image.mode == 'LA':
         pixels = pixels[:, :, 0]
-    # Pillow spreads grey values of 2 and 4 bits over 8, as it should where they are brightness.
+    # Pillow spreads gray values of 2 and 4 bits over 8, as it should where they are brightness.
     return pixels // (255 // (2**bits - 1)) if image.mode == 'L' and bits < 8 else pixels
 
 
@@ -101,7 +101,7 @@ def _open(encoded: bytes) -> Image.Image:
 
 
 def decode(encoded: tf.Tensor, name: str) -> tf.Tensor:
-    """The ids of a grey PNG.
+    """The ids of a gray PNG.
 
     Args:
         encoded: string scalar.
@@ -109,7 +109,7 @@ def decode(encoded: tf.Tensor, name: str) -> tf.Tensor:
 
     Returns:
         int32 [height, width]. Running it fails with `tf.errors.InvalidArgumentError` where the file
-        is corrupt, no PNG, or one of colours or of a palette: what would be decoded are no ids.
+        is corrupt, no PNG, or one of colors or of a palette: what would be decoded are no ids.
     """
     filler = bytes(_HEADER_END)  # for a file that ends before
     start = tf.strings.join([tf.strings.substr(encoded, 0, _HEADER_END), filler])
@@ -119,8 +119,8 @@ def decode(encoded: tf.Tensor, name: str) -> tf.Tensor:
     is_png = tf.reduce_all(tf.equal(header[: len(signature)], signature))
     # Without the guard of `tf.debugging.Assert`, a conditional, which is slow to build.
     check = tf.raw_ops.Assert(
-        condition=is_png & (tf.equal(kind, _GREY) | tf.equal(kind, _GREY_ALPHA)),
-        data=[f'{name} is not a grey PNG of ids; model_fns.datasets.convert makes such files'],
+        condition=is_png & (tf.equal(kind, _GRAY) | tf.equal(kind, _GRAY_ALPHA)),
+        data=[f'{name} is not a gray PNG of ids; model_fns.datasets.convert makes such files'],
     )
     with tf.control_dependencies([check]):
         pixels = tf.io.decode_png(encoded, channels=1, dtype=tf.uint16)

@@ -1,6 +1,6 @@
 """Encoded images: what their headers say, and resizing as the field does it.
 
-The published networks were trained with pictures resized without half-pixel centres: output pixel i
+The published networks were trained with pictures resized without half-pixel centers: output pixel i
 reads the input at i * (input size / output size). That is not what `tf.image.resize` does, so the
 kernels are called directly here.
 """
@@ -62,14 +62,14 @@ def resize(
     method: str = 'bilinear',
     align_corners: bool = False,
 ) -> tf.Tensor:
-    """Resizes as the published systems do, without half-pixel centres.
+    """Resizes as the published systems do, without half-pixel centers.
 
     Args:
         image: [height, width, channels] or [batch, height, width, channels], any numeric type.
         height: of the result: an int or an int32 scalar tensor.
         width: of the result.
         method: `bilinear`, `nearest`, `bicubic` or `area`.
-        align_corners: whether the centres of the corner pixels stay where they are (the scale is
+        align_corners: whether the centers of the corner pixels stay where they are (the scale is
             (input size - 1) / (output size - 1)).
 
     Returns:
@@ -99,7 +99,7 @@ def resize(
 
 
 def crop_or_pad(image: tf.Tensor, height: int, width: int) -> tf.Tensor:
-    """Brings images to a size around their centre: crops what is too large, pads with 0.
+    """Brings images to a size around their center: crops what is too large, pads with 0.
 
     Where the difference is odd, the smaller half is at the top or left.
 
@@ -145,7 +145,7 @@ def window(image: tf.Tensor, start: tf.Tensor, height: int, width: int) -> tf.Te
 def surround(
     image: tf.Tensor, before: tf.Tensor, after: tf.Tensor, color: Optional[tf.Tensor] = None
 ) -> tf.Tensor:
-    """An image with rows and columns of one colour around it.
+    """An image with rows and columns of one color around it.
 
     Args:
         image: [height, width, channels].

@@ -185,7 +185,7 @@ def _exchanged(boxes: np.ndarray, which: np.ndarray) -> np.ndarray:
 
 
 def _reversed_pairs(boxes: np.ndarray) -> np.ndarray:
-    """Centre and size [..., 4], each with its two numbers exchanged."""
+    """Center and size [..., 4], each with its two numbers exchanged."""
     return boxes[..., [1, 0, 3, 2]]
 
 

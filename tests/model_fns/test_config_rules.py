@@ -291,7 +291,7 @@ QUANTIZED = 'graph_rewriter { quantization { %s } }'
         ),
     ],
 )
-def test_what_quantisation_does_not_go_with(text, said):
+def test_what_quantization_does_not_go_with(text, said):
     model = 'num_classes: 2 backbone { name: "mobilenet_v1" }'
     config = config_lib.parse_pipeline_config(
         f'model {{ classification {{ {model} }} }} {text}', ''
@@ -301,7 +301,7 @@ def test_what_quantisation_does_not_go_with(text, said):
     assert said in str(caught.value)
 
 
-def test_several_scales_are_not_quantised():
+def test_several_scales_are_not_quantized():
     text = 'num_classes: 2 backbone { name: "mobilenet_v2" } image_pyramid: [0.5, 1]'
     config = config_lib.parse_pipeline_config(
         f'model {{ segmentation {{ {text} }} }}' + QUANTIZED % '', ''
@@ -316,12 +316,12 @@ def test_several_scales_are_not_quantised():
     ('text', 'doubts'),
     [
         ('delay: 1', []),
-        ('delay: 2', ['does not quantise before step 2']),
+        ('delay: 2', ['does not quantize before step 2']),
         ('delay: 11', ['11 is more than train_config.num_steps, 10']),
         ('delay: 0 symmetric: true', ['the published system read it']),
     ],
 )
-def test_what_is_doubtful_of_quantisation(text, doubts):
+def test_what_is_doubtful_of_quantization(text, doubts):
     model = 'num_classes: 2 backbone { name: "mobilenet_v1" }'
     config = config_lib.parse_pipeline_config(
         f'model {{ classification {{ {model} }} }} train_config {{ num_steps: 10 }}'

@@ -60,7 +60,7 @@ def test_values_of_our_enums_have_comments():
     assert re.findall(r'.*`[A-Z_0-9]+`\.(?: |$).*', PAGE) == []
 
 
-def test_the_page_has_each_behaviour_with_text():
+def test_the_page_has_each_behavior_with_text():
     sections = PAGE.partition('## What a run does')[2].partition('\n## ')[0].split('\n### ')[1:]
     assert [section.split('.')[0] for section in sections] == [str(n) for n in range(1, 10)]
     for section in sections:
@@ -115,7 +115,7 @@ file {
 
 def test_a_page_by_hand(monkeypatch):
     files = text_format.Parse(FILE, descriptor_pb2.FileDescriptorSet())
-    monkeypatch.setattr(reference, 'BEHAVIOURS', [('Title', ('New', 'Old.ours'))])
+    monkeypatch.setattr(reference, 'BEHAVIORS', [('Title', ('New', 'Old.ours'))])
     page = reference.render(reference.read_schema(files))
     assert page.partition('## What a run does\n')[2] == (
         """

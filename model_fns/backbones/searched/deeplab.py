@@ -20,7 +20,7 @@ from model_fns.backbones.searched.cells import CURRENT, PREVIOUS, Cell, Term
 
 tf1 = tf.compat.v1
 
-HONOURS = (
+HONORS = (
     'output_stride',
     'weight_decay',
     'batch_norm_decay',
@@ -183,11 +183,11 @@ for _name, _architecture in ARCHITECTURES.items():
             features=functools.partial(nas_features, name=_name),
             style=nas_style,
             feature_maps=_feature_maps(_architecture),
-            honours=HONOURS,
+            honors=HONORS,
             segmentation=registry.Segmentation(
                 last_end_point=LAST_END_POINT,
                 decoder_taps=_architecture.decoder_taps,
-                honours=HONOURS,
+                honors=HONORS,
                 options=registry.Options(
                     output_stride=_architecture.output_stride, weight_decay=4e-5
                 ),

@@ -45,7 +45,7 @@ REDUCTION_CELL = Cell(
     outputs=(3, 4, 5, 6),
 )
 
-HONOURS = (
+HONORS = (
     'dropout_keep_prob',
     'weight_decay',
     'batch_norm_decay',
@@ -409,7 +409,7 @@ def describe(name: str, architecture: Architecture) -> registry.Network:
         style=bound(nasnet_style),
         feature_maps=feature_maps(architecture),
         min_size=32 if architecture.strided_stem else 8,
-        honours=HONOURS,
+        honors=HONORS,
         first_stage=bound(first_stage) if has_stages else None,
         second_stage=bound(second_stage) if has_stages else None,
         build=bound(nasnet),

@@ -67,7 +67,7 @@ def check_box(box: Sequence[float], header: images.ImageHeader, least_side: floa
         least_side: shorter sides are refused; 0 itself always is.
 
     Raises:
-        errors.DataError: it is not of numbers, has no area, is in degrees, or its centre is outside
+        errors.DataError: it is not of numbers, has no area, is in degrees, or its center is outside
             of the image.
     """
     cy, cx, height, width, angle = box
@@ -84,7 +84,7 @@ def check_box(box: Sequence[float], header: images.ImageHeader, least_side: floa
         )
     if not (0 <= cy <= header.height and 0 <= cx <= header.width):
         raise errors.DataError(
-            f'{shown} has its centre outside of the image, which has {header.height} x '
+            f'{shown} has its center outside of the image, which has {header.height} x '
             f'{header.width} pixels.'
         )
 

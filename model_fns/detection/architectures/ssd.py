@@ -340,7 +340,7 @@ def build_ssd(
         quantization: see `layers.LayerStyle.quantization`.
 
     Raises:
-        errors.ConfigError: a part is missing or unknown, or a field is not honoured.
+        errors.ConfigError: a part is missing or unknown, or a field is not honored.
     """
     config_rules_fields.refuse(config, where)
     is_rotated = config.box_type == box_coding_pb2.ROTATED

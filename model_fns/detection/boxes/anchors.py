@@ -102,7 +102,7 @@ class SsdAnchorGenerator(AnchorGenerator):
         base_size: (height, width) of scale 1 and ratio 1, in shorter sides.
         strides: for each map, (vertical, horizontal) distance between cells in pixels; None: the
             image's size over the map's.
-        offsets: for each map, the first cell's centre in pixels; None: half a stride.
+        offsets: for each map, the first cell's center in pixels; None: half a stride.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class SsdAnchorGenerator(AnchorGenerator):
         return [len(one) for one in self._shapes]
 
     def level(self, index: int, grid: Size, image_size: Size) -> Array:
-        """See `AnchorGenerator`; normalised to the image."""
+        """See `AnchorGenerator`; normalized to the image."""
         sides = _as_floats(image_size)
         shorter = _ops(*sides).minimum(*sides)
         base = [part * shorter / side for part, side in zip(self._base_size, sides)]
@@ -196,7 +196,7 @@ class GridAnchorGenerator(AnchorGenerator):
         aspect_ratios: width over height.
         base_size: (height, width) in pixels.
         stride: (vertical, horizontal) distance between cells in pixels.
-        offset: the first cell's centre in pixels.
+        offset: the first cell's center in pixels.
     """
 
     in_pixels = True
@@ -232,7 +232,7 @@ class GridLevel:
     Attributes:
         sizes: (base size in pixels, aspect ratio) of each anchor of a cell.
         stride: (vertical, horizontal), in pixels.
-        offset: the first cell's centre in pixels.
+        offset: the first cell's center in pixels.
     """
 
     sizes: Tuple[Tuple[float, float], ...]
@@ -432,7 +432,7 @@ def _sizes(scales: np.ndarray, ratios: np.ndarray, base: Sequence[Any]) -> Array
 
 
 def _tile(grid: Size, sizes: Array, strides: Sequence[Any], offsets: Sequence[Any]) -> Array:
-    """Boxes [height * width * n, 4] of n sizes around the centre of each cell."""
+    """Boxes [height * width * n, 4] of n sizes around the center of each cell."""
     ops = _ops(sizes, *grid, *strides, *offsets)
     arange = np.arange if ops is np else tf.range
     rows, columns = (

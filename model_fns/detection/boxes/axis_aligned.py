@@ -121,7 +121,7 @@ def hull(boxes: tf.Tensor) -> tf.Tensor:
 
 
 def to_center_size(boxes: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Centre y, centre x, height and width, each [...]."""
+    """Center y, center x, height and width, each [...]."""
     ymin, xmin, ymax, xmax = tf.unstack(boxes, axis=-1)
     height, width = ymax - ymin, xmax - xmin
     return ymin + 0.5 * height, xmin + 0.5 * width, height, width
@@ -130,7 +130,7 @@ def to_center_size(boxes: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor, tf.Tensor, t
 def from_center_size(
     ycenter: tf.Tensor, xcenter: tf.Tensor, height: tf.Tensor, width: tf.Tensor
 ) -> tf.Tensor:
-    """Boxes [..., 4] from centres and sizes."""
+    """Boxes [..., 4] from centers and sizes."""
     half_height, half_width = 0.5 * height, 0.5 * width
     return tf.stack(
         [ycenter - half_height, xcenter - half_width, ycenter + half_height, xcenter + half_width],

@@ -34,7 +34,7 @@ class BoxCoder(abc.ABC):
 
 
 class FasterRcnnBoxCoder(BoxCoder):
-    """Centre offsets in units of the anchor's size, and logarithms of size ratios.
+    """Center offsets in units of the anchor's size, and logarithms of size ratios.
 
     ty = sy (y - ya) / ha, tx = sx (x - xa) / wa, th = sh ln(h / ha), tw = sw ln(w / wa), in that
     order (Ren et al. 2015, equation 2, with scales).
@@ -66,13 +66,13 @@ class FasterRcnnBoxCoder(BoxCoder):
 
 
 class KeypointBoxCoder(BoxCoder):
-    """The code of `FasterRcnnBoxCoder`, then each keypoint's offset from the anchor's centre.
+    """The code of `FasterRcnnBoxCoder`, then each keypoint's offset from the anchor's center.
 
     A box with k keypoints is [..., 4 + 2 k]: the box, then y and x of each keypoint.
 
     Args:
         num_keypoints: k.
-        scales: (sy, sx, sh, sw); keypoints are scaled as centres are.
+        scales: (sy, sx, sh, sw); keypoints are scaled as centers are.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class KeypointBoxCoder(BoxCoder):
         return tf.concat([self._box_coder.decode(codes[..., :SIZE], anchors), points], axis=-1)
 
     def _frames(self, anchors: tf.Tensor, guard: float) -> Tuple[tf.Tensor, tf.Tensor]:
-        """Centre and size of each anchor, once for each keypoint: [..., 2 k]."""
+        """Center and size of each anchor, once for each keypoint: [..., 2 k]."""
         ya, xa, ha, wa = box_ops.to_center_size(anchors)
         center = tf.stack([ya, xa] * self._num_keypoints, axis=-1)
         return center, tf.stack([ha, wa] * self._num_keypoints, axis=-1) + guard
@@ -193,6 +193,6 @@ def build_box_coder(config: box_coding_pb2.BoxCoder, where: str) -> BoxCoder:
 
 
 def _positive_sizes(boxes: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Centres, and sizes that can be divided by and have a logarithm."""
+    """Centers, and sizes that can be divided by and have a logarithm."""
     y, x, h, w = box_ops.to_center_size(boxes)
     return y, x, h + EPSILON, w + EPSILON

@@ -3,7 +3,7 @@
 A family is a module with these functions, such as `axis_aligned`. Parts of a model are given
 theirs; data is not tied to one: how many numbers its boxes have tells it. Upright boxes are the
 same in both. Rotated ones are corners in data, normalized as images are (`quadrilaterals`), and
-centre, sides and angle in a model, in pixels of its input (`rotated`, which has the functions that
+center, sides and angle in a model, in pixels of its input (`rotated`, which has the functions that
 models need alone).
 """
 

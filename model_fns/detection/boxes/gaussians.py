@@ -1,6 +1,6 @@
 """Distances of rotated boxes as normal distributions, which losses can follow everywhere.
 
-A box is taken for the distribution with its centre for the mean, and R diag(w^2/4, h^2/4) R^T, R
+A box is taken for the distribution with its center for the mean, and R diag(w^2/4, h^2/4) R^T, R
 the turn by its angle, for the covariance. Sides that are exchanged with the angle turned by a
 quarter, and a square's angle, make no difference to it.
 """
@@ -58,7 +58,7 @@ def normalized_wasserstein(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
 def kullback_leibler(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
     """The divergence of boxes [..., 5], S, from those at the same place, T (Yang et al. 2021b).
 
-    d^T S^-1 d / 2 + tr(S^-1 T) / 2 + ln(det S / det T) / 2 - 1, with d the distance of the centres.
+    d^T S^-1 d / 2 + tr(S^-1 T) / 2 + ln(det S / det T) / 2 - 1, with d the distance of the centers.
     """
     one, other = _gaussian(first), _gaussian(second)
     x, y = one.x - other.x, one.y - other.y
@@ -74,7 +74,7 @@ def kalman_overlap(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
     """How much of two boxes' spreads is common: KFIoU (Yang et al. 2022), at most 1/3; [...].
 
     With K = S (S + T)^-1 and Z = S - K S it is the volume of Z over those of S and T less that of
-    Z. Centres do not count.
+    Z. Centers do not count.
     """
     one, other = _gaussian(first), _gaussian(second)
     total = (one.xx + other.xx) * (one.yy + other.yy) - tf.square(one.xy + other.xy)

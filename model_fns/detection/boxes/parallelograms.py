@@ -1,6 +1,6 @@
 """How much turned boxes overlap: areas of intersections of parallelograms, in the graph.
 
-A parallelogram is [..., 6]: its centre and its two half edges, y before x each. Turned rectangles
+A parallelogram is [..., 6]: its center and its two half edges, y before x each. Turned rectangles
 are parallelograms, and remain ones when y and x are scaled by different factors; shares of areas do
 not change by that.
 
@@ -148,7 +148,7 @@ def _intersection(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
 
 
 class _Shape(NamedTuple):
-    """The numbers of n parallelograms, each [n]: the centre and two half edges."""
+    """The numbers of n parallelograms, each [n]: the center and two half edges."""
 
     y: tf.Tensor
     x: tf.Tensor
@@ -257,7 +257,7 @@ def _area_of_outline(y: tf.Tensor, x: tf.Tensor, valid: tf.Tensor) -> tf.Tensor:
 
 
 def _signs(shapes: tf.Tensor, edge: int) -> np.ndarray:
-    """[4, 1]: on which side of each corner's centre it is, along one of the half edges."""
+    """[4, 1]: on which side of each corner's center it is, along one of the half edges."""
     # In the order of `rotated_rectangles.CORNER_SIGNS`, with the height as the first half edge.
     signs = ((-1, -1, 1, 1), (-1, 1, 1, -1))[edge]
     return np.array(signs, shapes.dtype.as_numpy_dtype)[:, np.newaxis]

@@ -74,7 +74,7 @@ def is_sound(numbers: tf.Tensor, overhang: float) -> tf.Tensor:
 
     Args:
         numbers: [..., 5]; those with NaN, which is beyond nothing, are.
-        overhang: how far a centre may be outside of the image.
+        overhang: how far a center may be outside of the image.
     """
     beyond = tf.reduce_any(tf.abs(numbers[..., :2] - 0.5) > 0.5 + overhang, axis=-1)
     inverted = tf.reduce_any(numbers[..., 2:4] < 0.0, axis=-1)
@@ -229,7 +229,7 @@ def _points(boxes: tf.Tensor) -> tf.Tensor:
 
 
 def _parallelograms(boxes: tf.Tensor) -> tf.Tensor:
-    """[..., 6]: centre, half of the edge downwards, half of that to the right; see there."""
+    """[..., 6]: center, half of the edge downwards, half of that to the right; see there."""
     corners = [boxes[..., place : place + 2] for place in range(0, SIZE, 2)]
     center = 0.25 * tf.add_n(corners)
     down = 0.25 * (corners[3] - corners[0] + corners[2] - corners[1])

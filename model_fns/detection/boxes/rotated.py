@@ -40,7 +40,7 @@ def corners(boxes: tf.Tensor) -> tf.Tensor:
 
 
 def to_parallelograms(boxes: tf.Tensor) -> tf.Tensor:
-    """[..., 6]: the centre, half of the edge along the height, half of that along the width."""
+    """[..., 6]: the center, half of the edge along the height, half of that along the width."""
     cosine, sine = tf.cos(boxes[..., 4]), tf.sin(boxes[..., 4])
     half_height, half_width = 0.5 * boxes[..., 2], 0.5 * boxes[..., 3]
     return tf.stack(

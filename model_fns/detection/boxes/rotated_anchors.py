@@ -19,7 +19,7 @@ class RotatedAnchorGenerator(anchors.AnchorGenerator):
     of boxes depend on which side is called which, and groundtruth has that form too.
 
     Args:
-        upright: gives their centres and sizes.
+        upright: gives their centers and sizes.
         angles: in radians, clockwise; the last to vary.
     """
 

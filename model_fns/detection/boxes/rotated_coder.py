@@ -41,9 +41,9 @@ _WRAPS = {
 
 
 class RotatedBoxCoder(BoxCoder):
-    """The centre along the anchor's axes in units of its sides, sides as logarithms, and the turn.
+    """The center along the anchor's axes in units of its sides, sides as logarithms, and the turn.
 
-    With dy, dx the distance of the centres and a the anchor's angle:
+    With dy, dx the distance of the centers and a the anchor's angle:
 
         ty = sy (-sin a dx + cos a dy) / ha    tx = sx (cos a dx + sin a dy) / wa
         th = sh ln(h / ha)    tw = sw ln(w / wa)    tt = st (angle - a) / (pi / 2)

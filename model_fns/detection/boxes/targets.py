@@ -30,7 +30,7 @@ class Groundtruth:
             enough to bound the memory of masks.
         mask_weights: float32 [B, M]; 0 where a mask counts for nothing; None: all count.
         keypoints: float32 [B, M, k, 2], y and x normalized as boxes are, NaN where a keypoint is
-            not labelled; None where keypoints are not read.
+            not labeled; None where keypoints are not read.
         keypoint_visibilities: bool [B, M, k]; None where keypoints are not read.
     """
 

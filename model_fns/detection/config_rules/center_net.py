@@ -80,7 +80,7 @@ _IGNORED = {
 _UNSUPPORTED = {
     'TrainEvalPipelineConfig': {
         'graph_rewriter': (
-            'CenterNets are not quantised, as no published one is; train in float32, without '
+            'CenterNets are not quantized, as no published one is; train in float32, without '
             'graph_rewriter'
         )
     },
@@ -101,7 +101,7 @@ _UNSUPPORTED = {
     'CenterNet.ObjectCenterParams': {
         'use_labeled_classes': 'all classes are looked for in all images',
         'keypoint_weights_for_center': (
-            'the published program cannot train with it; centres are those of boxes'
+            'the published program cannot train with it; centers are those of boxes'
         ),
     },
     'CenterNet.KeypointEstimation': {

@@ -93,7 +93,7 @@ _IGNORED = {
     },
 }
 QUANTIZED = (
-    'two-stage detectors are not quantised, as no published one is; train in float32, without '
+    'two-stage detectors are not quantized, as no published one is; train in float32, without '
     'graph_rewriter'
 )
 _UNSUPPORTED = {

@@ -27,7 +27,7 @@ class Resized:
 
     Attributes:
         image: float32 [height, width, channels].
-        masks: [n, height, width], resized by nearest neighbour; None where there are none.
+        masks: [n, height, width], resized by nearest neighbor; None where there are none.
         true_shape: int32 [3]: height, width and channels without padding.
     """
 

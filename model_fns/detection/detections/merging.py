@@ -1,10 +1,10 @@
 """Detections of the tiles of an image as those of the image.
 
-A detection counts in the tile that its centre is well inside of: up to the middle of what two
-neighbours share, and a little beyond, as they do not find the centre of an object at quite the same
-place. An object that a tile cuts is cut at its border, and its part's centre is nearer to that than
+A detection counts in the tile that its center is well inside of: up to the middle of what two
+neighbors share, and a little beyond, as they do not find the center of an object at quite the same
+place. An object that a tile cuts is cut at its border, and its part's center is nearer to that than
 this. What two tiles both have, suppression makes one: what is beyond the middle gives way, as the
-neighbour sees more of what is around it. Two detections of one tile stay: the model's own
+neighbor sees more of what is around it. Two detections of one tile stay: the model's own
 suppression has left them.
 
 No tile sees the whole of an object that is larger than what neighbors share. The axis-aligned boxes
@@ -27,7 +27,7 @@ from model_fns.detection.boxes import overlaps
 from model_fns.structures import rotated_overlaps, rotated_rectangles
 
 # Of boxes of one class: those that overlap a better one more are dropped. What is usual for merging
-# aerial pictures, where turned boxes hardly overlap, and upright ones of neighbours do.
+# aerial pictures, where turned boxes hardly overlap, and upright ones of neighbors do.
 _ROTATED_THRESHOLD = 0.1
 _UPRIGHT_THRESHOLD = 0.5
 # How far beyond the middle of what two tiles share a detection still counts, as a part of that.
@@ -146,7 +146,7 @@ def _sides(boxes: np.ndarray, size: Tuple[int, int]) -> np.ndarray:
 def _is_inside(
     found: Mapping[str, np.ndarray], core: Tuple[float, float, float, float]
 ) -> np.ndarray:
-    """Bool [n]: detections whose centres are in a part of the image."""
+    """Bool [n]: detections whose centers are in a part of the image."""
     boxes = found[fields.DETECTION_BOXES]
     centers = boxes[:, :2]
     if boxes.shape[1] == 4:

@@ -222,7 +222,7 @@ def build_drawer(config: eval_pb2.EvalConfig, label_map: Optional[LabelMap]) -> 
     """The drawer that an evaluation config asks for.
 
     Raises:
-        errors.ConfigError: the groundtruth's colour is unknown.
+        errors.ConfigError: the groundtruth's color is unknown.
     """
     color = None
     if config.visualize_groundtruth_boxes:

@@ -12,14 +12,14 @@ _LEAST_PROBABILITY = 1e-4
 
 @dataclasses.dataclass(frozen=True)
 class PenaltyReducedFocalLoss:
-    """Focal loss on heat maps, with less of it near a centre (Law and Deng 2018, equation 1).
+    """Focal loss on heat maps, with less of it near a center (Law and Deng 2018, equation 1).
 
-    With the probability p of a cell and its target y it is -(1 - p)^alpha ln(p) at a centre, where
+    With the probability p of a cell and its target y it is -(1 - p)^alpha ln(p) at a center, where
     y is 1, and -(1 - y)^beta p^alpha ln(1 - p) everywhere else.
 
     Attributes:
         alpha: how much less easy cells count.
-        beta: how much less cells near a centre count.
+        beta: how much less cells near a center count.
     """
 
     alpha: float = 2.0

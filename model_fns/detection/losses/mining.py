@@ -238,7 +238,7 @@ def build_reduction(config: losses_pb2.Loss, where: str) -> Reduction:
 
     Raises:
         errors.ConfigError: a value is outside its range, two options exclude each other, or one is
-            not honoured.
+            not honored.
     """
     config_rules_checks.check_part(config, where, config_rules_checks.loss_problems(where, config))
     if config.expected_loss_weights != losses_pb2.Loss.NONE:

@@ -105,7 +105,7 @@ def _coco_of(
         ),
         all_per_category=config.all_metrics_per_category,
         super_categories=_super_categories(config, names),
-        skip_unlabelled=config.skip_predictions_for_unlabeled_class,
+        skip_unlabeled=config.skip_predictions_for_unlabeled_class,
         empty_to_all=config.image_classes_field_map_empty_to_ones,
         shape=shape,
         prefix=prefix,

@@ -66,7 +66,7 @@ class CocoEvaluator(Evaluator):
         all_per_category: whether all twelve numbers of each class are.
         super_categories: ids of classes by the name of a group of them; the mean of their numbers
             is reported as that of each class is.
-        skip_unlabelled: whether detections count only where somebody looked for their class: those
+        skip_unlabeled: whether detections count only where somebody looked for their class: those
             of `Groundtruth.image_classes`, and of the classes that the image has boxes of.
         empty_to_all: what it means that an image has no `image_classes`: all classes were looked
             for, or none but those of its boxes.
@@ -80,7 +80,7 @@ class CocoEvaluator(Evaluator):
         per_category: bool = False,
         all_per_category: bool = False,
         super_categories: Optional[Mapping[str, Sequence[int]]] = None,
-        skip_unlabelled: bool = False,
+        skip_unlabeled: bool = False,
         empty_to_all: bool = True,
         shape: shapes.Shape = shapes.BOXES,
         prefix: str = PREFIX,
@@ -92,7 +92,7 @@ class CocoEvaluator(Evaluator):
         self._per_category = per_category or all_per_category
         self._group_numbers = _NUMBERS if all_per_category else ()
         self._super_categories = dict(super_categories or {})
-        self._skip_unlabelled = skip_unlabelled
+        self._skip_unlabeled = skip_unlabeled
         self._empty_to_all = empty_to_all
         self.clear()
 
@@ -111,7 +111,7 @@ class CocoEvaluator(Evaluator):
 
     def add_image(self, image_id: str, groundtruth: Groundtruth, detections: Detections) -> None:
         """See `Evaluator`."""
-        if self._skip_unlabelled and (len(groundtruth.image_classes) or not self._empty_to_all):
+        if self._skip_unlabeled and (len(groundtruth.image_classes) or not self._empty_to_all):
             looked_for = np.concatenate([groundtruth.image_classes, groundtruth.classes])
             detections = detections.kept(np.isin(detections.classes, looked_for))
         counted = ~coco_matching.not_counted(groundtruth, self._shape)

@@ -29,7 +29,7 @@ class Groundtruth:
             found or not; empty where the record does not say.
         masks: of each object; None where no evaluator needs them.
         mask_weights: float32 [n]; 0 where an object has no mask, and its box stands for it.
-        keypoints: float32 [n, k, 2], y and x in pixels, NaN where a keypoint is not labelled; None
+        keypoints: float32 [n, k, 2], y and x in pixels, NaN where a keypoint is not labeled; None
             where no evaluator needs them.
     """
 

@@ -1,6 +1,6 @@
 """Object keypoint similarity: how near the keypoints of a detection are to those of an object.
 
-See cocodataset.org/#keypoints-eval: the mean over the labelled keypoints of exp(-d^2 / (2 a k^2)),
+See cocodataset.org/#keypoints-eval: the mean over the labeled keypoints of exp(-d^2 / (2 a k^2)),
 with d the distance in pixels, a the object's area, k twice the keypoint's sigma: what part of an
 object's size annotators are off.
 """
@@ -31,7 +31,7 @@ COCO_SIGMAS = (
 
 
 class Keypoints(Shape):
-    """Some of the keypoints of objects; objects without a labelled one need not be found.
+    """Some of the keypoints of objects; objects without a labeled one need not be found.
 
     Args:
         places: of the keypoints among all that examples have.
@@ -50,7 +50,7 @@ class Keypoints(Shape):
         """See `Shape`: the similarity, whatever is shared."""
         del of_detection
         points, objects = self._chosen(detections), self._chosen(groundtruth)
-        labelled = ~np.isnan(objects).any(axis=-1)  # [m, k]
+        labeled = ~np.isnan(objects).any(axis=-1)  # [m, k]
         apart = points[:, np.newaxis] - np.nan_to_num(objects)  # [n, m, k, 2]
         # Of an object without keypoints only how far they are from twice its box is known.
         box = np.asarray(groundtruth.boxes, np.float64)
@@ -58,9 +58,9 @@ class Keypoints(Shape):
         side = side[:, np.newaxis]
         outside = np.maximum(low - side - points[:, np.newaxis], 0.0)
         outside = outside + np.maximum(points[:, np.newaxis] - (high + side), 0.0)
-        known = labelled.any(axis=1)
+        known = labeled.any(axis=1)
         apart = np.where(known[:, np.newaxis, np.newaxis], apart, outside)
-        counted = np.where(known[:, np.newaxis], labelled, True)
+        counted = np.where(known[:, np.newaxis], labeled, True)
         error = np.square(apart).sum(axis=-1) / self._variances
         error = error / (_areas(groundtruth)[:, np.newaxis] + np.spacing(1)) / 2.0
         # A keypoint that is not told is as far off as can be.

@@ -36,7 +36,7 @@ def build_layer_style(
     """The style that a config describes.
 
     Args:
-        config: initial values, penalty, normalisation, activation.
+        config: initial values, penalty, normalization, activation.
         is_training: whether batch norm uses the batch's statistics (where `batch_norm.train`
             agrees).
         where: the config's own path, for error messages.
@@ -44,7 +44,7 @@ def build_layer_style(
 
     Raises:
         errors.ConfigError: it has no initializer, an empty regularizer, or a field that is not
-            honoured.
+            honored.
     """
     config_rules_fields.refuse(config, where)
     return layers.LayerStyle(

@@ -1,9 +1,9 @@
 """How much the pixels of each class count: given, or so that rare classes count as much.
 
-Inverse frequency: N / (C n_c), where n_c of N labelled pixels are of class c. Median frequency (D.
+Inverse frequency: N / (C n_c), where n_c of N labeled pixels are of class c. Median frequency (D.
 Eigen and R. Fergus, "Predicting depth, surface normals and semantic labels with a common
 multi-scale convolutional architecture", ICCV 2015, section 6.3.2): median(f) / f_c, where f_c is
-the share of class c among the labelled pixels of the images that have it.
+the share of class c among the labeled pixels of the images that have it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _FIELD = 'model.segmentation.loss.class_weights'
 
 
 class PixelCounts(NamedTuple):
-    """Labelled pixels of a number of images.
+    """Labeled pixels of a number of images.
 
     Attributes:
         of_class: int64 [C]: pixels of each class.
-        with_class: int64 [C]: labelled pixels of the images that have the class.
+        with_class: int64 [C]: labeled pixels of the images that have the class.
     """
 
     of_class: np.ndarray
@@ -87,7 +87,7 @@ def class_weights(
     if not counts.of_class.any():
         raise errors.DataError(
             'model.segmentation.loss.class_weighting: no training record that was looked at has a '
-            'labelled pixel.'
+            'labeled pixel.'
         )
     is_inverse = config.class_weighting == config.INVERSE_FREQUENCY
     weights = inverse_frequency(counts) if is_inverse else median_frequency(counts)
@@ -140,9 +140,9 @@ def count_pixels(
 
     of_class = np.zeros([num_classes], np.int64)
     with_class = np.zeros([num_classes], np.int64)
-    labelled = np.arange(num_classes) != ignore_label
+    labeled = np.arange(num_classes) != ignore_label
     for _, counted in record_walk.walk(reader, count, 'pixels of each class', limit):
-        counts = counted * labelled
+        counts = counted * labeled
         of_class += counts
         with_class += np.where(counts > 0, counts.sum(), 0)
     return PixelCounts(of_class, with_class)

@@ -1,4 +1,4 @@
-"""What an image may be varied by beside its size and place: colours, blur, rotation.
+"""What an image may be varied by beside its size and place: colors, blur, rotation.
 
 Everything takes the random numbers it needs, uniform in [0, 1), and draws none.
 """
@@ -59,7 +59,7 @@ def rotate(
     color: Sequence[float],
     fillers: Dict[str, int],
 ) -> Dict[str, tf.Tensor]:
-    """An image and what belongs to its pixels, turned around the centre.
+    """An image and what belongs to its pixels, turned around the center.
 
     Args:
         image: float32 [height, width, 3]; read between pixels.
@@ -91,7 +91,7 @@ def rotate(
             fill_mode='CONSTANT',
         )[0]
 
-    # The kernel fills all channels with one value: 0 is the colour once that is taken away.
+    # The kernel fills all channels with one value: 0 is the color once that is taken away.
     color = np.array(color, np.float32)
     result = {'': turned(image - color, 'BILINEAR', 0.0) + color}
     for name, values in ids.items():

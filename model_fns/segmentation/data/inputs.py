@@ -37,7 +37,7 @@ def decode(
 
     Args:
         serialized: string scalar, a `tf.train.Example` with an image, and class ids of its size as
-            a grey PNG.
+            a gray PNG.
         num_classes: ids are below it.
         ignore_label: the one other value that pixels may have.
         with_instances: whether instance ids are read too.

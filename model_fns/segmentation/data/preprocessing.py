@@ -62,7 +62,7 @@ class Preprocessing:
     Attributes:
         crop: (height, width) of the input in training.
         least_size: (height, width) of the input in evaluation and serving at least; None: `crop`.
-        mean_pixel: the colour of padding, 0 to 255: what the network's normalisation makes 0.
+        mean_pixel: the color of padding, 0 to 255: what the network's normalization makes 0.
         ignore_label: of padding.
         resize: to which size images are brought first; None: they keep theirs.
         scales: least and largest factor of training.
@@ -208,7 +208,7 @@ class Preprocessing:
         return tf.gather(factors, tf.cast(uniform * count, tf.int32))
 
     def _distorted(self, image: tf.Tensor, draws: Sequence[tf.Tensor]) -> tf.Tensor:
-        """Colours and sharpness varied, from six random numbers."""
+        """Colors and sharpness varied, from six random numbers."""
         brightness, contrast, saturation, is_blurred, direction, length = draws
         if self.max_brightness:
             image = distortions.shift_brightness(image, brightness, self.max_brightness)

@@ -1,4 +1,4 @@
-"""Tables of published data sets for segmentation: names and colours of their classes."""
+"""Tables of published data sets for segmentation: names and colors of their classes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ CAMVID: Dict[str, Color] = {
     'bicyclist': (0, 128, 192),
 }
 
-# ADE20K (scene parsing): what is not labelled, then 150 classes by falling area.
+# ADE20K (scene parsing): what is not labeled, then 150 classes by falling area.
 _ADE20K = (
     'other, wall, building, sky, floor, tree, ceiling, road, bed, window, grass, cabinet, '
     'sidewalk, person, earth, door, table, mountain, plant, curtain, chair, car, water, '

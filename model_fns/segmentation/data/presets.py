@@ -47,11 +47,11 @@ class Dataset:
         return len(self.class_names)
 
     def color_map(self) -> np.ndarray:
-        """uint8 [num_classes + 1, 3]: the colour of each class, then that of what is ignored."""
+        """uint8 [num_classes + 1, 3]: the color of each class, then that of what is ignored."""
         return np.array([*self.class_colors, IGNORED_COLOR], np.uint8)
 
     def colored(self, classes: np.ndarray) -> np.ndarray:
-        """Classes as colours.
+        """Classes as colors.
 
         Args:
             classes: int [height, width]; the ignore label and whatever is no class get
@@ -154,7 +154,7 @@ def _check_numbers(num_classes: int, ignore_label: int) -> None:
 
 
 def bit_colors(count: int) -> Tuple[Color, ...]:
-    """The colours of Pascal VOC: each channel takes every third bit of the class, highest first."""
+    """The colors of Pascal VOC: each channel takes every third bit of the class, highest first."""
     bits = (np.arange(count)[:, np.newaxis] >> np.arange(24)) & 1  # [count, bit]
     weights = 128 >> np.arange(8)
     channels = [(bits[:, channel::3] * weights).sum(axis=1) for channel in range(3)]
@@ -162,7 +162,7 @@ def bit_colors(count: int) -> Tuple[Color, ...]:
 
 
 def generated_colors(count: int) -> Tuple[Color, ...]:
-    """Black for class 0, and for each other class a bright colour unlike its neighbours'."""
+    """Black for class 0, and for each other class a bright color unlike its neighbors'."""
     others = [colors.of_class(index) for index in range(1, count)]
     return (BACKGROUND_COLOR, *others)
 

@@ -20,11 +20,11 @@ NO_EDGE = 0
 
 
 def instance_targets(instances: tf.Tensor, sigma: float) -> Dict[str, tf.Tensor]:
-    """Targets of the centre and offset heads (Cheng et al. 2020, Panoptic-DeepLab, section 3.2).
+    """Targets of the center and offset heads (Cheng et al. 2020, Panoptic-DeepLab, section 3.2).
 
-    An instance's centre is the mean of its pixels that are in the image, wherever it lies. The
+    An instance's center is the mean of its pixels that are in the image, wherever it lies. The
     heat map is 1 at the pixel nearest to it, falls off as a Gaussian, and is the larger one where
-    two meet; offsets lead to the centre itself.
+    two meet; offsets lead to the center itself.
 
     Args:
         instances: int32 [H, W]; 0 is no instance, any other number an instance.

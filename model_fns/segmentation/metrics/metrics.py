@@ -48,9 +48,9 @@ class Metrics:
         flipped: whether images are seen mirrored too; part of names.
         class_names: for the log; a class without a name is called by its number.
         edge_tolerance: share of the image's diagonal; None without an edge head.
-        center_tolerance: pixels between a centre and a peak of it; None without a centre head.
+        center_tolerance: pixels between a center and a peak of it; None without a center head.
         has_offsets: whether there is an offset head.
-        grouping: how peaks and instances are found; None without a centre head.
+        grouping: how peaks and instances are found; None without a center head.
     """
 
     num_classes: int
@@ -125,7 +125,7 @@ class Metrics:
         fillers = {
             fields.SEMANTIC: self.ignore_label,
             fields.EDGE: targets.IGNORED_EDGE,
-            fields.PANOPTIC_PREDICTIONS: instances.UNLABELLED,
+            fields.PANOPTIC_PREDICTIONS: instances.UNLABELED,
         }
         return tuple(
             {
@@ -189,29 +189,29 @@ class Metrics:
         return self.grouping is not None and self.has_offsets
 
     def _of_confusion(self, confusion: np.ndarray) -> Dict[str, float]:
-        right, labelled, predicted = _right_labelled_predicted(confusion)
-        is_there, is_labelled = labelled + predicted > 0, labelled > 0
-        self._report_absent(is_there, is_labelled)
-        if not is_labelled.any():
+        right, labeled, predicted = _right_labeled_predicted(confusion)
+        is_there, is_labeled = labeled + predicted > 0, labeled > 0
+        self._report_absent(is_there, is_labeled)
+        if not is_labeled.any():
             return {}
-        ious = right / np.maximum(labelled + predicted - right, 1.0)
+        ious = right / np.maximum(labeled + predicted - right, 1.0)
         metrics = {
             self.iou_name(): float(ious[is_there].mean()),
-            PIXEL_ACCURACY: float(right.sum() / labelled.sum()),
-            MEAN_ACCURACY: float((right[is_labelled] / labelled[is_labelled]).mean()),
+            PIXEL_ACCURACY: float(right.sum() / labeled.sum()),
+            MEAN_ACCURACY: float((right[is_labeled] / labeled[is_labeled]).mean()),
         }
         for index in np.flatnonzero(is_there):
             metrics[self.iou_name(f'class_{index}')] = float(ious[index])
         return metrics
 
-    def _report_absent(self, is_there: np.ndarray, is_labelled: np.ndarray) -> None:
+    def _report_absent(self, is_there: np.ndarray, is_labeled: np.ndarray) -> None:
         """One line of the log for all classes that are in no label."""
-        absent, only_predicted = ~is_there, is_there & ~is_labelled
+        absent, only_predicted = ~is_there, is_there & ~is_labeled
         if absent.any() or only_predicted.any():
             log.warning(
-                'no pixel is labelled as one of %d of %d classes. Left out of the mean IoU, for '
+                'no pixel is labeled as one of %d of %d classes. Left out of the mean IoU, for '
                 'they are not predicted either: %s. Predicted, so with an IoU of 0: %s.',
-                np.sum(~is_labelled),
+                np.sum(~is_labeled),
                 self.num_classes,
                 self._listed(absent),
                 self._listed(only_predicted),
@@ -237,7 +237,7 @@ class Metrics:
         )
         return _boundary_counts(
             tf.cast(peaks, tf.int32),
-            # The heat of a centre itself.
+            # The heat of a center itself.
             tf.cast(labels[fields.CENTER] >= 1.0, tf.int32),
             tf.fill([tf.shape(peaks)[0]], self.center_tolerance),
         )
@@ -286,23 +286,23 @@ def training_metrics(
     counts = _local_variable('window_counts', [window, 3, num_classes], tf.int64)
     step = _local_variable('window_step', [], tf.int64)
     confusion = confusion_matrix(predictions, labels, num_classes, ignore_label)
-    of_step = tf.stack(_right_labelled_predicted(confusion))
+    of_step = tf.stack(_right_labeled_predicted(confusion))
     with tf.control_dependencies([tf1.scatter_update(counts, step % window, of_step)]):
         update = step.assign_add(1).op
-    right, labelled, predicted = tf.unstack(tf.reduce_sum(counts, axis=0))
+    right, labeled, predicted = tf.unstack(tf.reduce_sum(counts, axis=0))
     ious = tf.math.divide_no_nan(
-        tf.cast(right, tf.float32), tf.cast(labelled + predicted - right, tf.float32)
+        tf.cast(right, tf.float32), tf.cast(labeled + predicted - right, tf.float32)
     )
-    num_there = tf.reduce_sum(tf.cast(labelled + predicted > 0, tf.float32))
+    num_there = tf.reduce_sum(tf.cast(labeled + predicted > 0, tf.float32))
     accuracy = tf.math.divide_no_nan(
-        tf.cast(tf.reduce_sum(right), tf.float32), tf.cast(tf.reduce_sum(labelled), tf.float32)
+        tf.cast(tf.reduce_sum(right), tf.float32), tf.cast(tf.reduce_sum(labeled), tf.float32)
     )
     mean_iou = tf.math.divide_no_nan(tf.reduce_sum(ious), num_there)
     return {'miou': mean_iou, PIXEL_ACCURACY: accuracy}, update
 
 
-def _right_labelled_predicted(confusion: Any) -> Tuple[Any, Any, Any]:
-    """Per class: right pixels, labelled ones, predicted ones; of an array or a tensor."""
+def _right_labeled_predicted(confusion: Any) -> Tuple[Any, Any, Any]:
+    """Per class: right pixels, labeled ones, predicted ones; of an array or a tensor."""
     if tf.is_tensor(confusion):
         diagonal, sums = tf.linalg.diag_part(confusion), tf.reduce_sum
     else:

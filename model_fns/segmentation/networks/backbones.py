@@ -32,12 +32,12 @@ class SegmentationBackbone:
         return self.network.scope
 
     @property
-    def honours(self) -> Tuple[str, ...]:
+    def honors(self) -> Tuple[str, ...]:
         """The `registry.Options` that a config may set."""
-        return self.network.segmentation.honours
+        return self.network.segmentation.honors
 
     @property
-    def mean_pixel(self) -> registry.Colour:
+    def mean_pixel(self) -> registry.Color:
         """What images are padded with."""
         return self.network.segmentation.mean_pixel
 
@@ -67,7 +67,7 @@ class SegmentationBackbone:
         """Features of images.
 
         Args:
-            images: float32 [batch, height, width, 3], of `normalise`. Height and width may be
+            images: float32 [batch, height, width, 3], of `normalize`. Height and width may be
                 unknown.
             is_training: whether the network is trained.
             options: what the config changes; None: nothing. An unset output stride is
@@ -102,14 +102,14 @@ class SegmentationBackbone:
             errors.ConfigError: there is one; the message names it and those that would do.
         """
         for name in options.changed():
-            if name not in (*self.honours, 'compute_dtype', 'quantization'):
+            if name not in (*self.honors, 'compute_dtype', 'quantization'):
                 raise errors.ConfigError(
                     f'{where}.{name}: {self.name} has no such setting; got '
                     f'{getattr(options, name)!r}, expected it unset. It listens to '
-                    f'{", ".join(self.honours)}.'
+                    f'{", ".join(self.honors)}.'
                 )
 
-    def normalise(self, images: tf.Tensor) -> tf.Tensor:
+    def normalize(self, images: tf.Tensor) -> tf.Tensor:
         """Images as this backbone was trained on them.
 
         Args:
@@ -143,7 +143,7 @@ class SegmentationBackbone:
         """The options with the network's own values where they are unset."""
         changed = {name: getattr(options, name) for name in options.changed()}
         options = self.network.segmentation.options.but(**changed)
-        if 'channel_divisor' not in self.honours:
+        if 'channel_divisor' not in self.honors:
             return options
         # Rounded down to any number, but to 8s where the factor changes nothing: so it is in
         # DeepLab's published models. The classifiers round to multiples of 8 always, which

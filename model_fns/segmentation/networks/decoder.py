@@ -37,7 +37,7 @@ class Decoder:
         sum_merge: whether features and earlier features are projected to the same channels and
             summed, instead of put together.
         output_is_logits: whether the sums are logits of as many classes as there are filters: their
-            terms are then 1x1 convolutions with biases, neither normalised nor activated.
+            terms are then 1x1 convolutions with biases, neither normalized nor activated.
     """
 
     output_strides: Tuple[int, ...] = (4,)

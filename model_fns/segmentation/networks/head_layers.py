@@ -55,7 +55,7 @@ def split_separable_conv2d(
     kernel_size: int = 3,
     rate: layers.Size = 1,
 ) -> tf.Tensor:
-    """A depthwise and a 1x1 convolution, each normalised and activated.
+    """A depthwise and a 1x1 convolution, each normalized and activated.
 
     Args:
         features: float32 [batch, height, width, channels].

@@ -1,4 +1,4 @@
-"""What a network says of each pixel: classes and, where asked for, centres, offsets and edges.
+"""What a network says of each pixel: classes and, where asked for, centers, offsets and edges.
 
 Variables of a head are `logits/<head>`; a head beside the semantic one has a 3x3 convolution of its
 own before that, `<head>_head`.

@@ -34,7 +34,7 @@ def merge(head: Head, by_scale: Mapping[float, tf.Tensor], average: bool) -> Dic
         head: whose.
         by_scale: float32 [batch, height, width, channels] by scale, all of one shape.
         average: whether classes get the mean of their logits; else the largest. Heads of values
-            (centres, offsets) always get the mean: the largest of several offsets is nowhere.
+            (centers, offsets) always get the mean: the largest of several offsets is nowhere.
 
     Returns:
         Only `MERGED_LOGITS` where there is one scale.

@@ -1,7 +1,7 @@
 """From logits to what is predicted of each pixel, of one view of the images or of several.
 
 A view is the images at a scale, perhaps mirrored. What is averaged over views are the
-probabilities of classes, the heat maps of centres and the offsets.
+probabilities of classes, the heat maps of centers and the offsets.
 """
 
 from __future__ import annotations

@@ -209,12 +209,12 @@ class SegmentationNetwork:
         grid = sizes.strided(image_size, self._logits_stride())
         if max(scales) > 1.0:
             grid = sizes.scaled(image_size, max(scales) / self._logits_stride())
-        normalised = self.backbone.normalise(images)
+        normalized = self.backbone.normalize(images)
         by_scale: Dict[str, Dict[float, tf.Tensor]] = {head.name: {} for head in self.heads}
         one_update = image_pyramid.summed_updates() if scales[1:] else contextlib.nullcontext()
         with tf1.variable_scope(tf1.get_variable_scope(), reuse=tf1.AUTO_REUSE), one_update:
             for scale in scales:
-                seen = sizes.resize(normalised, sizes.scaled(image_size, scale))
+                seen = sizes.resize(normalized, sizes.scaled(image_size, scale))
                 for head, value in self._one_scale(seen, is_training).items():
                     value = sizes.resize(layers.to_float32(value), grid)
                     value = image_pyramid.unscaled(head, value, scale)
@@ -293,7 +293,7 @@ class SegmentationNetwork:
         return inference.predictions(self.heads, inference.mean_of_views(views))
 
     def _one_scale(self, images: tf.Tensor, is_training: bool) -> Dict[heads_lib.Head, tf.Tensor]:
-        """The logits of normalised images, at their own size over the stride."""
+        """The logits of normalized images, at their own size over the stride."""
         features, end_points = self.backbone.build(
             images,
             is_training,

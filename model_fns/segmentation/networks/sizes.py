@@ -1,6 +1,6 @@
 """Heights and widths, known when the graph is built or only when it runs.
 
-DeepLab keeps the centres of the corner pixels where they are (align_corners) whenever it resizes,
+DeepLab keeps the centers of the corner pixels where they are (align_corners) whenever it resizes,
 so that a side of d pixels has d - 1 intervals, and those are what scales: seen at scale s, a side
 of d pixels has int((d - 1) * s + 1).
 """

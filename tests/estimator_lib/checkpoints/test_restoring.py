@@ -53,7 +53,7 @@ def model():
 
 
 def started(start, target=''):
-    """A session that is initialised as `Scaffold(**start)` has it done."""
+    """A session that is initialized as `Scaffold(**start)` has it done."""
     session = tf1.Session(target)
     init_op = tf1.global_variables_initializer()
     session.graph.finalize()

@@ -132,7 +132,7 @@ def test_only_empty_files_are_refused(tmp_path):
         records.find_files([pattern], 'field')
 
 
-def test_no_match_names_pattern_folder_and_neighbours(tmp_path):
+def test_no_match_names_pattern_folder_and_neighbors(tmp_path):
     for name in ['train-00000-of-00002', 'train-00001-of-00002', 'label_map.pbtxt']:
         (tmp_path / name).write_text('x')
     pattern = str(tmp_path / 'train-?????-of-00010')

@@ -70,7 +70,7 @@ def write(folder):
 class Normed(ClassificationTask):
     """The same through two layers whose batch norm is of the batches of all replicas.
 
-    With `graph_rewriter` they are quantised.
+    With `graph_rewriter` they are quantized.
     """
 
     def predict(self, features, mode, labels=None):

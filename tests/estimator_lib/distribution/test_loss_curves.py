@@ -130,7 +130,7 @@ def test_statistics_over_devices_are_those_of_the_whole_batch(
     same(alone_with_statistics, tmp_path)
 
 
-def test_quantised_layers_learn_the_same_over_workers_and_over_devices(
+def test_quantized_layers_learn_the_same_over_workers_and_over_devices(
     data, alone_with_statistics, tmp_path
 ):
     """Until they begin to round they learn what others do, with statistics of the whole batch."""

@@ -351,7 +351,7 @@ def test_where_nothing_is_said_of_a_processor_it_has_nothing(tmp_path):
 
 
 def _graph(*maps, products=0, gates=0):
-    """A graph that normalises maps of those sizes.
+    """A graph that normalizes maps of those sizes.
 
     `products`: multiply-adds for each number of a convolution from the maps; `gates`: so many
     products of numbers follow each map.

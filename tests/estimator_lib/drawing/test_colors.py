@@ -13,7 +13,7 @@ from estimator_lib.drawing import colors
     [
         ('black', (0, 0, 0)),
         ('LightBlue', (173, 216, 230)),
-        ('darkgrey', (169, 169, 169)),
+        ('darkgray', (169, 169, 169)),
         ('#0a0B0c', (10, 11, 12)),
         ('yellowgreen', (154, 205, 50)),
     ],

@@ -21,7 +21,7 @@ def test_where_tiles_begin(side, starts):
     assert {window[1:] for window in windows} == {(0, min(side, 100), 50)}
 
 
-def test_every_place_is_in_a_tile_and_neighbours_overlap():
+def test_every_place_is_in_a_tile_and_neighbors_overlap():
     seen = np.zeros([150, 201], int)
     for top, left, height, width in tiling.Tiling(64, 16).windows(150, 201):
         assert (height, width) == (64, 64)

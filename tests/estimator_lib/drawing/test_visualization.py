@@ -76,7 +76,7 @@ def test_displayable_leaves_bytes_alone():
     np.testing.assert_array_equal(visualization.displayable(image[:, :, :1]), [[[1, 1, 1]]])
 
 
-def test_an_image_of_one_value_is_grey():
+def test_an_image_of_one_value_is_gray():
     assert (visualization.displayable(np.full([2, 2, 3], 5.0)) == 127).all()
 
 
@@ -278,7 +278,7 @@ def test_tint_mixes():
     assert (picture[~mask] == 100).all()
 
 
-def test_resized_interpolates_between_centres():
+def test_resized_interpolates_between_centers():
     image = np.zeros([1, 2, 3], np.uint8)
     image[0, 1] = 200
     np.testing.assert_array_equal(

@@ -161,14 +161,14 @@ def bmp_of(image):
 
 
 def test_encoded_images_of_all_kinds_in_one_batch(exported):
-    color, grey = IMAGES[0], IMAGES[1, :5, :7, :1]
-    deep = grey.astype(np.uint16) * 257
+    color, gray = IMAGES[0], IMAGES[1, :5, :7, :1]
+    deep = gray.astype(np.uint16) * 257
     clear = np.concatenate([color, color[:, :, :1]], axis=2)
     jpeg = encode(tf.io.encode_jpeg, color)
     sent = {
         jpeg: tf.io.decode_jpeg(jpeg).numpy(),
-        encode(tf.io.encode_png, grey): np.repeat(grey, 3, 2),
-        encode(tf.io.encode_png, deep): np.repeat(grey, 3, 2),
+        encode(tf.io.encode_png, gray): np.repeat(gray, 3, 2),
+        encode(tf.io.encode_png, deep): np.repeat(gray, 3, 2),
         encode(tf.io.encode_png, clear): color,
         gif_of(0, 1): np.full([4, 5, 3], [200, 10, 30], np.uint8),
         bmp_of(color): color,

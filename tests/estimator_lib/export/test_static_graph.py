@@ -16,7 +16,7 @@ PIXELS = np.random.RandomState(3).randint(0, 256, [2, 1, 6, 6, 3]).astype(np.flo
 
 
 class Rounded(tiny_task.TinyTask):
-    """A network that was trained to be quantised: two layers, without batch norm."""
+    """A network that was trained to be quantized: two layers, without batch norm."""
 
     def predict(self, features, mode, labels=None):
         outputs = features[IMAGE]
@@ -81,7 +81,7 @@ def test_a_network_of_constants_computes_what_the_network_does(tmp_path):
         assert [int(one['classes'][0]) for one in found] == list(expected.argmax(-1))
 
 
-def test_of_a_quantised_network_the_weights_are_not_rounded_and_the_activations_are(tmp_path):
+def test_of_a_quantized_network_the_weights_are_not_rounded_and_the_activations_are(tmp_path):
     values = rounded_values([(-2.0, 1.5), (-1.5, 2.0)])
     graph = build(Rounded(), values, tmp_path)
     assert graph.is_quantized

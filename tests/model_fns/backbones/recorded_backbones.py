@@ -47,7 +47,7 @@ class Built:
 
     Attributes:
         graph: the graph.
-        images: float32 [batch, height, width, channels], a placeholder, already normalised.
+        images: float32 [batch, height, width, channels], a placeholder, already normalized.
         end_points: what the network returned.
     """
 
@@ -147,7 +147,7 @@ def check_detection_features(case_name: str, build: Builder, taps: Sequence[str]
     """Compares a backbone's end points with the feature maps of a recorded detection model.
 
     Args:
-        case_name: of the recorded case; its images are normalised to [-1, 1].
+        case_name: of the recorded case; its images are normalized to [-1, 1].
         build: makes the backbone; called in the scope `FeatureExtractor`.
         taps: the end points that are the model's first feature maps.
     """
@@ -204,7 +204,7 @@ def parameters_of(graph: tf.Graph) -> int:
 def check_atrous_features(build_features: Builder, output_stride: int, end_point: str) -> None:
     """Every n-th value of atrous feature maps is a value of the strided ones.
 
-    It holds for images of k * 32 + 1 pixels, where each output of a strided convolution is centred
+    It holds for images of k * 32 + 1 pixels, where each output of a strided convolution is centered
     on an input.
 
     Args:

@@ -24,7 +24,7 @@ def max_pool(image: np.ndarray, size: int) -> np.ndarray:
 
 
 def batch_norm(image: np.ndarray, values: dict, scope: str, epsilon: float) -> np.ndarray:
-    """Normalisation by moving statistics, from a dict of variables by name."""
+    """Normalization by moving statistics, from a dict of variables by name."""
     part = {leaf: values[f'{scope}/{leaf}'] for leaf in _BATCH_NORM}
     normal = (image - part['moving_mean']) / np.sqrt(part['moving_variance'] + epsilon)
     return normal * part['gamma'] + part['beta']

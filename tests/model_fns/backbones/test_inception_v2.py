@@ -117,4 +117,4 @@ def test_first_layer_has_no_more_channels_inside_than_it_gives_out():
             final_endpoint='Conv2d_1a_7x7',
         )
         depthwise = built_variables()['InceptionV2/Conv2d_1a_7x7/depthwise_weights']
-    assert depthwise == (7, 7, 3, 5)  # 16 outputs, so 5 for each colour
+    assert depthwise == (7, 7, 3, 5)  # 16 outputs, so 5 for each color

@@ -131,7 +131,7 @@ def test_normalization_by_hand(name, expected):
     np.testing.assert_allclose(normalized.numpy(), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_means_are_those_of_colours():
+def test_means_are_those_of_colors():
     luminance = tf.constant([[3.0]])
     for name in ('resnet_v1_50', 'efficientnet_b0'):
         assert registry.get_network(name).normalization(luminance) is luminance

@@ -152,7 +152,7 @@ def test_deepest_published_classifier():
     assert built.end_points[registry.LOGITS].shape == [2, 11]
 
 
-def test_classifier_honours_what_it_says():
+def test_classifier_honors_what_it_says():
     options = registry.Options(
         output_stride=8, multi_grid=(1, 2, 1), depth_multiplier=0.5, min_depth=48
     )

@@ -47,7 +47,7 @@ def _slow_unit(inputs, values, stride):
     return shortcut + linear(residual, 'conv3') + values['conv3/biases']
 
 
-def test_logits_are_of_the_normalised_last_sum():
+def test_logits_are_of_the_normalized_last_sum():
     options = registry.Options(depth_multiplier=0.125)
     built = recorded_backbones.build('resnet_v2_50', (33, 33), is_training=False, options=options)
     images = np.random.RandomState(0).normal(size=[2, 33, 33, 3]) * 50
@@ -64,7 +64,7 @@ def test_logits_are_of_the_normalised_last_sum():
     expected = pooled @ weights + values['resnet_v2_50/logits/biases']
     np.testing.assert_allclose(points[registry.LOGITS], expected, rtol=1e-4, atol=1e-4)
     root = points['resnet_v2_50/conv1']
-    assert root.min() < 0  # neither normalised nor activated
+    assert root.min() < 0  # neither normalized nor activated
 
 
 @pytest.mark.parametrize('depth', [50, 101, 152, 200])

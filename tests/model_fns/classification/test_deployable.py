@@ -31,7 +31,7 @@ def model(text, rest, folder, **options):
 
 @pytest.fixture(scope='module')
 def trained(tmp_path_factory):
-    # Means of colours are taken away in the file.
+    # Means of colors are taken away in the file.
     return model(f'{TINY} preprocessing: "vgg"', '', tmp_path_factory.mktemp('model'))
 
 

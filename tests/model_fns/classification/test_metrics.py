@@ -47,5 +47,5 @@ def test_names_are_known_before_a_graph_is_built():
 
 
 def test_rows_become_shares():
-    shares = metrics.normalised_rows(np.array([[3, 1], [0, 0]]))
+    shares = metrics.normalized_rows(np.array([[3, 1], [0, 0]]))
     np.testing.assert_allclose(shares, [[0.75, 0.25], [0, 0]])

@@ -199,7 +199,7 @@ def test_slow_inception_varies_hue(color):
     largest = [
         color(color.trained['slow inception'], flat, (5, i))[0, 0].argmax() for i in range(100)
     ]
-    # A hue shift of 0.2 reaches from red over its neighbours.
+    # A hue shift of 0.2 reaches from red over its neighbors.
     assert len(set(largest)) > 1
 
 
@@ -277,8 +277,8 @@ def test_vgg_training_crops_are_of_every_scale():
         periods = []
         for i in range(60):
             column = session.run(trained, {seed: (2, i)})[:, 0, 0]
-            centred = column - column.mean()
-            changes = (np.diff(np.sign(centred)) != 0).sum()
+            centered = column - column.mean()
+            changes = (np.diff(np.sign(centered)) != 0).sum()
             periods.append(28 / changes)
     assert min(periods) < 3.3 and max(periods) > 4.6
 

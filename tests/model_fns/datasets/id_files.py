@@ -11,7 +11,7 @@ def _chunk(kind, data):
 
 
 def png(ids, bits=8, palette=False):
-    """A PNG of ids, [height, width]: grey, or with a palette of colours that are no ids."""
+    """A PNG of ids, [height, width]: gray, or with a palette of colors that are no ids."""
     height, width = ids.shape
     places = (ids[..., None] >> np.arange(bits - 1, -1, -1)) & 1
     rows = np.packbits(places.reshape(height, -1).astype(np.uint8), axis=1)

@@ -59,7 +59,7 @@ def test_a_record(tmp_path):
         ('10 10 30 10 30 10 10 10 ship 0', 'has a side of 0'),
         ('10 10 30 10 30 20 ship 0', 'has 8 words'),
         ('10 10 30 10 30 20 10 x ship 0', 'a word where a number is expected'),
-        ('510 10 530 10 530 20 510 20 ship 0', 'its centre outside of the image'),
+        ('510 10 530 10 530 20 510 20 ship 0', 'its center outside of the image'),
         ('10 10 30 10 30 20 10 20 shop 0', "class 'shop' is not in the label map"),
     ],
 )

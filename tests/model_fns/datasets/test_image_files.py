@@ -92,20 +92,20 @@ def test_an_orientation_that_there_is_not(orientation):
     assert image_files.prepare(content).encoded == content
 
 
-GREY = SEEN[..., 0]
+GRAY = SEEN[..., 0]
 
 
 @pytest.mark.parametrize(
     'image, expected',
     [
-        (Image.fromarray(GREY), np.repeat(GREY[..., None], 3, 2)),
-        (Image.fromarray(GREY > 0), np.repeat((GREY[..., None] > 0) * 255, 3, 2)),
-        (Image.fromarray(GREY.astype(np.uint16) * 257), np.repeat(GREY[..., None], 3, 2)),
+        (Image.fromarray(GRAY), np.repeat(GRAY[..., None], 3, 2)),
+        (Image.fromarray(GRAY > 0), np.repeat((GRAY[..., None] > 0) * 255, 3, 2)),
+        (Image.fromarray(GRAY.astype(np.uint16) * 257), np.repeat(GRAY[..., None], 3, 2)),
         (Image.fromarray(SEEN).quantize(8), SEEN),
-        (Image.fromarray(np.dstack([SEEN, GREY])), SEEN),
+        (Image.fromarray(np.dstack([SEEN, GRAY])), SEEN),
         (Image.fromarray(SEEN).convert('CMYK'), SEEN),
     ],
-    ids=['grey', 'one bit', '16 bits', 'palette', 'alpha', 'CMYK'],
+    ids=['gray', 'one bit', '16 bits', 'palette', 'alpha', 'CMYK'],
 )
 def test_tiffs_of_every_kind(decode, image, expected):
     file = io.BytesIO()

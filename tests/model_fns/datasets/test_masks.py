@@ -55,15 +55,15 @@ def classes_of(folder, dtype=tf.uint8):
     return found
 
 
-def test_grey_files_and_palettes_give_the_same_ids(tmp_path):
-    write(tmp_path, 'grey', png(IDS))
+def test_gray_files_and_palettes_give_the_same_ids(tmp_path):
+    write(tmp_path, 'gray', png(IDS))
     write(tmp_path, 'palette', png(IDS, 8, palette=True))
     write(tmp_path, 'few', png(np.minimum(IDS, 3), 2, palette=True))
     write(tmp_path, 'no_label', None)
     assert run(tmp_path) == 0
     found = classes_of(tmp_path)
-    assert sorted(found) == ['few.png', 'grey.png', 'palette.png']
-    np.testing.assert_array_equal(found['grey.png'], IDS)
+    assert sorted(found) == ['few.png', 'gray.png', 'palette.png']
+    np.testing.assert_array_equal(found['gray.png'], IDS)
     np.testing.assert_array_equal(found['palette.png'], IDS)
     np.testing.assert_array_equal(found['few.png'], np.minimum(IDS, 3))
     names = LabelMap.read(str(tmp_path / 'map.pbtxt')).names

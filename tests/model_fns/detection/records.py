@@ -14,7 +14,7 @@ PLACES = ('ymin', 'xmin', 'ymax', 'xmax')
 
 @functools.cache
 def png(height=4, width=6, value=7):
-    """An image of one colour as the bytes of a PNG file."""
+    """An image of one color as the bytes of a PNG file."""
     with tf.Graph().as_default(), tf1.Session() as session:
         return session.run(tf.io.encode_png(np.full([height, width, 3], value, np.uint8)))
 

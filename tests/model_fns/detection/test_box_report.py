@@ -132,7 +132,7 @@ def test_the_anchors_of_a_single_shot_detector(tmp_path):
 
 
 def test_the_anchors_of_a_two_stage_detector():
-    # 4 x 4 cells, centres at 8, 24, 40 and 56, with anchors of 14 and 20 pixels, cut off at 64.
+    # 4 x 4 cells, centers at 8, 24, 40 and 56, with anchors of 14 and 20 pixels, cut off at 64.
     text = tiny_two_stage.MODEL.format(stages=2)
     made = build_detector(config_lib.parse_pipeline_config(text, 'text').model)
     fits = np.array([14, 14, 34, 34], np.float32) / 64

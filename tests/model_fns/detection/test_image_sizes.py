@@ -162,7 +162,7 @@ def test_the_forward_pass_takes_sizes_at_run_time():
     assert found[fields.ANCHORS].shape == (2 * (8 * 12 + 4 * 6), 4)
     assert found[fields.BOX_ENCODINGS].shape == (2, *found[fields.ANCHORS].shape)
     assert other.shape == (2 * (4 * 12 + 2 * 6), 4)
-    # The first cell's centre, 4 pixels from the border, and its square of 16 pixels.
+    # The first cell's center, 4 pixels from the border, and its square of 16 pixels.
     np.testing.assert_allclose(found[fields.ANCHORS][0], [-4 / 64, -4 / 96, 12 / 64, 12 / 96])
     preprocessed = found[fields.PREPROCESSED]
     np.testing.assert_allclose(preprocessed[0, :, :64], 1.0)

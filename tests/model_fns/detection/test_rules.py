@@ -116,12 +116,12 @@ def test_an_accepted_config_is_warned_of_what_changes_nothing(shared, name):
     assert {re.split(': | has no effect', warning)[0] for warning in warnings} <= KNOWN_WARNINGS
 
 
-def test_a_two_stage_detector_is_not_quantised(shared):
+def test_a_two_stage_detector_is_not_quantized(shared):
     text = 'graph_rewriter { quantization { delay: 3 } }'
     config = config_lib.apply_overrides(configs()['tf1/faster_rcnn_resnet50_coco'], [text])
     with pytest.raises(errors.ConfigError) as caught:
         model_fns.validate(config)
-    assert 'graph_rewriter: not supported: two-stage detectors are not quantised' in str(
+    assert 'graph_rewriter: not supported: two-stage detectors are not quantized' in str(
         caught.value
     )
 

@@ -64,7 +64,7 @@ def test_layers_with_statistics_of_all_replicas_are_told():
 
 
 def test_padding_holds_what_the_published_order_gives():
-    """Published: images are normalised, then padded with zeros."""
+    """Published: images are normalized, then padded with zeros."""
     config = build()
     resizer = config.model.ssd.image_resizer.keep_aspect_ratio_resizer
     resizer.min_dimension = resizer.max_dimension = 64

@@ -171,6 +171,6 @@ def test_sums_and_gated_features_are_rounded_to_ranges_with_the_names_that_they_
         }
 
 
-def test_bilinear_enlarging_is_between_the_centres_of_cells():
+def test_bilinear_enlarging_is_between_the_centers_of_cells():
     found, _ = _evaluate(lambda: layers.enlarge(tf.constant([[[[0.0], [4.0]]]]), method='bilinear'))
     np.testing.assert_allclose(found[0, :, :, 0], [[0, 1, 3, 4]] * 2)

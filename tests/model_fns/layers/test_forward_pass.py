@@ -156,7 +156,7 @@ def test_ssd_computes_the_same_in_every_mode(mode, call, modes):
 def test_the_same_step_draws_the_same_and_another_step_does_not(modes):
     for first, again, later in modes[1].values():
         (losses, _), (same, _), (other, _) = (result[0] for result in (first, again, later))
-        # Batch statistics normalise in training, so that moved ones change nothing.
+        # Batch statistics normalize in training, so that moved ones change nothing.
         assert same['classification_loss'] == pytest.approx(losses['classification_loss'], rel=1e-5)
         assert abs(other['classification_loss'] / losses['classification_loss'] - 1.0) > 1e-3
         assert other['regularization'] == pytest.approx(losses['regularization'], rel=1e-6)

@@ -26,7 +26,7 @@ def _evaluate(build, graph_seed=3):
 
 class TestBatchNorm:
     @pytest.mark.parametrize('shape', [(2, 3, 3, 4), (5, 4), (3, 1, 1, 4)], ids=str)
-    def test_training_normalises_by_the_batch_and_moves_by_the_unbiased_variance(self, shape):
+    def test_training_normalizes_by_the_batch_and_moves_by_the_unbiased_variance(self, shape):
         values = 3.0 * _random(*shape) + 1.0
         settings = layers.BatchNorm(decay=0.9, epsilon=0.01)
         outputs, variables = _evaluate(

@@ -1,4 +1,4 @@
-"""Instances from centres and offsets, against slow loops and by hand."""
+"""Instances from centers and offsets, against slow loops and by hand."""
 
 import numpy as np
 import pytest
@@ -153,7 +153,7 @@ def test_a_plateau_is_one_center(run):
     assert centers.positions[0, 0].tolist() == [3, 5]
 
 
-def test_things_without_a_center_are_unlabelled(run):
+def test_things_without_a_center_are_unlabeled(run):
     semantic = np.array([[[0, 0, 0, 1, 3]]])
     _, _, grouped = run(semantic, np.zeros(semantic.shape), np.zeros([1, 1, 5, 2]))
     assert not grouped[fields.INSTANCE_PREDICTIONS].any()

@@ -103,7 +103,7 @@ def test_instances_have_outlines():
     assert tuple(picture[1, 1]) != tuple(picture[1, 4])
 
 
-def test_edges_of_classes_have_their_colours():
+def test_edges_of_classes_have_their_colors():
     edges = np.zeros([4, 4], int)
     edges[1], edges[2], edges[3] = 3, 8, 11
     drawn = pictures.Drawer(CAMVID)._edges(np.full([4, 4, 3], 100, np.uint8), edges)
@@ -112,7 +112,7 @@ def test_edges_of_classes_have_their_colours():
     np.testing.assert_array_equal(drawn[[0, 3], 0], 35)
 
 
-def test_raw_predictions_are_grey_files_of_ids():
+def test_raw_predictions_are_gray_files_of_ids():
     drawer = pictures.Drawer(presets.get_dataset('cityscapes'))
     outputs = {fields.SEMANTIC_PREDICTIONS: padded(PREDICTED, 20, 9)}
     decoded = tf.io.decode_png(drawer.raw_png(features(20), outputs), dtype=tf.uint8).numpy()

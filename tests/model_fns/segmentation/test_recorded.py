@@ -92,7 +92,7 @@ def evaluated(request):
             'train_no_bn_tuning': _network(spec, fine_tune_batch_norm=False).logits(images, True)[
                 'semantic'
             ][image_pyramid.MERGED_LOGITS],
-            'preprocessed': model.backbone.normalise(images),
+            'preprocessed': model.backbone.normalize(images),
             'outputs': model.infer(images),
             'any_logits': any_logits['semantic'][image_pyramid.MERGED_LOGITS],
             'any_outputs': model.outputs(any_logits, (161, 129)),

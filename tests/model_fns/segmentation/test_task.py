@@ -212,7 +212,7 @@ def test_evaluation_gives_all_outputs_and_metrics(views, tmp_path):
 
 
 @pytest.mark.parametrize('row, found', [(5, True), (32, False)])
-def test_no_instance_has_its_centre_in_the_padding(row, found):
+def test_no_instance_has_its_center_in_the_padding(row, found):
     heat = np.zeros([1, *CROP], np.float32)
     heat[0, row, 10] = 0.9
     predictions = {

@@ -40,7 +40,7 @@ def _style(is_training, options):
     )
 
 
-def backbone(honours=('output_stride', 'weight_decay')) -> backbones.SegmentationBackbone:
+def backbone(honors=('output_stride', 'weight_decay')) -> backbones.SegmentationBackbone:
     """The backbone of two layers, which listens to those options of a config."""
     return backbones.SegmentationBackbone(
         registry.Network(
@@ -52,7 +52,7 @@ def backbone(honours=('output_stride', 'weight_decay')) -> backbones.Segmentatio
             segmentation=registry.Segmentation(
                 last_end_point='last',
                 decoder_taps={4: 'early', 8: 'middle'},
-                honours=tuple(honours),
+                honors=tuple(honors),
                 options=registry.Options(output_stride=16, weight_decay=1e-3),
             ),
         )

@@ -49,7 +49,7 @@ def test_alpha_is_left_out(decode):
 @pytest.mark.parametrize(
     'content, problem',
     [
-        (png(IDS, 8, True), 'a PNG of a palette; expected a grey one'),
+        (png(IDS, 8, True), 'a PNG of a palette; expected a gray one'),
         (codecs.encode_png(np.zeros([4, 5, 3], np.uint8)), 'a PNG of colors;'),
         (codecs.encode_png(np.zeros([4, 5, 4], np.uint8)), 'a PNG of colors and alpha;'),
         (b'', 'not a PNG file'),
@@ -67,7 +67,7 @@ def test_what_is_no_file_of_ids(decode, content, problem):
 
 
 def test_the_graph_says_what_it_expected(decode):
-    with pytest.raises(tf.errors.InvalidArgumentError, match='the label is not a grey PNG of ids'):
+    with pytest.raises(tf.errors.InvalidArgumentError, match='the label is not a gray PNG of ids'):
         decode(png(IDS, 8, True))
 
 

@@ -49,7 +49,7 @@ def _bmp(width, height, bits, rows, palette=b''):
 
 
 def _gif(frames):
-    """3x2 pixels of 4 colours; each frame is six palette indices."""
+    """3x2 pixels of 4 colors; each frame is six palette indices."""
     out = b'GIF89a' + struct.pack('<HHBBB', 3, 2, 0x91, 0, 0) + GIF_PALETTE
     for indices in frames:
         # Codes of 3 bits grow to 4 after four codes; a clear code (4) before each pixel keeps 3.

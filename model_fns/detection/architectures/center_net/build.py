@@ -41,11 +41,11 @@ def build_center_net(
         quantization: always None.
 
     Raises:
-        errors.ConfigError: a part is missing or unknown, or a field is not honoured.
+        errors.ConfigError: a part is missing or unknown, or a field is not honored.
         errors.DataError: the label map of keypoints cannot be read.
     """
     if quantization is not None:
-        raise ValueError('CenterNets are not quantised.')  # a rule says so of the config
+        raise ValueError('CenterNets are not quantized.')  # a rule says so of the config
     config_rules_center_net.check(config, where)
     suppression = None
     if config.HasField('post_processing'):

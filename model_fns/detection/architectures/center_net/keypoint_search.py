@@ -1,6 +1,6 @@
 """From predictions to the keypoints of detections.
 
-Where a detection's centre says that a keypoint is, the best peak of the keypoint's heat map near
+Where a detection's center says that a keypoint is, the best peak of the keypoint's heat map near
 that place is taken; where there is none, the place itself.
 
 B is the batch, N the number of detections, K that of the keypoints of the task, n that of the peaks
@@ -90,7 +90,7 @@ class Search:
 
         Args:
             predictions: by head; the last feature map's count.
-            cells: int32 [B, N, 2]: the detections' centres.
+            cells: int32 [B, N, 2]: the detections' centers.
             boxes: float32 [B, N, 4], in cells.
         """
         task, count = self.task, len(self.task.keypoints)

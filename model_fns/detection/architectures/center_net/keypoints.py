@@ -1,4 +1,4 @@
-"""Keypoints of the objects of a class: their heat maps, offsets, and places from the centre.
+"""Keypoints of the objects of a class: their heat maps, offsets, and places from the center.
 
 B is the batch, M the number of groundtruth boxes that an image is padded to, K that of the
 keypoints of the task, H x W the grid of cells.
@@ -22,7 +22,7 @@ HEATMAP = 'keypoint/heatmap'
 OFFSET = 'keypoint/offset'
 REGRESSION = 'keypoint/regression'
 
-# As published the Gaussians of keypoints go by this overlap of boxes, whatever those of centres do.
+# As published the Gaussians of keypoints go by this overlap of boxes, whatever those of centers do.
 LEAST_OVERLAP = 0.7
 # Weights below it are none, as published.
 _LEAST_WEIGHT = 1e-3
@@ -134,7 +134,7 @@ class KeypointTask:
     ) -> tf.Tensor:
         """The loss of the heat maps, over the number of keypoints and of feature maps."""
         heat = self.heat(places, points, maps[0])
-        weights = grid.image_weights(maps[0], true_shapes) * _unlabelled(places, points, maps[0])
+        weights = grid.image_weights(maps[0], true_shapes) * _unlabeled(places, points, maps[0])
         # As published the weights of a kind of keypoint in an image count as a whole number.
         counted = tf.reduce_sum(tf.floor(tf.reduce_sum(points.weights, axis=1)))
         losses = [self.heatmap_loss(logits, heat, weights) for logits in maps]
@@ -215,7 +215,7 @@ def at_keypoints(maps: tf.Tensor, cells: tf.Tensor, count: int) -> tf.Tensor:
     return tf.gather(flat, places * count + tf.range(count)[:, tf.newaxis], batch_dims=1)
 
 
-def _unlabelled(places: objects.Places, points: Points, maps: tf.Tensor) -> tf.Tensor:
+def _unlabeled(places: objects.Places, points: Points, maps: tf.Tensor) -> tf.Tensor:
     """0 in the boxes of objects without a kind of keypoint, else 1: float32 [B, H, W, K]."""
     missing = tf.cast(points.weights < _LEAST_WEIGHT, tf.float32)
     height, width = grid.size_of(maps)

@@ -1,4 +1,4 @@
-"""Objects: their centres, sizes and what is lost of a centre's place in a cell.
+"""Objects: their centers, sizes and what is lost of a center's place in a cell.
 
 B is the batch, M the number of groundtruth boxes that an image is padded to, N that of detections,
 C that of classes, H x W the grid of cells.

@@ -92,7 +92,7 @@ def build_faster_rcnn(
         quantization: must be None.
 
     Raises:
-        errors.ConfigError: a part is missing or unknown, or a field is not honoured.
+        errors.ConfigError: a part is missing or unknown, or a field is not honored.
     """
     config_rules_two_stage_checks.check(config, where)
     if quantization is not None:

@@ -225,7 +225,7 @@ def find(config: faster_rcnn_pb2.FasterRcnnFeatureExtractor, where: str) -> Extr
 
     Raises:
         errors.ConfigError: there is none of that name, or not with that stride; or its pyramid's
-            hyperparameters are not honoured.
+            hyperparameters are not honored.
     """
     found = EXTRACTORS.get(config.type, f'{where}.type')
     stride = config.first_stage_features_stride

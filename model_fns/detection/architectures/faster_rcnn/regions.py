@@ -39,7 +39,7 @@ class RegionHead:
     Several feature maps share the convolution; each has 1x1 ones of its own.
 
     Attributes:
-        style: initial values, regularization and normalisation.
+        style: initial values, regularization and normalization.
         depth: channels between.
         kernel_size: of the first convolution.
         rate: its atrous rate.

@@ -44,7 +44,7 @@ class MaskHead:
     """Convolutions from the features of a box to its masks.
 
     Attributes:
-        style: of the convolutions; the last one has neither normalisation nor activation.
+        style: of the convolutions; the last one has neither normalization nor activation.
         num_classes: C.
         height: of a mask.
         width: of a mask.

@@ -17,7 +17,7 @@ from estimator_lib.task import Example
 from model_fns.detection.data.augmentation import (
     autoaugment,
     box_steps,
-    colour,
+    color,
     concatenation,
     cropping,
     flips,
@@ -39,7 +39,7 @@ __all__ = [
     'autoaugment',
     'box_steps',
     'build_augmentation',
-    'colour',
+    'color',
     'concatenation',
     'cropping',
     'flips',

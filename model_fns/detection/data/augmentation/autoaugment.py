@@ -18,7 +18,7 @@ from estimator_lib.task import Example
 from model_fns.detection import fields
 from model_fns.detection.boxes.family import family_of
 from model_fns.detection.data import examples
-from model_fns.detection.data.augmentation import colour, frames, randomness, steps
+from model_fns.detection.data.augmentation import color, frames, randomness, steps
 from protos import augmentation_pb2
 
 # (example with a uint8 image, seed, number in [0, 1)) -> example.
@@ -96,7 +96,7 @@ def _shear_y(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Example:
 
 
 def _rotate(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Example:
-    """About the centre of the image."""
+    """About the center of the image."""
     del seed
     angle = _either_way(uniform, _ROTATION)
     cos, sin = tf.cos(angle), tf.sin(angle)
@@ -106,7 +106,7 @@ def _rotate(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Example:
 
 
 def _transformed(example: Example, matrix: tf.Tensor, shift: tf.Tensor) -> Example:
-    """Moves the centre of each pixel p, (y, x), to matrix p + shift.
+    """Moves the center of each pixel p, (y, x), to matrix p + shift.
 
     Args:
         example: with a uint8 image.
@@ -121,7 +121,7 @@ def _transformed(example: Example, matrix: tf.Tensor, shift: tf.Tensor) -> Examp
     size = tf.cast(frames.image_size(example), tf.float32)
     boxes = example[fields.BOXES]
     family = family_of(boxes)
-    # Edges are half a pixel off the centres of the pixels that the transform is about.
+    # Edges are half a pixel off the centers of the pixels that the transform is about.
     shift += 0.5 - tf.linalg.matvec(matrix, [0.5, 0.5])
     boxes = family.transform(family.scale(boxes, size[0], size[1]), matrix, shift)
     boxes = family.scale(boxes, 1.0 / size[0], 1.0 / size[1])
@@ -134,7 +134,7 @@ def _transformed(example: Example, matrix: tf.Tensor, shift: tf.Tensor) -> Examp
 
 
 class _Pixels:
-    """Where pixels come from when the centre of each pixel p, (y, x), goes to matrix p + shift.
+    """Where pixels come from when the center of each pixel p, (y, x), goes to matrix p + shift.
 
     Args:
         matrix: float32 [2, 2].
@@ -180,7 +180,7 @@ def _cutout(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Example:
 def _more_color(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Example:
     """Away from the luminance."""
     del seed, uniform
-    vivid = colour.mix_with_gray(frames.to_float(example[fields.IMAGE]), _COLOR)
+    vivid = color.mix_with_gray(frames.to_float(example[fields.IMAGE]), _COLOR)
     return {**example, fields.IMAGE: tf.saturate_cast(vivid, tf.uint8)}
 
 

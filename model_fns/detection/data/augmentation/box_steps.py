@@ -21,7 +21,7 @@ _MIN_SIDE = 1e-6
 
 
 class Jitter(NamedTuple):
-    """How the distances of a box's edges from its centre change.
+    """How the distances of a box's edges from its center change.
 
     Args:
         low: smallest change, as a multiple of the ratio.
@@ -54,9 +54,9 @@ def random_jitter_boxes(
     ratio: float = 0.05,
     jitter: Jitter = JITTERS[_Config.DEFAULT],
 ) -> Example:
-    """Changes the distance of each edge from its box's centre by a random part of it.
+    """Changes the distance of each edge from its box's center by a random part of it.
 
-    Boxes stay in the image. One that grows symmetrically keeps its centre, and stops at the edge
+    Boxes stay in the image. One that grows symmetrically keeps its center, and stops at the edge
     of the image that it comes to first.
 
     Args:

@@ -1,4 +1,4 @@
-"""Steps that change the colours of all pixels alike."""
+"""Steps that change the colors of all pixels alike."""
 
 from __future__ import annotations
 
@@ -126,11 +126,11 @@ def random_rgb_to_gray(example: Example, seed: tf.Tensor, probability: float = 0
 
 
 def mix_with_gray(image: tf.Tensor, share: float) -> tf.Tensor:
-    """The luminance plus `share` times what differs from it: above 1 colours become stronger.
+    """The luminance plus `share` times what differs from it: above 1 colors become stronger.
 
     Args:
         image: float32 [height, width, 3].
-        share: of the image's own colours.
+        share: of the image's own colors.
     """
     return _mixed(image, (1.0 - share) * _TO_GRAY + share * np.eye(_CHANNELS, dtype=np.float32))
 

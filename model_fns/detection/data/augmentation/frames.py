@@ -27,7 +27,7 @@ class Window(NamedTuple):
     Args:
         begin: int32 [3]: first row, first column, 0.
         size: int32 [3]: rows, columns, -1 (all channels).
-        share: float32 [4]: its ymin, xmin, ymax, xmax, normalised.
+        share: float32 [4]: its ymin, xmin, ymax, xmax, normalized.
     """
 
     begin: tf.Tensor

@@ -13,7 +13,7 @@ from model_fns.detection import fields
 from model_fns.detection.data.augmentation import cropping, frames, randomness, steps
 from protos import augmentation_pb2
 
-# A value for each channel, 0 to 255; None: the mean colour of the image.
+# A value for each channel, 0 to 255; None: the mean color of the image.
 Color = Optional[Tuple[float, ...]]
 Ratios = Tuple[float, float]
 

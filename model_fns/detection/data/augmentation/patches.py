@@ -59,7 +59,7 @@ def random_patch_gaussian(
     Args:
         example: any.
         seed: int64 [2].
-        sizes: range of the square's side, in pixels; its centre is in the image.
+        sizes: range of the square's side, in pixels; its center is in the image.
         deviations: range of the noise's standard deviation, where pixels go from 0 to 1.
         keep_probability: of leaving the image as it is.
     """

@@ -1,4 +1,4 @@
-"""Images turned about their centre, by any angle or by quarters, with their groundtruth."""
+"""Images turned about their center, by any angle or by quarters, with their groundtruth."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def random_rotation(
 ) -> Example:
     """Turns image and groundtruth by a random angle; the size stays.
 
-    Objects are dropped whose centre is outside then, or too much of whose area. Rotated boxes turn;
+    Objects are dropped whose center is outside then, or too much of whose area. Rotated boxes turn;
     of upright ones the upright box around what became of them is left, cut at the image's edges.
-    Keypoints outside are not labelled.
+    Keypoints outside are not labeled.
 
     Args:
         example: any.
@@ -64,7 +64,7 @@ def random_quarter_turns(example: Example, seed: tf.Tensor, probability: float =
 
 
 def rotated(example: Example, angle: tf.Tensor, min_area_inside: float) -> Example:
-    """An example turned about the centre of its image; see `random_rotation`.
+    """An example turned about the center of its image; see `random_rotation`.
 
     Args:
         example: any.
@@ -97,7 +97,7 @@ def rotated(example: Example, angle: tf.Tensor, min_area_inside: float) -> Examp
 
 
 def _is_visible(boxes: tf.Tensor, min_area_inside: float) -> tf.Tensor:
-    """Bool [n]: boxes whose centre is in the image, with enough of their area."""
+    """Bool [n]: boxes whose center is in the image, with enough of their area."""
     family = family_of(boxes)
     hulls = family.hull(boxes)
     centers = (hulls[:, :2] + hulls[:, 2:]) / 2.0
@@ -111,9 +111,9 @@ def _is_visible(boxes: tf.Tensor, min_area_inside: float) -> tf.Tensor:
 def _warped(
     image: tf.Tensor, matrix: tf.Tensor, interpolation: str, fill: float = _GRAY
 ) -> tf.Tensor:
-    """An image [height, width, channels] whose places went to `matrix` of them about its centre."""
+    """An image [height, width, channels] whose places went to `matrix` of them about its center."""
     size = tf.shape(image)[:2]
-    # The kernel is told x before y, of the centres of pixels, where each of the result comes from.
+    # The kernel is told x before y, of the centers of pixels, where each of the result comes from.
     center = (tf.cast(size, tf.float32) - 1.0) / 2.0
     back = tf.transpose(matrix)
     origin = center - tf.linalg.matvec(back, center)

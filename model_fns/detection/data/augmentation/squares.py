@@ -27,7 +27,7 @@ def random_square_crop_by_scale(
     Args:
         example: any.
         seed: int64 [2].
-        max_border: the window's centre keeps this distance from the image's edges, in pixels;
+        max_border: the window's center keeps this distance from the image's edges, in pixels;
             halved until it is at most half of the side.
         smallest: side as a multiple of the image's longer side.
         largest: likewise.

@@ -183,7 +183,7 @@ class FeatureExtractor(abc.ABC):
             if getattr(settings, name) != getattr(Settings, name):
                 field = _FIELD_NAMES.get(name, name)
                 raise errors.ConfigError(
-                    f'{WHERE}.{field}: not honoured by this type of feature extractor: {reason}.'
+                    f'{WHERE}.{field}: not honored by this type of feature extractor: {reason}.'
                 )
         self.settings = settings
 
@@ -295,7 +295,7 @@ def build_feature_extractor(
         quantization: see `layers.LayerStyle.quantization`.
 
     Raises:
-        errors.ConfigError: an unknown type, or a field that is not honoured.
+        errors.ConfigError: an unknown type, or a field that is not honored.
     """
     config_rules_fields.refuse(config, WHERE)
     style = hyperparams.build_layer_style(

@@ -35,7 +35,7 @@ def test_boxes_of_points():
         ([50, 50, 0, 20, 0.3], 'has a side of 0'),
         ([50, 50, 10, -2, 0.3], 'has a side of -2'),
         ([50, 50, 10, 20, 30.0], 'beyond 2 pi: degrees'),
-        ([150, 50, 10, 20, 0.3], 'its centre outside of the image, which has 100 x 200'),
+        ([150, 50, 10, 20, 0.3], 'its center outside of the image, which has 100 x 200'),
         ([50, math.inf, 10, 20, 0.3], 'has a number that is none'),
     ],
 )

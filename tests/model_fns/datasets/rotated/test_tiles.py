@@ -26,7 +26,7 @@ def test_objects_of_a_tile(least, kept):
         **rotated.box_features(BOXES, [1, 2, 3], ['a', 'b', 'c'], header),
         'image/object/difficult': np.array([0, 1, 1]),
     }
-    # Columns 10 to 60: 12 of 20 of the last box are inside, and its centre is.
+    # Columns 10 to 60: 12 of 20 of the last box are inside, and its center is.
     found = tiles.cut(features, image, tiling.Window(5, 10, 40, 50), least)
     assert found['image/object/class/text'] == kept
     assert found['image/filename'] == 'P1__1__10___5.png'

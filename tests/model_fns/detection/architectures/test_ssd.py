@@ -285,7 +285,7 @@ def test_the_graph_does_not_grow():
         ),
     ],
 )
-def test_what_is_not_honoured_is_refused(text, path):
+def test_what_is_not_honored_is_refused(text, path):
     with pytest.raises(errors.ConfigError, match=path):
         ssd.build_ssd(small_config(text=text), WHERE)
 

@@ -13,9 +13,9 @@ from protos import box_coding_pb2
 
 tf1 = tf.compat.v1
 
-# Centres (5, 8) and (0.5, 0.5), sizes 10 x 4 and 1 x 1.
+# Centers (5, 8) and (0.5, 0.5), sizes 10 x 4 and 1 x 1.
 ANCHORS = [[0.0, 6.0, 10.0, 10.0], [0.0, 0.0, 1.0, 1.0]]
-# Centres (6, 9) and (0.5, 0.75), sizes 20 x 2 and 1 x 0.5.
+# Centers (6, 9) and (0.5, 0.75), sizes 20 x 2 and 1 x 0.5.
 BOXES = [[-4.0, 8.0, 16.0, 10.0], [0.0, 0.5, 1.0, 1.0]]
 LN2 = math.log(2)
 
@@ -54,7 +54,7 @@ def test_faster_rcnn_scales():
 
 
 def test_keypoints():
-    # One keypoint a quarter of the anchor's size beside its centre, one at it.
+    # One keypoint a quarter of the anchor's size beside its center, one at it.
     boxes = [[*BOXES[0], 7.5, 9.0, 5.0, 8.0]]
     check(
         'keypoint_box_coder { num_keypoints: 2 }',
@@ -76,7 +76,7 @@ def test_square():
     root = math.sqrt(40)
     codes = [[10 / root, 10 / root, 0], [0, 2.5, -2.5 * LN2]]
     np.testing.assert_allclose(run(coder.encode, BOXES, ANCHORS), codes, atol=1e-5)
-    # It decodes to squares of the same area around the same centre.
+    # It decodes to squares of the same area around the same center.
     squares = [
         [6 - root / 2, 9 - root / 2, 6 + root / 2, 9 + root / 2],
         [0.5 - 0.125**0.5, 0.75 - 0.125**0.5, 0.5 + 0.125**0.5, 0.75 + 0.125**0.5],

@@ -29,7 +29,7 @@ def test_boxes_of_models_and_back(module):
     in_pixels = module.to_boxes(boxes, 40.0, 80.0)
     if module is axis_aligned:
         assert in_pixels[0].numpy().tolist() == [10, 20, 10, 40]
-    else:  # 20 pixels high and wide, at its centre.
+    else:  # 20 pixels high and wide, at its center.
         assert in_pixels[0, :4].numpy().tolist() == [20, 30, 20, 20]
     back = module.from_boxes(in_pixels, tf.constant([[40.0]])[0], tf.constant([[80.0]])[0])
     hulls = module.hull(back).numpy(), module.hull(boxes).numpy()

@@ -29,7 +29,7 @@ def test_no_boxes():
 
 
 def test_outlines_of_rotated_boxes():
-    # A square of 4 x 4 on its corner, and the upright one of the same size about the same centre.
+    # A square of 4 x 4 on its corner, and the upright one of the same size about the same center.
     reach = np.sqrt(8)
     turned = [[5 - reach, 5], [5, 5 + reach], [5 + reach, 5], [5, 5 - reach]]
     upright = [[3.0, 3], [3, 7], [7, 7], [7, 3]]

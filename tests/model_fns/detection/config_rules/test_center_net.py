@@ -144,9 +144,9 @@ def test_readers_have_to_read_keypoints():
         assert f'{path}.num_keypoints: missing; the model learns keypoints' in str(caught.value)
 
 
-def test_a_centernet_is_not_quantised():
+def test_a_centernet_is_not_quantized():
     config = with_readers('graph_rewriter={ quantization { delay: 3 } }')
-    with pytest.raises(errors.ConfigError, match='CenterNets are not quantised, as no published'):
+    with pytest.raises(errors.ConfigError, match='CenterNets are not quantized, as no published'):
         model_fns.validate(config)
 
 

@@ -235,7 +235,7 @@ def test_levels_are_of_types_that_have_a_pyramid():
     )
 
 
-def test_hyperparams_of_a_pyramid_are_honoured_without_the_backbone():
+def test_hyperparams_of_a_pyramid_are_honored_without_the_backbone():
     assert of_pyramid() == []
     override = 'feature_extractor.override_base_feature_extractor_hyperparams=false'
     assert of_pyramid(override) == []

@@ -51,7 +51,7 @@ def ramp(height, width, channels=1):
     return np.repeat(rows[..., None], channels, axis=2)
 
 
-def test_fixed_shape_without_half_pixel_centres():
+def test_fixed_shape_without_half_pixel_centers():
     text = 'fixed_shape_resizer { height: 2 width: 4 }'
     image, _, true_shape = resize(text, ramp(1, 2, 3))
     np.testing.assert_array_equal(image[..., 0], [[0, 5, 10, 10]] * 2)

@@ -78,7 +78,7 @@ def test_masks_of_boxes_are_masks_of_the_image():
     )
     assert not empty.any()
     expected = np.zeros([100, 200], np.uint8)
-    # Pixels with their centre above the middle of rows 50 to 75, which is 62.5.
+    # Pixels with their center above the middle of rows 50 to 75, which is 62.5.
     expected[50:62, 50:100] = 1
     np.testing.assert_array_equal(half[:62], expected[:62])
     assert not half[63:].any()

@@ -47,7 +47,7 @@ def labels(boxes=(QUARTER,), classes=(0,), rows=4, **more):
 
 
 def where(picture, color):
-    """Rows and columns of the smallest window that holds all pixels of a colour; None without."""
+    """Rows and columns of the smallest window that holds all pixels of a color; None without."""
     rows, columns = np.nonzero((picture == color).all(axis=-1))
     if not len(rows):
         return None
@@ -62,7 +62,7 @@ def tagged(text):
     return picture
 
 
-def test_a_box_is_drawn_in_the_colour_of_its_class():
+def test_a_box_is_drawn_in_the_color_of_its_class():
     picture = drawer(skip_labels=True, skip_scores=True).draw(raw_features(), outputs(classes=[2]))
     assert picture.shape == (600, 600, 3)
     assert picture.dtype == np.uint8
@@ -166,7 +166,7 @@ def test_groundtruth_among_the_detections():
     assert where(drawer(**options).draw(raw_features(), outputs(), truth)[:600], (0, 0, 0)) is None
 
 
-def test_an_unknown_colour_names_the_nearest():
+def test_an_unknown_color_names_the_nearest():
     with pytest.raises(
         errors.ConfigError, match=r"groundtruth_box_visualization_color.*'chartruse'.*chartreuse"
     ):

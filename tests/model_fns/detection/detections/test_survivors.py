@@ -17,7 +17,7 @@ RULES = survivors.Rules(score_threshold=0.25, iou_threshold=0.3, max_per_class=3
 
 
 def as_rotated(boxes):
-    """The same by their centres, as high as wide with a quarter of a turn: another name."""
+    """The same by their centers, as high as wide with a quarter of a turn: another name."""
     centers, sides = (boxes[:, :2] + boxes[:, 2:]) / 2, boxes[:, 2:] - boxes[:, :2]
     turns = np.full([len(boxes), 1], np.pi / 2)
     return np.concatenate([centers, sides[:, ::-1], turns], axis=1).astype(np.float32)

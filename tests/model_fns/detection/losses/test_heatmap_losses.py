@@ -28,6 +28,6 @@ def test_it_equals_the_slow_one(alpha, beta):
 
 
 def test_probabilities_are_kept_from_0_and_1():
-    # A centre that is missed for certain, and a certain one that is none.
+    # A center that is missed for certain, and a certain one that is none.
     found = value(PenaltyReducedFocalLoss(), [[-50.0, 50.0]], [[1.0, 0.0]], [[1.0, 1.0]])
     np.testing.assert_allclose(found, -2 * (1 - 1e-4) ** 2 * math.log(1e-4), rtol=1e-3)

@@ -47,8 +47,8 @@ def reference(images, names, kind='bbox'):
                 annotation['segmentation'] = truth.masks._encoded[row]
             if kind == 'keypoints':
                 annotation['keypoints'] = _points(truth.keypoints[row])
-                labelled = np.isfinite(truth.keypoints[row]).all(axis=-1)
-                annotation['num_keypoints'] = int(labelled.sum())
+                labeled = np.isfinite(truth.keypoints[row]).all(axis=-1)
+                annotation['num_keypoints'] = int(labeled.sum())
             annotations.append(annotation)
         for row in range(len(found.boxes)):
             result = {

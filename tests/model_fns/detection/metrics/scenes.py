@@ -123,12 +123,12 @@ def random_masks(rng, num_classes, *, objects=None, most=20):
 
 
 def random_keypoints(rng, num_classes, *, keypoints=17, most=30):
-    """Objects and detections with keypoints, of which some are not labelled."""
+    """Objects and detections with keypoints, of which some are not labeled."""
     count = rng.randint(0, 5)
     boxes = _boxes(rng, count)
     side = boxes[:, 2:] - boxes[:, :2]
     points = boxes[:, None, :2] + rng.rand(count, keypoints, 2) * side[:, None]
-    labelled = rng.rand(count, keypoints) < rng.choice([0.0, 0.3, 0.9], [count, 1])
+    labeled = rng.rand(count, keypoints) < rng.choice([0.0, 0.3, 0.9], [count, 1])
     found = rng.randint(0, most) if count else 0
     of = rng.randint(0, max(count, 1), found)
     spread = rng.choice([0.0, 3.0, 10.0])
@@ -141,7 +141,7 @@ def random_keypoints(rng, num_classes, *, keypoints=17, most=30):
             classes,
             crowd=rng.rand(count) < 0.2,
             areas=np.where(rng.rand(count) < 0.5, 0.0, np.prod(side, 1) / 2),
-            keypoints=np.where(labelled[..., None], points, np.nan).astype(np.float32),
+            keypoints=np.where(labeled[..., None], points, np.nan).astype(np.float32),
         ),
         detections(
             around,

@@ -192,7 +192,7 @@ def test_detections_of_classes_that_nobody_looked_for(looked_for, empty_to_all, 
         ),
         (groundtruth([square(0)], [2]), detections([square(0)], [0.5], [2])),
     ]
-    metrics = evaluate(images, per_category=True, skip_unlabelled=True, empty_to_all=empty_to_all)
+    metrics = evaluate(images, per_category=True, skip_unlabeled=True, empty_to_all=empty_to_all)
     assert metrics[PREFIX + 'PerformanceByCategory/mAP/two'] == pytest.approx(precision)
     assert evaluate(images, per_category=True)[
         PREFIX + 'PerformanceByCategory/mAP/two'

@@ -26,7 +26,7 @@ def near(distance, sigma, area=100.0):
 
 
 def test_by_hand():
-    # The first keypoint is 5 pixels off, the second exact, in one object not labelled.
+    # The first keypoint is 5 pixels off, the second exact, in one object not labeled.
     found = np.array([[[4.0, 3.0], [5.0, 5.0]]])
     truth = [[[0.0, 0.0], [5.0, 5.0]], [[0.0, 0.0], NO]]
     np.testing.assert_allclose(
@@ -63,7 +63,7 @@ def test_areas_are_of_the_box_around_keypoints():
     assert Keypoints([0, 1], [0.1, 0.1]).areas(none).shape == (0,)
 
 
-def test_objects_without_a_labelled_keypoint_are_unknown():
+def test_objects_without_a_labeled_keypoint_are_unknown():
     points = np.array([[[1.0, 1.0], NO], [NO, [1.0, 1.0]], [NO, NO]])
     truth = groundtruth([BOX] * 3, [1] * 3, keypoints=points)
     assert Keypoints([0, 1], [0.1, 0.1]).unknown(truth).tolist() == [False, False, True]

@@ -289,7 +289,7 @@ def shared_head(fields='depth: 6', **arguments):
     return build(text, **arguments)
 
 
-def test_every_field_of_heads_of_their_own_is_honoured():
+def test_every_field_of_heads_of_their_own_is_honored():
     predictor = own(
         """min_depth: 3 max_depth: 4 num_layers_before_predictor: 2 kernel_size: 5
         use_depthwise: true box_code_size: 5 class_prediction_bias_init: -1
@@ -333,7 +333,7 @@ def test_dropout_of_shared_heads(fields, keep):
     assert shared_head(fields).class_head.dropout_keep_prob == pytest.approx(keep)
 
 
-def test_every_field_of_shared_heads_is_honoured():
+def test_every_field_of_shared_heads_is_honored():
     predictor = shared_head(
         """depth: 6 num_layers_before_predictor: 1 kernel_size: 5 use_depthwise: true
         share_prediction_tower: true class_prediction_bias_init: -2 score_converter: SIGMOID

@@ -128,7 +128,7 @@ def test_no_activation():
     assert build(f'{INITIALIZER} activation: NONE').activation is None
 
 
-def test_no_normalisation_means_biases():
+def test_no_normalization_means_biases():
     style = build(INITIALIZER)
     assert style.batch_norm is None and not style.force_bias
     assert build(f'{INITIALIZER} force_use_bias: true').force_bias

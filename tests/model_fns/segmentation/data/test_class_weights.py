@@ -89,7 +89,7 @@ def test_weights_that_cannot_be(loss, message):
         class_weights.class_weights(loss, None, NAMES, 255)
 
 
-def test_records_without_a_labelled_pixel(tmp_path):
+def test_records_without_a_labeled_pixel(tmp_path):
     ids = np.full([2, 4], 255)
     made = input_reader_pb2.InputReader()
     path = write_records(tmp_path / 'train.tfrecord', [record(classes=ids, instances=None)])

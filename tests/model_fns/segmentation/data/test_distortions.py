@@ -34,7 +34,7 @@ def run_distortion(function, *arguments):
         return session.run(function(*map(tf.constant, arguments[:-1]), arguments[-1]))
 
 
-def test_colours():
+def test_colors():
     image = np.random.default_rng(0).uniform(60, 190, (5, 6, 3)).astype(np.float32)
     brighter = run_distortion(distortions.shift_brightness, image, 1.0, 0.1)
     np.testing.assert_allclose(brighter, image + 25.5, rtol=1e-5)

@@ -81,8 +81,8 @@ def test_a_palette_is_refused(decode):
     content = record(classes=png(CLASSES, 8, palette=True))
     with pytest.raises(tf.errors.InvalidArgumentError) as error:
         decode(content)
-    assert 'image/segmentation/class/encoded is not a grey PNG of ids' in message_of(error)
-    assert 'a PNG of a palette; expected a grey one' in inputs.problem_with(content)
+    assert 'image/segmentation/class/encoded is not a gray PNG of ids' in message_of(error)
+    assert 'a PNG of a palette; expected a gray one' in inputs.problem_with(content)
 
 
 def test_ids_of_few_bits(decode):

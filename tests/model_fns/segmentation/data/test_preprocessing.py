@@ -156,7 +156,7 @@ def test_the_seed_alone_decides(varied):
 
 
 def test_scales_are_drawn_by_steps(varied):
-    """Neighbouring pixels of a ramp differ by about the inverse of the scale."""
+    """Neighboring pixels of a ramp differ by about the inverse of the scale."""
     sizes = set()
     for tag in range(60):
         result = varied.run(varied.augmented, place_example(16, 12), (1, tag))

@@ -34,13 +34,13 @@ def slow_bit_color(index):
     return tuple(color)
 
 
-def test_colours_of_pascal_voc():
+def test_colors_of_pascal_voc():
     assert presets.bit_colors(256) == tuple(map(slow_bit_color, range(256)))
     shown = presets.get_dataset('pascal_voc').class_colors
     assert shown[1] == (128, 0, 0) and shown[15] == (192, 128, 128) and shown[20] == (0, 64, 128)
 
 
-def test_other_colours():
+def test_other_colors():
     assert presets.get_dataset('cityscapes').class_colors[13] == (0, 0, 142)
     assert presets.get_dataset('ade20k').class_colors[:2] == ((0, 0, 0), (120, 120, 120))
     assert presets.get_dataset('ade20k').class_colors[150] == (92, 0, 255)
@@ -50,7 +50,7 @@ def test_other_colours():
     assert len(set(generated)) == 40
 
 
-def test_coloured_labels():
+def test_colored_labels():
     dataset = presets.get_dataset('camvid')
     picture = dataset.colored(np.array([[0, 10], [11, -1]]))
     ignored = list(presets.IGNORED_COLOR)

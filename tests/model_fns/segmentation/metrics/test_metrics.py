@@ -49,7 +49,7 @@ def test_semantic_by_hand():
         semantic_batch([[[1, 1]]], [[[1, 0]]]),
     ]
     found = accumulate(metrics.Metrics(CLASSES, IGNORE), batches)
-    # Class 0: 1 of 3 labelled is right; class 1: 2 of 2 labelled, and 2 of 0 besides.
+    # Class 0: 1 of 3 labeled is right; class 1: 2 of 2 labeled, and 2 of 0 besides.
     assert found == pytest.approx(
         {
             'miou_1.0_overall': (1 / 3 + 2 / 4) / 2,
@@ -74,7 +74,7 @@ def test_absent_classes_are_reported_in_one_line(caplog):
     assert 'IoU of 0: sea.' in line
 
 
-def test_nothing_labelled():
+def test_nothing_labeled():
     made = metrics.Metrics(CLASSES, IGNORE)
     assert accumulate(made, [semantic_batch([[[0, 1]]], [[[IGNORE, IGNORE]]])]) == {}
 

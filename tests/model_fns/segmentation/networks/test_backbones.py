@@ -101,7 +101,7 @@ def test_computes_what_the_published_models_do(shared, case_name, options):
     backbone = backbones.get_backbone(case_name.replace('_aspp_decoder', ''))
     with tf.Graph().as_default(), tf1.Session() as session:
         pixels = tf1.placeholder(tf.float32, [2, None, None, 3])
-        features, end_points = backbone.build(backbone.normalise(pixels), False, options)
+        features, end_points = backbone.build(backbone.normalize(pixels), False, options)
         recorded_backbones.set_weights(session)
         values = session.run(end_points, {pixels: images})
         actual = session.run(features, {pixels: tall})
@@ -207,11 +207,11 @@ def _shapes(graph):
 
 
 @pytest.mark.parametrize('name', backbones.backbone_names())
-def test_padding_is_the_middle_of_the_normalised_range(name):
+def test_padding_is_the_middle_of_the_normalized_range(name):
     backbone = backbones.get_backbone(name)
     pixels = np.array([backbone.mean_pixel, [0.0] * 3, [255.0] * 3], np.float32)
     with tf1.Session(graph=tf.Graph()) as session, session.graph.as_default():
-        mean, black, white = session.run(backbone.normalise(tf.constant(pixels)))
+        mean, black, white = session.run(backbone.normalize(tf.constant(pixels)))
     if name in ('resnet_v1_18', 'resnet_v1_50', 'resnet_v1_101'):
         np.testing.assert_allclose(black, [-123.15, -115.90, -103.06], rtol=1e-6)
         np.testing.assert_allclose(white - black, 255.0, rtol=1e-6)

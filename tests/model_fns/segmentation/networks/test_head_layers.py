@@ -50,7 +50,7 @@ def test_only_pointwise_weights_have_a_regularizer():
     np.testing.assert_allclose(total, 0.5 * 0.5 * (pointwise**2).sum(), rtol=1e-5)
 
 
-def test_a_separable_layer_is_two_normalised_and_activated_ones():
+def test_a_separable_layer_is_two_normalized_and_activated_ones():
     with tf.Graph().as_default():
         out = head_layers.conv3x3(tf.constant(FEATURES), 4, style(), 'a', separable=True, rate=2)
         assert tiny_networks.variable_names() == [

@@ -100,7 +100,7 @@ def test_without_batch_norm_logits_are_a_sum_over_rates():
     def build(images):
         logits = network.logits(images, False)['semantic'][MERGED]
         features, _ = network.backbone.build(
-            network.backbone.normalise(images), False, network.options
+            network.backbone.normalize(images), False, network.options
         )
         weights = {v.op.name: v for v in tf1.global_variables()}
         expected = 0.0
@@ -206,7 +206,7 @@ def test_each_scale_is_a_pass_over_resized_images():
     (scaled, small), _ = _evaluate(build)
     for name in scaled:
         expected = tiny_networks.align_corners(small[name][MERGED], 3, 4)
-        # Seen at half the size, objects and the ways to their centres are half as long.
+        # Seen at half the size, objects and the ways to their centers are half as long.
         factor = 2.0 if name == 'offset' else 1.0
         np.testing.assert_allclose(
             scaled[name]['logits_0.50'], factor * expected, rtol=1e-3, atol=1e-4

@@ -1,4 +1,4 @@
-"""Centres, sizes and offsets, against slow loops and by hand."""
+"""Centers, sizes and offsets, against slow loops and by hand."""
 
 import math
 

@@ -133,6 +133,6 @@ def test_anchors_that_all_reach_over_the_image():
     )
 
 
-def test_a_two_stage_detector_is_not_quantised():
+def test_a_two_stage_detector_is_not_quantized():
     with pytest.raises(errors.ConfigError, match='^graph_rewriter: two-stage detectors are not'):
         build.build_faster_rcnn(config_of().faster_rcnn, WHERE, layers.Quantization())

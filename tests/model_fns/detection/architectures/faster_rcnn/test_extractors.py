@@ -135,7 +135,7 @@ def test_mobilenet_has_larger_maps_of_the_same_variables():
 class TestPreprocessing:
     IMAGE = np.full([1, 2, 2, 3], 51.0, np.float32)
 
-    def test_means_are_those_of_colours(self):
+    def test_means_are_those_of_colors(self):
         made = extractors.EXTRACTORS.get('faster_rcnn_resnet50')
         np.testing.assert_allclose(
             made.preprocess(tf.constant(self.IMAGE))[0, 0, 0], [-72.68, -65.779, -52.939], rtol=1e-5

@@ -58,12 +58,12 @@ def test_boxes_bound_what_moved(operation, uniform):
         assert np.abs(shown - box).max() <= 1.5
 
 
-def test_rotation_is_by_30_degrees_about_the_centre():
+def test_rotation_is_by_30_degrees_about_the_center():
     example = plain(painted(101, 101, [[50, 90, 51, 91]]))
     after = _apply(autoaugment._rotate, example, 0.9)
     box = after[fields.BOXES][0] * 101
     center = (box[:2] + box[2:]) / 2 - 50.5
-    # 40 pixels to the right of the centre; half of that up or down.
+    # 40 pixels to the right of the center; half of that up or down.
     np.testing.assert_allclose(np.abs(center), [20, 40 * np.sqrt(0.75)], atol=0.05)
 
 

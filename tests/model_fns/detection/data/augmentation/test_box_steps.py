@@ -33,7 +33,7 @@ def test_jitter_is_of_the_kind(mode, example, seed):
     old, new = example[fields.BOXES], after[fields.BOXES]
     assert (new >= 0).all() and (new <= 1).all()
     center, half = (old[:, :2] + old[:, 2:]) / 2, (old[:, 2:] - old[:, :2]) / 2
-    # How far each edge is from the old centre, in old distances.
+    # How far each edge is from the old center, in old distances.
     factors = np.abs(new - np.tile(center, 2)) / np.tile(half, 2)
     if mode.startswith('SHRINK'):
         assert (factors >= 0.7 - 1e-4).all() and (factors <= 1 + 1e-4).all()

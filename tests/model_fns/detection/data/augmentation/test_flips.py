@@ -76,7 +76,7 @@ def test_probability(step, probability):
     assert_is_share(happened, probability)
 
 
-def test_keypoints_that_are_not_labelled_stay_so():
+def test_keypoints_that_are_not_labeled_stay_so():
     example = painted(4, 6, [[0, 0, 2, 3]])
     example[fields.KEYPOINTS][0, 1] = np.nan
     example[fields.KEYPOINT_VISIBILITIES][0, 1] = False

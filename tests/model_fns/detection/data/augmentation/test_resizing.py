@@ -54,7 +54,7 @@ def test_resize_image_uses_the_method(name, method):
     np.testing.assert_allclose(after[fields.IMAGE], _resized(example, 4, 9, method), rtol=1e-6)
 
 
-def test_nearest_neighbour_keeps_whole_numbers():
+def test_nearest_neighbor_keeps_whole_numbers():
     after = run(
         'resize_image { new_height: 1 new_width: 2 method: NEAREST_NEIGHBOR }',
         painted(2, 4, [[0, 0, 2, 2]]),

@@ -87,7 +87,7 @@ def test_clockwise_by_hand(example):
     assert result[fields.IMAGE].dtype == tf.uint8
     box = quadrilaterals.to_boxes(result[fields.BOXES], float(HEIGHT), float(WIDTH))[0]
     assert float(box[4]) == pytest.approx(0.75, abs=1e-4)
-    # The centre is 2 above and 5 right of the image's: it goes round by 0.4.
+    # The center is 2 above and 5 right of the image's: it goes round by 0.4.
     cosine, sine = math.cos(0.4), math.sin(0.4)
     expected = [60 - 2 * cosine + 5 * sine, 80 + 2 * sine + 5 * cosine, 18, 60]
     np.testing.assert_allclose(box[:4], expected, atol=1e-3)

@@ -36,7 +36,7 @@ def test_square_crop_shows_boxes_with_their_pixels(example, seed):
 
 
 @pytest.mark.parametrize(('max_border', 'border'), [(128, 8), (16, 8), (5, 5), (0, 0), (1, 1)])
-def test_centre_of_the_square_keeps_its_distance(max_border, border):
+def test_center_of_the_square_keeps_its_distance(max_border, border):
     example = plain(painted(20, 20, []))
     example[fields.IMAGE] = np.full([20, 20, 3], 1, np.uint8)
     step = f"""random_square_crop_by_scale {{ max_border: {max_border} scale_min: 2 scale_max: 2

@@ -48,10 +48,10 @@ def test_each_type_has_the_neck_that_it_was_published_with(size, iterations, dep
 @pytest.mark.parametrize(
     ('fields', 'message'),
     [
-        ('use_explicit_padding: true', 'use_explicit_padding: not honoured'),
-        ('use_depthwise: true', 'use_depthwise: not honoured'),
-        ('num_layers: 5', 'num_layers: not honoured'),
-        ('fpn { min_level: 3 }', 'fpn: not honoured .* its neck is `bifpn`'),
+        ('use_explicit_padding: true', 'use_explicit_padding: not honored'),
+        ('use_depthwise: true', 'use_depthwise: not honored'),
+        ('num_layers: 5', 'num_layers: not honored'),
+        ('fpn { min_level: 3 }', 'fpn: not honored .* its neck is `bifpn`'),
         ("bifpn { combine_method: 'sums' }", r"bifpn\.combine_method: unknown .*'sums'"),
         ('bifpn { min_level: 6 }', r'bifpn\.min_level: got 6; expected one of 1, 2, 3, 4, 5'),
         ('bifpn { min_level: 4 max_level: 4 }', r'bifpn\.max_level: got 4; expected more than'),
@@ -65,7 +65,7 @@ def test_what_it_has_no_place_for_is_refused_by_name(fields, message):
 @pytest.mark.parametrize('field', ['bifpn {}', 'drop_path_keep_prob: 0.9'])
 @pytest.mark.parametrize('kind', ['ssd_mobilenet_v2_keras', 'ssd_resnet50_v1_fpn_keras'])
 def test_others_have_no_place_for_what_it_has(kind, field):
-    with pytest.raises(errors.ConfigError, match=f'{field.split(":")[0].split()[0]}: not honoured'):
+    with pytest.raises(errors.ConfigError, match=f'{field.split(":")[0].split()[0]}: not honored'):
         build(f"type: '{kind}' {field}")
 
 
