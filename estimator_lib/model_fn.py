@@ -15,14 +15,15 @@ from estimator_lib import distribution, errors
 from estimator_lib.checkpoints import (
     checkpoint_files,
     checkpoint_maps,
-    companions,
     initial_values,
+    model_variables,
     restoring,
     savers,
 )
 from estimator_lib.data import batches, inputs
 from estimator_lib.distribution import (
     mixed_precision,
+    replica_values,
     run_configs,
     startup,
     strategies,
@@ -221,7 +222,7 @@ def _train_step(training: _Training) -> TrainStep:
     task, plan, train_config = training.task, training.plan, training.config.train_config
     exchange = sync_replicas.from_plan(plan)
     loss = training.losses[losses_lib.TOTAL_LOSS]
-    mean_losses = exchange.mean_losses if exchange else strategies.mean_over_replicas
+    mean_losses = exchange.mean_losses if exchange else replica_values.mean_over_replicas
     losses = mean_losses(training.losses)
     global_step = tf1.train.get_or_create_global_step()
     learning_rate = learning_rates.create_learning_rate(
@@ -273,7 +274,7 @@ def _train_scaffold(
     train_config = config.train_config
     start: Dict[str, Any] = {}
     if train_config.fine_tune_checkpoint:
-        variables = partitioned.whole(companions.with_model(tf1.get_default_graph()))
+        variables = partitioned.whole(model_variables.with_companions(tf1.get_default_graph()))
         start = restoring.fine_tune_start(
             train_config,
             checkpoint_maps.of_fine_tuning(task, variables, train_config, run_config.model_dir),
@@ -358,7 +359,7 @@ def _training_hooks(
         non_finite.NonFiniteLossHook(
             losses,
             learning_rate,
-            strategies.all_of_this_process(training.features[SOURCE_ID]),
+            replica_values.all_of_this_process(training.features[SOURCE_ID]),
             train_config.non_finite_loss_policy,
             is_finite=is_finite,
             max_skipped=train_config.max_skipped_steps,

@@ -8,7 +8,7 @@ from typing import FrozenSet, Iterator, List
 import tensorflow as tf
 from tensorflow.core.framework import variable_pb2
 
-from estimator_lib.checkpoints import companions
+from estimator_lib import graph_state
 from estimator_lib.optimization.partitioned import variable_name
 
 tf1 = tf.compat.v1
@@ -24,11 +24,21 @@ def collected() -> Iterator[None]:
     yield
     graph = tf1.get_default_graph()
     known = {variable.ref() for variable in graph.get_collection(tf1.GraphKeys.MODEL_VARIABLES)}
-    apart = companions.all_names(graph) | {tf1.GraphKeys.GLOBAL_STEP}
+    apart = graph_state.companion_names(graph) | {tf1.GraphKeys.GLOBAL_STEP}
     for variable in tf1.global_variables():
         is_new = variable.ref() not in before | known
         if is_new and variable_name(variable) not in apart:
             tf1.add_to_collection(tf1.GraphKeys.MODEL_VARIABLES, variable)
+
+
+def with_companions(graph: tf.Graph) -> List[tf.Variable]:
+    """Return the variables of the model in a graph, then its companions."""
+    names = graph_state.companion_names(graph)
+    known = graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
+    return [
+        *graph.get_collection(tf1.GraphKeys.MODEL_VARIABLES),
+        *(variable for variable in known if variable_name(variable) in names),
+    ]
 
 
 def restorable(graph: tf.Graph) -> List[tf.Variable]:

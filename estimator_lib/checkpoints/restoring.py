@@ -7,10 +7,9 @@ from typing import Any, Dict, Mapping, Optional, Sequence
 
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import errors, graph_state
 from estimator_lib.checkpoints import (
     checkpoint_maps,
-    companions,
     model_variables,
     object_graphs,
     restore_report,
@@ -68,7 +67,7 @@ def fine_tune_report(
         is_out = not name.startswith(included) or name.startswith(scopes)
         return is_out or any(part in name for part in parts)
 
-    kinds = companions.names_by_kind(tf1.get_default_graph())
+    kinds = graph_state.companions_by_kind(tf1.get_default_graph())
     report = restore_report.match(shapes, restore_map, prefix, excluded, companions=kinds)
     _warn_of_idle_scopes(scopes, [entry.name for entry in report.excluded], restore_map)
     if not report.loaded:

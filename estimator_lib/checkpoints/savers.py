@@ -9,10 +9,9 @@ from typing import Any, Dict, FrozenSet, Mapping, Optional, Sequence
 
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import errors, graph_state
 from estimator_lib.checkpoints import (
     checkpoint_maps,
-    companions,
     model_variables,
     restore_report,
     restoring,
@@ -32,6 +31,9 @@ from estimator_lib.task import Task
 
 tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
+
+# Between two checkpoints, where the config names neither seconds nor steps.
+DEFAULT_SAVE_SECONDS = 600
 
 
 def create_saver(
@@ -214,7 +216,7 @@ def _live_step(session: tf1.Session) -> Optional[int]:
 
 def _require_companions(prefix: str, shapes: Mapping[str, Sequence[int]], graph: tf.Graph) -> None:
     """Refuses a checkpoint of the same model that was trained without its companions."""
-    for kind, names in companions.names_by_kind(graph).items():
+    for kind, names in graph_state.companions_by_kind(graph).items():
         missing = sorted(names - shapes.keys())
         if missing:
             raise errors.CheckpointError(

@@ -15,14 +15,13 @@ from estimator_lib import distribution, environment, errors, training
 from estimator_lib.checkpoints import (
     checkpoint_files,
     checkpoint_maps,
-    companions,
     model_variables,
     restoring,
 )
 from estimator_lib.commands import outline
 from estimator_lib.data import inputs
 from estimator_lib.data.corrupt_records import RecordProblem
-from estimator_lib.distribution import mixed_precision
+from estimator_lib.distribution import half_types, mixed_precision
 from estimator_lib.evaluation import evaluators
 from estimator_lib.graphs import losses
 from estimator_lib.optimization import gradients, moving_averages, optimize_loss
@@ -196,7 +195,7 @@ def _plan_lines(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> Lis
         line += f': {shares} replicas, {plan.batch_size} examples a step'
     idle = distribution.idle_fields(plan, config.train_config)
     if config.train_config.use_bfloat16:
-        _warn(mixed_precision.doubts())
+        _warn(half_types.warnings())
     return [line, *(f'{field} has no effect' for field in idle)]
 
 
@@ -232,7 +231,7 @@ def _model_lines(
         if config.train_config.use_bfloat16:
             lines.append(mixed_precision.description(tf1.get_default_graph()))
         _warn(_training_doubts(task, config, memory, available))
-        restored = companions.with_model(tf1.get_default_graph())
+        restored = model_variables.with_companions(tf1.get_default_graph())
         if model_dir:
             restoring.check_model_dir(model_dir, restored, complete=False)
             step = checkpoint_files.latest_step(model_dir)

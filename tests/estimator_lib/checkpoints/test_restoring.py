@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_lib import errors
-from estimator_lib.checkpoints import checkpoint_files, companions, restoring, savers
+from estimator_lib import errors, graph_state
+from estimator_lib.checkpoints import checkpoint_files, restoring, savers
 from protos import train_pb2
 from tests.estimator_lib.checkpoints.small_variables import array, variable
 from tests.estimator_lib.tiny_task import save
@@ -472,7 +472,7 @@ def with_ranges():
     found = [variable('Net/conv/weights', [2, 2], collections=own)]
     for name in ('Net/conv/quant/min', 'Net/conv/quant/max'):
         found.append(variable(name, [], 7.0))
-        companions.add(name, 'quantization ranges')
+        graph_state.add_companion(name, 'quantization ranges')
     return found
 
 

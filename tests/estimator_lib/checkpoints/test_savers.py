@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_lib import errors
-from estimator_lib.checkpoints import checkpoint_files, companions, restoring, savers
+from estimator_lib import errors, graph_state
+from estimator_lib.checkpoints import checkpoint_files, restoring, savers
 from tests.estimator_lib.checkpoints.small_variables import array, variable
 from tests.estimator_lib.tiny_task import save
 
@@ -124,7 +124,7 @@ def test_an_evaluation_needs_the_companions(graph, tmp_path):
     variable('Net/conv/weights', [2, 2])
     for name in ('Net/conv/quant/min', 'Net/conv/quant/max'):
         variable(name, [], 7.0)
-        companions.add(name, 'quantization ranges')
+        graph_state.add_companion(name, 'quantization ranges')
     published = save(tmp_path / 'a', {'Net/conv/weights': array(2, 2)})
     saver = savers.create_inference_saver()
     with tf1.Session() as session:
