@@ -18,7 +18,7 @@ _TENSOR_CORES = (7, 0)
 
 
 def cpu_flags(path: str) -> FrozenSet[str]:
-    """The instruction sets of the processor, by the names that Linux gives them.
+    """Return the instruction sets of the processor, by the names that Linux gives them.
 
     Args:
         path: of the kernel's description of the processors.
@@ -35,14 +35,14 @@ def cpu_flags(path: str) -> FrozenSet[str]:
 
 
 def multiplies_bfloat16() -> bool:
-    """Whether the processor multiplies matrices of bfloat16 by itself, as far as can be told."""
+    """Return True for a processor that is known to multiply matrices of bfloat16 by itself."""
     return not cpu_flags(_CPU_INFO).isdisjoint(_BFLOAT16)
 
 
 def half_type() -> Optional[tf.DType]:
-    """The half type that training multiplies in on this machine; None: it is float32.
+    """Return the type that training multiplies in on this machine; None: float32.
 
-    Where there are GPUs, it is they that train.
+    Where there are GPUs, training runs on them.
     """
     capabilities = gpu_capabilities()
     if capabilities:
@@ -51,7 +51,7 @@ def half_type() -> Optional[tf.DType]:
 
 
 def gpu_capabilities() -> List[Tuple[int, ...]]:
-    """The compute capability of each GPU: (8, 0) of 8.0; (0, 0) of one that has none."""
+    """Return the compute capability of each GPU: (8, 0) of 8.0; (0, 0) of one that has none."""
     found = map(tf.config.experimental.get_device_details, tf.config.list_physical_devices('GPU'))
     return [tuple(details.get('compute_capability', (0, 0))) for details in found]
 
@@ -62,7 +62,7 @@ def scales_losses(config: train_pb2.TrainConfig) -> bool:
 
 
 def warnings() -> Sequence[str]:
-    """Why `train_config.use_bfloat16` does less on this machine than might be thought."""
+    """Return a sentence where `train_config.use_bfloat16` has no effect on this machine."""
     if half_type() is not None:
         return []
     what = f'processor, which has neither {" nor ".join(_BFLOAT16)}'

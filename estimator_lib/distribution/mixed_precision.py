@@ -86,7 +86,7 @@ _of_user: Dict[str, Optional[str]] = {}  # what these variables had before `appl
 
 
 def rewrite(session_config: tf.compat.v1.ConfigProto) -> None:
-    """Lets a session that trains compute in the half type of this machine; see `choose`.
+    """Let a session that trains compute in the half type of this machine; see `choose`.
 
     Args:
         session_config: changed in place.
@@ -100,7 +100,7 @@ def rewrite(session_config: tf.compat.v1.ConfigProto) -> None:
 
 
 def create_loss_scale(config: train_pb2.TrainConfig) -> Optional[LossScale]:
-    """The loss scaling of a training graph; None where nothing is computed in float16."""
+    """Return the loss scaling of a training graph; None where nothing is computed in float16."""
     return LossScale(config.loss_scale) if half_types.scales_losses(config) else None
 
 
@@ -120,7 +120,7 @@ def choose(graph: tf.Graph) -> None:
 
 
 def apply(graph: tf.Graph) -> None:
-    """Adds what `choose` has noted to the environment of the process, where the rewrite looks.
+    """Add what `choose` has noted to the environment of the process, where the rewrite looks.
 
     Entries of the user stay. What an earlier call added does not: of several graphs that train in
     one process the last one decides.
@@ -136,7 +136,7 @@ def apply(graph: tf.Graph) -> None:
 
 
 def restore() -> None:
-    """Gives the environment back as it was before `apply`."""
+    """Give the environment back as it was before `apply`."""
     while _of_user:
         variable, value = _of_user.popitem()
         if value is None:
@@ -152,7 +152,7 @@ class EnvironmentHook(tf.estimator.SessionRunHook):
     """
 
     def after_create_session(self, session: Any, coord: Optional[tf.train.Coordinator]) -> None:
-        """Applies the choice before the first step, which the session compiles."""
+        """Apply the choice before the first step, which the session compiles."""
         apply(session.graph)
         if coord is not None:
             # A hook is not told of an error. A coordinator is, and it waits for its threads.
@@ -191,7 +191,7 @@ class Balance(NamedTuple):
 
 
 def balance(graph: tf.Graph) -> Balance:
-    """Weighs what bfloat16 gains and costs.
+    """Weigh what bfloat16 gains and costs.
 
     Args:
         graph: with the forward pass in it.

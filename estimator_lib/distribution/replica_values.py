@@ -14,7 +14,7 @@ tf1 = tf.compat.v1
 
 
 def regularization_loss() -> Optional[tf.Tensor]:
-    """Returns the sum of the graph's `REGULARIZATION_LOSSES`; None where there are none.
+    """Return the sum of the graph's `REGULARIZATION_LOSSES`; None where there are none.
 
     The replicas of one process build one graph, and add to one collection. A regularization loss is
     a function of the weights of one replica, and belongs to that replica. One that only the first
@@ -40,7 +40,7 @@ def regularization_loss() -> Optional[tf.Tensor]:
 
 
 def _regularization_by_replica(count: int) -> List[tf.Tensor]:
-    """Returns the sum of the losses of each replica of this process, see `regularization_loss`."""
+    """Return the sum of the losses of each replica of this process, see `regularization_loss`."""
     by_replica: List[List[tf.Tensor]] = [[] for _ in range(count)]
     replicas = _replicas_of_handles()
     for loss in tf1.get_collection(tf1.GraphKeys.REGULARIZATION_LOSSES):
@@ -53,7 +53,7 @@ def _regularization_by_replica(count: int) -> List[tf.Tensor]:
 
 
 def _replicas_of_handles() -> Dict[tf.Operation, int]:
-    """The replica of this process that an op which holds a variable is of."""
+    """Return the replica of this process that each op which holds a variable is of."""
     graph = tf1.get_default_graph()
     replicas = {}
     for variable in tf1.global_variables():
@@ -66,7 +66,7 @@ def _replicas_of_handles() -> Dict[tf.Operation, int]:
 
 
 def mean_over_replicas(losses: Tensors) -> Tensors:
-    """The losses of the whole batch, for reports: means over the replicas.
+    """Return the losses of the whole batch, for reports: means over the replicas.
 
     Without a strategy the losses are those of the whole batch already.
 
@@ -84,7 +84,7 @@ def mean_over_replicas(losses: Tensors) -> Tensors:
 
 
 def all_of_this_process(values: tf.Tensor) -> tf.Tensor:
-    """A batch's values of all replicas of this process, one after the other.
+    """Return a batch's values of all replicas of this process, one after the other.
 
     Args:
         values: [batch, ...], of this replica.

@@ -24,12 +24,12 @@ Device = Union[str, Callable[[tf.Operation], str]]
 
 
 def scope_of(index: int, count: int) -> str:
-    """The name scope of a replica: `clone_<i>`, or none where there is only one."""
+    """Return the name scope of a replica: `clone_<i>`, or none where there is only one."""
     return f'clone_{index}' if count > 1 else ''
 
 
 def place(device: str, variable_device: Device = HOST) -> Callable[[tf.Operation], str]:
-    """A device function: variables on one device, all else that has none yet on another.
+    """Return a device function: variables on one device, all else that has none yet on another.
 
     Args:
         device: of what computes.
@@ -47,7 +47,7 @@ def place(device: str, variable_device: Device = HOST) -> Callable[[tf.Operation
 def build(
     count: int, replica_fn: Callable[[int, str], Any], device_of: Callable[[int], Any]
 ) -> list:
-    """Builds replicas of a part of the graph that share their variables.
+    """Build replicas of a part of the graph that share their variables.
 
     Args:
         count: how many.
@@ -78,7 +78,7 @@ def mean_losses(
     features: Features,
     labels: Labels,
 ) -> Tensors:
-    """The losses of a batch that several devices share.
+    """Return the losses of a batch that several devices share.
 
     What the second and later replicas add to `UPDATE_OPS` and `REGULARIZATION_LOSSES` is taken out
     again.
@@ -117,7 +117,7 @@ def mean_losses(
 
 
 def split(batch: Any, count: int) -> List[Tuple[Any, ...]]:
-    """A batch in parts of the same size, on the host.
+    """Return a batch in parts of the same size, on the host.
 
     Args:
         batch: nested tensors, whose first dimension is a multiple of `count`.

@@ -15,7 +15,7 @@ tf1 = tf.compat.v1
 
 
 def create_strategy(plan: Plan) -> Optional[tf.distribute.Strategy]:
-    """The strategy of a plan; None where it uses none.
+    """Return the strategy of a plan; None where it uses none.
 
     For an Estimator a strategy of several workers reads `TF_CONFIG`. Eager execution is then off
     for the rest of the process: outside of a graph such a strategy would want to be the first thing
@@ -58,7 +58,7 @@ def scope(strategy: Optional[tf.distribute.Strategy]) -> Iterator[None]:
 
 
 def require(plan: Plan) -> None:
-    """Raises where a plan's strategy is not in use.
+    """Raise where a plan's strategy is not in use.
 
     Raises:
         errors.ConfigError: the Estimator was made without it.
@@ -72,13 +72,13 @@ def require(plan: Plan) -> None:
 
 
 def configure_devices(plan: Plan, session_config: tf1.ConfigProto) -> None:
-    """Lets a session have as many CPU devices as a strategy uses: it hangs where they are fewer."""
+    """Let a session have as many CPU devices as a strategy uses: it hangs where they are fewer."""
     if plan.mode is Mode.MIRRORED and 'CPU' in plan.devices[0]:
         session_config.device_count['CPU'] = len(plan.devices)
 
 
 def _divide_cpu(count: int) -> None:
-    """Lets eager TensorFlow have as many CPU devices as a strategy uses.
+    """Let eager TensorFlow have as many CPU devices as a strategy uses.
 
     Raises:
         errors.ConfigError: TensorFlow has begun to work with fewer.
