@@ -117,8 +117,9 @@ def add_regularization_loss(name: str, loss: Callable[[], tf.Tensor]) -> None:
 def add_companion(name: str, kind: str) -> None:
     """Register a variable that is saved with the model and that a checkpoint may lack.
 
-    Companions are statistics of a way of training, beside the weights. A run that starts from a
-    checkpoint without them is told so in one line, and begins them anew; an evaluation needs them.
+    Companions are statistics of a way of training, beside the weights. Where a checkpoint lacks
+    them, a run that starts from it says so in one line, and gives them their initial values; an
+    evaluation is refused.
 
     Args:
         name: of the variable, without `:0`.

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from estimator_lib import config as config_lib
 from estimator_lib import distribution, logs, model_fn
-from estimator_lib.checkpoints import checkpoint_files, plain_paths, savers
+from estimator_lib.checkpoints import checkpoint_files, model_dirs, plain_paths, savers
 from estimator_lib.cluster import run_lock, running
 from estimator_lib.data import inputs
 from estimator_lib.distribution import mixed_precision, run_configs
@@ -314,10 +314,10 @@ def prepared_model_dir(
         errors.UserError: the folder cannot be written to, or not any more, or another run is
             training in it.
     """
-    checkpoint_files.refuse_own_checkpoint(model_dir, config.train_config.fine_tune_checkpoint)
+    model_dirs.refuse_own_checkpoint(model_dir, config.train_config.fine_tune_checkpoint)
     with checkpoint_files.explained_full_disk(model_dir), contextlib.ExitStack() as stack:
         if writes:
-            checkpoint_files.ensure_writable(model_dir)
+            model_dirs.ensure_writable(model_dir)
             stack.enter_context(run_lock.held(model_dir))
             checkpoint_files.clean_temporary(model_dir)
         yield

@@ -16,7 +16,7 @@ tf1 = tf.compat.v1
 
 @contextlib.contextmanager
 def collected() -> Iterator[None]:
-    """Adds the global variables that are created inside to the graph's `MODEL_VARIABLES`.
+    """Add the global variables that are created inside to the graph's `MODEL_VARIABLES`.
 
     So a task need not add them itself. Not the global step, nor companions of the model.
     """
@@ -42,7 +42,7 @@ def with_companions(graph: tf.Graph) -> List[tf.Variable]:
 
 
 def restorable(graph: tf.Graph) -> List[tf.Variable]:
-    """Returns the variables of a graph without a train op that a checkpoint has to give.
+    """Return the variables of a graph without a train op that a checkpoint has to give.
 
     All of its global variables but the global step, which published checkpoints need not have.
     """
@@ -54,7 +54,7 @@ def restorable(graph: tf.Graph) -> List[tf.Variable]:
 
 
 def saved_names(prefix: str, default: FrozenSet[str]) -> FrozenSet[str]:
-    """Returns the names of the `MODEL_VARIABLES` of the graph that wrote a checkpoint.
+    """Return the names of the `MODEL_VARIABLES` of the graph that wrote a checkpoint.
 
     Args:
         prefix: of the checkpoint.

@@ -15,8 +15,9 @@ from estimator_lib import distribution, environment, errors, training
 from estimator_lib.checkpoints import (
     checkpoint_files,
     checkpoint_maps,
+    fine_tuning,
+    model_dirs,
     model_variables,
-    restoring,
 )
 from estimator_lib.commands import outline
 from estimator_lib.data import inputs
@@ -233,13 +234,13 @@ def _model_lines(
         _warn(_training_doubts(task, config, memory, available))
         restored = model_variables.with_companions(tf1.get_default_graph())
         if model_dir:
-            restoring.check_model_dir(model_dir, restored, complete=False)
+            model_dirs.check_model_dir(model_dir, restored, complete=False)
             step = checkpoint_files.latest_step(model_dir)
             lines.append(f'model_dir: {"resumes from step " + str(step) if step else "new"}')
         if config.train_config.fine_tune_checkpoint:
-            report = restoring.fine_tune_report(
+            report = fine_tuning.fine_tune_report(
                 config.train_config,
-                checkpoint_maps.of_fine_tuning(task, restored, config.train_config),
+                checkpoint_maps.fine_tuning_map(task, restored, config.train_config),
                 task.last_layer_scopes(),
             )
             lines.append(report.table())
