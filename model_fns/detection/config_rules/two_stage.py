@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Tuple
+from typing import Any, Dict, Tuple
 
 from estimator_lib.config.rules import (
     ALL,
@@ -192,7 +192,7 @@ def but_own(rules: ConfigRules, own: Tuple[str, ...]) -> ConfigRules:
         rules: of fields, which have no conditions then.
         own: the messages that it has rules for.
     """
-    tables = {
+    tables: Dict[str, Any] = {
         name: {key: value for key, value in getattr(rules, name).items() if key not in own}
         for name in ('supported', 'ignored', 'unsupported')
     }
