@@ -490,5 +490,9 @@ class _Run:
             saving_listeners=self.extensions.saving_listeners,
             create_evaluator=self.evaluator if self.evaluates else None,
             finish=lambda: self.finish(self.evaluator()),
-            create_stopping=lambda: getattr(self.evaluator(), 'stopping', None),
+            create_stopping=lambda: (
+                evaluators.create_stopping(self.config, self.model_dir, self.eval_training_data)
+                if self.evaluates
+                else None
+            ),
         )

@@ -114,6 +114,15 @@ def test_no_circle_of_rooms(folder):
     floors(rooms(folder))
 
 
+def test_benchmarks_have_no_circle_and_need_no_tests():
+    folder = ROOT / 'benchmarks'
+    for each in (folder, *(path.parent for path in folder.rglob('*/__init__.py'))):
+        floors(rooms(each))
+    for path in folder.rglob('*.py'):
+        imported = {module.split('.')[0] for module in imported_modules(path)}
+        assert 'tests' not in imported, path
+
+
 def test_engine_is_no_tower():
     by_floor = floors(rooms(ROOT / 'estimator_lib'))
     assert max(by_floor.values()) <= MOST_FLOORS, by_floor

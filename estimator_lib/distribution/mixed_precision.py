@@ -8,7 +8,8 @@ and the one that all GPUs with tensor cores multiply; it needs loss scaling (see
 variables, checkpoints, evaluation and exported graphs as they are.
 
 The rewrite's own lists of ops take it for granted that bfloat16 has a kernel as good as float32's.
-Measured (`python -m benchmarks.bfloat16_ops`, docs/performance.md), that holds for all but these:
+Measured (`python -m benchmarks.experiments.bfloat16_ops`, docs/performance.md), that holds for all
+but these:
 
     op                                    time of float32's     what is done
     DepthwiseConv2dNativeBackpropInput    0.6; stride 2: 6-24   stays float32

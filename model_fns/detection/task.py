@@ -412,7 +412,6 @@ class DetectionTask(Task):
             classes=labels[fields.CLASSES],
             weights=labels[fields.WEIGHTS],
             valid=valid,
-            confidences=labels.get(fields.CONFIDENCES),
             examples=features.get(fields.HASH),
             masks=labels.get(fields.MASKS),
             mask_weights=labels.get(fields.MASK_WEIGHTS),

@@ -44,7 +44,6 @@ from model_fns.structures import images, label_map_files
 from model_fns.structures import label_map as label_maps
 from protos import pipeline_pb2, segmentation_pb2
 
-tf1 = tf.compat.v1
 log = logging.getLogger('model_fns')
 ModeKeys = tf.estimator.ModeKeys
 
