@@ -26,7 +26,13 @@ from estimator_lib.commands import check
 from estimator_lib.data import corrupt_records, inputs
 from estimator_lib.data.record_sources import Source
 from estimator_lib.drawing.tiling import Tiling
-from estimator_lib.export import artifacts, export_policies, exported_model, formats, integrity
+from estimator_lib.export import (
+    artifacts,
+    export_policies,
+    exported_file,
+    exported_model,
+    formats,
+)
 from model_fns.datasets import (
     coco,
     codecs,
@@ -267,7 +273,7 @@ class Targets:
         (folder / name).write_bytes(spoil_bytes(generator, (folder / name).read_bytes()))
         path = str(folder / 'model.tflite')
         writer = formats.writer_of_file(path)
-        integrity.check(path, writer.ends_process)
+        exported_file.check_content(path, writer.ends_process)
         writer.load(path)
 
     def saved_model(self, generator: random.Random) -> None:

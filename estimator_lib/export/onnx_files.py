@@ -20,8 +20,8 @@ import tensorflow as tf
 from estimator_lib import errors, logs
 from estimator_lib.export import static_graph
 from estimator_lib.export.deployable import Ops
+from estimator_lib.export.device_files import NONE, DeviceWriter, FileModel
 from estimator_lib.export.static_graph import StaticGraph
-from estimator_lib.export.writers import NONE, FileModel, Writer
 
 tf1 = tf.compat.v1
 
@@ -47,8 +47,8 @@ _ALIGNED = 'align_corners', 'round_prefer_ceil'
 _HALF_PIXEL = 'half_pixel', 'round_prefer_ceil'
 
 
-class OnnxWriter(Writer):
-    """See `Writer`."""
+class OnnxWriter(DeviceWriter):
+    """Format of ONNX files."""
 
     name = 'onnx'
     file_name = 'model.onnx'
@@ -56,7 +56,7 @@ class OnnxWriter(Writer):
     quantizes = (NONE,)
 
     def check(self) -> None:
-        """See `Writer`."""
+        """See `DeviceWriter`."""
         if sys.version_info < (3, 10) and not _is_installed('tf2onnx'):
             raise errors.UserError(
                 '--format=onnx: tf2onnx has no release for Python 3.9 that goes with this '
@@ -74,14 +74,14 @@ class OnnxWriter(Writer):
                 f'expected onnx<1.19: {_INSTALL}'
             )
 
-    def write(
+    def convert(
         self,
         graph: StaticGraph,
         path: str,
         quantize: str,
         representative: Sequence[np.ndarray] = (),
     ) -> None:
-        """See `Writer`."""
+        """See `DeviceWriter`."""
         with tf.Graph().as_default() as built:
             shape = [1, *graph.deployable.input_shape]
             image = tf1.placeholder(tf.float32, shape, static_graph.INPUT)
@@ -91,7 +91,7 @@ class OnnxWriter(Writer):
             file.write(model.SerializeToString())
 
     def load(self, path: str) -> FileModel:
-        """See `Writer`."""
+        """See `DeviceWriter`."""
         return OnnxModel(path)
 
 

@@ -19,8 +19,15 @@ import tensorflow as tf
 from estimator_lib import errors, logs
 from estimator_lib.export import static_graph
 from estimator_lib.export.deployable import Ops
+from estimator_lib.export.device_files import (
+    DYNAMIC,
+    FLOAT16,
+    INT8,
+    NONE,
+    DeviceWriter,
+    FileModel,
+)
 from estimator_lib.export.static_graph import StaticGraph
-from estimator_lib.export.writers import DYNAMIC, FLOAT16, INT8, NONE, FileModel, Writer
 
 tf1 = tf.compat.v1
 
@@ -28,8 +35,8 @@ _PIXELS = (0.0, 255.0)
 _SIGNATURE = 'serving_default'
 
 
-class TfliteWriter(Writer):
-    """See `Writer`."""
+class TfliteWriter(DeviceWriter):
+    """Format of TFLite files."""
 
     name = 'tflite'
     file_name = 'model.tflite'
@@ -37,14 +44,14 @@ class TfliteWriter(Writer):
     quantizes = (NONE, DYNAMIC, FLOAT16, INT8)
     ends_process = True
 
-    def write(
+    def convert(
         self,
         graph: StaticGraph,
         path: str,
         quantize: str,
         representative: Sequence[np.ndarray] = (),
     ) -> None:
-        """See `Writer`."""
+        """See `DeviceWriter`."""
         if quantize == INT8:
             _check_representative(representative, graph.deployable.input_shape)
         with tempfile.TemporaryDirectory() as folder:
@@ -57,7 +64,7 @@ class TfliteWriter(Writer):
             file.write(content)
 
     def load(self, path: str) -> FileModel:
-        """See `Writer`."""
+        """See `DeviceWriter`."""
         return TfliteModel(path)
 
 

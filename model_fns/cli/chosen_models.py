@@ -10,7 +10,13 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files, evaluated
-from estimator_lib.export import export_policies, exported_file, exported_model, serving
+from estimator_lib.export import (
+    artifacts,
+    export_policies,
+    exported_file,
+    exported_model,
+    serving,
+)
 from estimator_lib.task import Task
 from model_fns import build_task
 from model_fns.cli import flag_configs
@@ -151,7 +157,7 @@ def config_of_file(flags: Any, path: str) -> pipeline_pb2.TrainEvalPipelineConfi
         errors.UserError: there is no file, or no config.
     """
     exported_file.check(path)
-    config_path = flags.pipeline_config_path or exported_file.config_beside(path)
+    config_path = flags.pipeline_config_path or artifacts.config_path(path)
     if config_path is None:
         raise errors.UserError(
             f'{path}: there is no pipeline.config beside it, so what its outputs mean is not '

@@ -12,23 +12,17 @@ from estimator_lib import distribution, errors, training
 from estimator_lib.commands import check, outline, predict
 from estimator_lib.drawing.tiling import Tiling
 from estimator_lib.evaluation import evaluators
-from estimator_lib.export import deploying, exported_file, exporting, frozen_graph, writers
+from estimator_lib.export import artifacts, exporting, formats
 from estimator_lib.hooks import preemption
-from estimator_lib.task import AS_CONFIGURED, Shown, Task
+from estimator_lib.task import AS_CONFIGURED, Shown
 from model_fns import build_task, make_task, validate
 from model_fns.cli import builtin_configs, chosen_models, flag_configs
 from model_fns.datasets import image_sources
 from model_fns.datasets.beam import runs
 from model_fns.structures import images
-from protos import export_pb2, pipeline_pb2
+from protos import pipeline_pb2
 
 log = logging.getLogger('estimator_lib')
-
-_SERVING_INPUTS = {
-    'image_tensor': export_pb2.IMAGE_TENSOR,
-    'encoded_image_string_tensor': export_pb2.ENCODED_IMAGE_STRING_TENSOR,
-    'tf_example': export_pb2.SERIALIZED_TF_EXAMPLE,
-}
 
 # Flags that are paths.
 _PATHS = (
@@ -138,7 +132,7 @@ def _evaluate_file(flags: Any, path: str) -> None:
     metrics = training.evaluate_file(
         build_task(config, flags.mode), config, path, flags.model_dir, _training_sample(flags)
     )
-    _print_metrics(config, metrics, exported_file.metrics_beside(path))
+    _print_metrics(config, metrics, artifacts.read_metrics(path))
 
 
 def _watch_checkpoints(flags: Any) -> None:
@@ -167,72 +161,15 @@ def _export(flags: Any) -> None:
     task = build_task(config, flags.mode)
     _need(flags, 'export_dir')
     checkpoint = chosen_models.chosen_checkpoint(flags)
-    if flags.format == 'frozen_graph':
-        _refuse_of_saved_models(flags)
-        _refuse_of_devices(flags)
-        print(frozen_graph.export_frozen_graph(task, config, checkpoint, flags.export_dir))
-        return
-    if flags.format != 'saved_model':
-        print(_export_file(flags, task, config, checkpoint))
-        return
-    _refuse_of_devices(flags)
-    if flags.input_type:
-        serving_input = _SERVING_INPUTS[flags.input_type]
-    else:
-        serving_input = config.export_config.serving_input
-    path = exporting.export_saved_model(
-        task,
-        config,
-        checkpoint,
-        flags.export_dir,
-        serving_input,
-        signature_name=flags.signature_name,
-        warmup_requests=flags.warmup_requests,
-    )
-    print(path)
+    given = {name: flags[name].value for name in formats.option_names() if _is_given(flags[name])}
+    task_options = {name: flags[name].value for name in _TASK_OPTIONS if _is_given(flags[name])}
+    writer = formats.create_writer(flags.format, given, task_options)
+    print(exporting.export(task, config, checkpoint, flags.export_dir, writer))
 
 
-def _export_file(
-    flags: Any, task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, checkpoint: str
-) -> str:
-    """Writes a file for small devices; returns its folder."""
-    _refuse_of_saved_models(flags)
-    if flags.input_type:
-        raise errors.UserError(
-            f'--input_type={flags.input_type} is of --format=saved_model: a file for small devices '
-            'takes pixels; leave it out.'
-        )
-    return deploying.export_file(
-        task,
-        config,
-        checkpoint,
-        flags.export_dir,
-        flags.format,
-        writers.Request(flags.quantize, flags.representative_examples),
-        {name: flags[name].value for name in _TASK_OPTIONS if flags[name].value},
-    )
-
-
-def _refuse_of_saved_models(flags: Any) -> None:
-    """Refuses flags that say something of signatures, which other formats do not have."""
-    if flags.format == 'frozen_graph' and flags.input_type not in (None, 'image_tensor'):
-        raise errors.UserError(
-            f'--input_type={flags.input_type}: a frozen graph takes image_tensor; expected that, '
-            'or --format=saved_model.'
-        )
-    for name in ('signature_name', 'warmup_requests'):
-        if flags[name].value:
-            raise errors.UserError(f'--{name} is of --format=saved_model; leave it out.')
-
-
-def _refuse_of_devices(flags: Any) -> None:
-    """Refuses flags of files for small devices."""
-    for name in ('quantize', 'representative_examples', *_TASK_OPTIONS):
-        if flags[name].value != flags[name].default:
-            raise errors.UserError(
-                f'--{name} is of files for small devices (--format=tflite, --format=onnx); leave '
-                'it out.'
-            )
+def _is_given(flag: Any) -> bool:
+    """Return True where a flag has another value than its default."""
+    return bool(flag.value != flag.default)
 
 
 def _predict(flags: Any) -> None:
