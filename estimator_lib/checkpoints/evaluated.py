@@ -65,7 +65,7 @@ def copy(checkpoint: str, folder: str) -> None:
         checkpoint_files.write_atomically(os.path.join(folder, METRICS_FILE), to_json(content))
 
 
-def of_first_set(content: Mapping[str, Any]) -> Dict[str, float]:
+def first_set(content: Mapping[str, Any]) -> Dict[str, float]:
     """Return the metrics of the first evaluation set.
 
     Args:
@@ -80,16 +80,16 @@ def to_json(values: Mapping[str, Any]) -> str:
 
     JSON has no NaN and no infinity: these numbers become null.
     """
-    return json.dumps(_without_nan(values), indent=2, allow_nan=False) + '\n'
+    return json.dumps(_replace_nan(values), indent=2, allow_nan=False) + '\n'
 
 
-def _without_nan(value: Any) -> Any:
+def _replace_nan(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {key: _without_nan(each) for key, each in value.items()}
+        return {key: _replace_nan(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_without_nan(each) for each in value]
+        return [_replace_nan(each) for each in value]
     return value
 
 
@@ -97,6 +97,6 @@ def _numbers(metrics: Mapping[str, Any]) -> Dict[str, float]:
     """Return the metrics that are finite. Earlier versions wrote NaN, which Python reads."""
     return {
         name: value
-        for name, value in _without_nan(metrics).items()
+        for name, value in _replace_nan(metrics).items()
         if isinstance(value, (int, float))
     }

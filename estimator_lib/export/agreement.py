@@ -43,7 +43,7 @@ def compare(
     return parts
 
 
-def of_classes(probabilities: Sequence[np.ndarray], classes: Sequence[np.ndarray]) -> float:
+def class_agreement(probabilities: Sequence[np.ndarray], classes: Sequence[np.ndarray]) -> float:
     """Return the part of classes that are right, or nearly as probable as the best one.
 
     Args:

@@ -87,7 +87,7 @@ def describe_file(path: str) -> Dict[str, Any]:
     return {'bytes': len(content), DIGEST: hashlib.sha256(content).hexdigest()}
 
 
-def folder_of(export: str) -> str:
+def find_folder(export: str) -> str:
     """Return the folder of the artifacts of an export.
 
     Args:
@@ -100,18 +100,18 @@ def folder_of(export: str) -> str:
 
 def config_path(export: str) -> Optional[str]:
     """Return the path of the pipeline config of an export; None where there is none."""
-    path = os.path.join(folder_of(export), CONFIG_FILE)
+    path = os.path.join(find_folder(export), CONFIG_FILE)
     return path if tf.io.gfile.exists(path) else None
 
 
 def read_metrics(export: str) -> Dict[str, Any]:
     """Return the metrics of an export's checkpoint, by evaluation set; empty for none."""
-    return evaluated.read_file(os.path.join(folder_of(export), evaluated.METRICS_FILE))
+    return evaluated.read_file(os.path.join(find_folder(export), evaluated.METRICS_FILE))
 
 
 def read_origin(export: str) -> Mapping[str, Any]:
     """Return the `origin` of an export; empty where another program has written it."""
-    folder = folder_of(export)
+    folder = find_folder(export)
     about = checkpoint_files.read_state(os.path.join(folder, EXPORT_FILE))
     if isinstance(about.get(_ORIGIN), dict):
         return about[_ORIGIN]

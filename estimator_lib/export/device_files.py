@@ -122,7 +122,7 @@ class DeviceWriter(Writer[DeviceModel]):
         """
 
     def build(self, source: Source) -> DeviceModel:
-        """See `Writer`."""
+        """Build the network of constants, and the images of a quantization."""
         task, config = source.task, source.config
         quantize = self._resolve_arithmetic(config)
         deployable = task.deployable(self.ops, self.task_options)
@@ -138,15 +138,15 @@ class DeviceWriter(Writer[DeviceModel]):
         return DeviceModel(graph, quantize, representative)
 
     def write(self, model: DeviceModel, source: Source, folder: str) -> None:
-        """See `Writer`."""
+        """Convert the network."""
         path = os.path.join(folder, self.file_name)
         self.convert(model.graph, path, model.quantize, model.representative)
 
     def verify(self, model: DeviceModel, source: Source, folder: str) -> Dict[str, Any]:
-        """See `Writer`."""
+        """Run the file on images of the evaluation, beside the network."""
         graph, path = model.graph, os.path.join(folder, self.file_name)
         deployable = graph.deployable
-        sample = samples.of_evaluation(source.task, source.config, _IMAGES)
+        sample = samples.evaluation_images(source.task, source.config, _IMAGES)
         images = samples.pixels(source.task, deployable, sample.images)
         file = self.load(path)
         computed = [file.run(image) for image in images]

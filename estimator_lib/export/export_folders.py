@@ -83,15 +83,15 @@ def latest_export(folder: str) -> Optional[str]:
     Returns:
         Its path; None where there is no SavedModel.
     """
-    folders = [folder, *(os.path.join(folder, name) for name in _names_in(folder))]
+    folders = [folder, *(os.path.join(folder, name) for name in _list_names(folder))]
     return max(
-        (path for each in folders for path in exports_in(each)), key=_timestamp, default=None
+        (path for each in folders for path in list_exports(each)), key=_timestamp, default=None
     )
 
 
-def exports_in(folder: str) -> List[str]:
+def list_exports(folder: str) -> List[str]:
     """Return the SavedModels `folder/<timestamp>`, oldest first."""
-    paths = [os.path.join(folder, name) for name in _names_in(folder) if name.isdigit()]
+    paths = [os.path.join(folder, name) for name in _list_names(folder) if name.isdigit()]
     models = [path for path in paths if tf.io.gfile.exists(os.path.join(path, SAVED_MODEL_FILE))]
     return sorted(models, key=_timestamp)
 
@@ -99,11 +99,11 @@ def exports_in(folder: str) -> List[str]:
 def keep_newest(folder: str, count: int) -> None:
     """Delete all SavedModels in a folder but the newest ones; none for a count of 0."""
     if count:
-        for path in exports_in(folder)[:-count]:
+        for path in list_exports(folder)[:-count]:
             tf.io.gfile.rmtree(path)
 
 
-def _names_in(folder: str) -> List[str]:
+def _list_names(folder: str) -> List[str]:
     """Return what is in a folder, whose name is no pattern; nothing where there is none."""
     if not tf.io.gfile.isdir(folder):
         return []
@@ -121,7 +121,7 @@ def _new_path(export_dir: str) -> str:
     taken = [
         int(timestamp)
         for folder in (export_dir, *(os.path.join(parent, each) for each in siblings))
-        for timestamp in _names_in(folder)
+        for timestamp in _list_names(folder)
         if timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= _MOST_DIGITS
     ]
     return os.path.join(export_dir, str(max(int(time.time()), *(each + 1 for each in taken), 0)))

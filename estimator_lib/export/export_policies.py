@@ -87,7 +87,7 @@ class BestExporter(Exporter):
     def export(
         self, step: int, checkpoint_path: str, metrics: Mapping[str, float], is_final: bool
     ) -> Optional[str]:
-        """See `Exporter`."""
+        """Export the model where a metric is better than before."""
         if self._metric not in metrics:
             log.warning(
                 'best export: the evaluation at step %d has no %r%s',
@@ -192,7 +192,7 @@ class LatestExporter(Exporter):
     def export(
         self, step: int, checkpoint_path: str, metrics: Mapping[str, float], is_final: bool
     ) -> Optional[str]:
-        """See `Exporter`."""
+        """Export the model."""
         path = self._write(checkpoint_path, self._folder)
         export_folders.keep_newest(self._folder, self._keep_max)
         return path
@@ -213,7 +213,7 @@ class FinalExporter(Exporter):
     def export(
         self, step: int, checkpoint_path: str, metrics: Mapping[str, float], is_final: bool
     ) -> Optional[str]:
-        """See `Exporter`."""
+        """Export the model where training has ended."""
         return self._write(checkpoint_path, self._folder) if is_final else None
 
 
@@ -279,7 +279,7 @@ def create_exporters(
     written: Dict[str, str] = {}  # the last export, by its checkpoint
 
     def write(checkpoint: str, folder: str) -> str:
-        newest = export_folders.exports_in(folder)[-1:]
+        newest = export_folders.list_exports(folder)[-1:]
         origin = artifacts.origin(config, checkpoint)
         if newest and artifacts.read_origin(newest[0]) == origin:
             return newest[0]

@@ -141,7 +141,7 @@ def check_content(path: str, ends_process: bool) -> None:
         errors.UserError: it is not what was exported, or ends the other process.
     """
     about = checkpoint_files.read_state(
-        os.path.join(artifacts.folder_of(path), artifacts.EXPORT_FILE)
+        os.path.join(artifacts.find_folder(path), artifacts.EXPORT_FILE)
     )
     actual = artifacts.describe_file(path) if about else {}
     for key, value in actual.items():

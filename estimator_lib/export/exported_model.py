@@ -56,7 +56,7 @@ class Predictor:
     @property
     def metrics(self) -> Dict[str, float]:
         """Metrics of its checkpoint on the first evaluation set; empty where there are none."""
-        return evaluated.of_first_set(artifacts.read_metrics(self.path))
+        return evaluated.first_set(artifacts.read_metrics(self.path))
 
     @property
     def output_names(self) -> List[str]:
@@ -97,8 +97,8 @@ class CheckpointPredictor(Predictor):
 
     @property
     def metrics(self) -> Dict[str, float]:
-        """See `Predictor`."""
-        return evaluated.of_first_set(evaluated.read(self.path))
+        """Metrics of the checkpoint on the first evaluation set; empty where there are none."""
+        return evaluated.first_set(evaluated.read(self.path))
 
 
 def _find(folder: str) -> str:

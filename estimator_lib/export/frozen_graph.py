@@ -60,13 +60,13 @@ class FrozenGraphWriter(Writer[FrozenModel]):
     file_name = 'frozen_inference_graph.pb'
 
     def build(self, source: Source) -> FrozenModel:
-        """See `Writer`."""
+        """Build the inference graph, and run the network with its variables on images."""
         if self.input_type not in (None, serving.IMAGE_TENSOR):
             raise errors.UserError(
                 f'--input_type={self.input_type}: a frozen graph takes {serving.IMAGE_TENSOR}; '
                 'expected that, or --format=saved_model.'
             )
-        sample = samples.of_evaluation(source.task, source.config, _IMAGES)
+        sample = samples.evaluation_images(source.task, source.config, _IMAGES)
         built = inference_graph.build(source, export_pb2.IMAGE_TENSOR, sample.images)
         graph_def = built.frozen.to_graph_def()
         name = source.task.image_tensor_name()
@@ -74,12 +74,12 @@ class FrozenGraphWriter(Writer[FrozenModel]):
         return FrozenModel(graph_def, name, sample, built.expected)
 
     def write(self, model: FrozenModel, source: Source, folder: str) -> None:
-        """See `Writer`."""
+        """Write the graph as one protocol buffer."""
         with tf.io.gfile.GFile(os.path.join(folder, self.file_name), 'wb') as file:
             file.write(model.graph_def.SerializeToString(deterministic=True))
 
     def verify(self, model: FrozenModel, source: Source, folder: str) -> Dict[str, Any]:
-        """See `Writer`."""
+        """Run the file on the images, beside the network."""
         path = os.path.join(folder, self.file_name)
         outputs = model.expected[0]
         computed = run_file(path, f'{model.input_name}:0', list(outputs), model.sample.images)

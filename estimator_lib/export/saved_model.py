@@ -52,7 +52,7 @@ class SavedModelWriter(Writer[InferenceGraph]):
     artifacts_folder = artifacts.ASSETS
 
     def build(self, source: Source) -> InferenceGraph:
-        """See `Writer`."""
+        """Build the inference graph."""
         if self.warmup_requests:
             check_warmup(self.warmup_requests)
         serving_input = source.config.export_config.serving_input
@@ -61,7 +61,7 @@ class SavedModelWriter(Writer[InferenceGraph]):
         return inference_graph.build(source, serving_input)
 
     def write(self, model: InferenceGraph, source: Source, folder: str) -> None:
-        """See `Writer`."""
+        """Write the graph, its origin and, where they are asked for, warm-up requests."""
         names = [serving.DEFAULT_SIGNATURE, serving.PREDICT_SIGNATURE]
         names += [self.signature_name] if self.signature_name else []
         write_graph(model.frozen, dict.fromkeys(names, model.signature()), folder)

@@ -61,8 +61,8 @@ class ClassificationDeployable(interface.Deployable):
     def agreement(
         self, expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool
     ) -> Dict[str, float]:
-        """The numbers, and the classes that they make the most probable."""
-        classes = agreement.of_classes(
+        """Return the numbers, and the classes that they make the most probable."""
+        classes = agreement.class_agreement(
             [one[PROBABILITIES] for one in expected],
             [np.argmax(one[LOGITS], -1) for one in found],
         )

@@ -18,7 +18,7 @@ def test_metrics_are_read_as_they_were_written(folder):
     assert written == {'global_step': 7, **METRICS}
     assert evaluated.read(str(folder / 'model.ckpt-7')) == written
     # The first set, not the one that is first by the alphabet.
-    assert evaluated.of_first_set(written) == METRICS['val']
+    assert evaluated.first_set(written) == METRICS['val']
 
 
 def test_metrics_of_another_step_are_not_of_the_checkpoint(folder):
@@ -27,7 +27,7 @@ def test_metrics_of_another_step_are_not_of_the_checkpoint(folder):
 
 def test_nothing_was_evaluated(tmp_path):
     assert evaluated.read(str(tmp_path / 'model.ckpt-7')) == {}
-    assert evaluated.of_first_set({}) == {}
+    assert evaluated.first_set({}) == {}
 
 
 def test_copies_are_of_the_checkpoint(folder, tmp_path):
@@ -64,6 +64,4 @@ def test_what_is_no_number_is_null_in_the_file(tmp_path):
 def test_nan_of_earlier_versions_is_read(tmp_path):
     text = '{"global_step": 7, "val": {"loss": NaN, "accuracy": 0.5, "depth": Infinity}}'
     (tmp_path / 'metrics.json').write_text(text)
-    assert evaluated.of_first_set(evaluated.read(str(tmp_path / 'model.ckpt-7'))) == {
-        'accuracy': 0.5
-    }
+    assert evaluated.first_set(evaluated.read(str(tmp_path / 'model.ckpt-7'))) == {'accuracy': 0.5}

@@ -26,9 +26,9 @@ def test_what_is_not_exact_may_be_a_tenth_of_the_range_of_all_images_apart():
 
 def test_a_class_that_is_as_probable_as_the_best_is_as_good():
     probabilities = [np.array([[0.5, 0.3, 0.2]]), np.array([[0.395, 0.4, 0.205]])]
-    assert agreement.of_classes(probabilities, [np.array([0]), np.array([0])]) == 1.0
-    assert agreement.of_classes(probabilities, [np.array([1]), np.array([1])]) == 0.5
-    assert agreement.of_classes(probabilities, [np.array([2]), np.array([2])]) == 0.0
+    assert agreement.class_agreement(probabilities, [np.array([0]), np.array([0])]) == 1.0
+    assert agreement.class_agreement(probabilities, [np.array([1]), np.array([1])]) == 0.5
+    assert agreement.class_agreement(probabilities, [np.array([2]), np.array([2])]) == 0.0
 
 
 def test_largest_differences_by_hand():

@@ -95,4 +95,4 @@ def test_the_newest_stay(tmp_path, count, left):
     fake_export(tmp_path, '9', '10', '11')
     export_folders.keep_newest(str(tmp_path), count)
     expected = [str(tmp_path / name) for name in ('9', '10', '11')[-left:]]
-    assert export_folders.exports_in(str(tmp_path)) == expected
+    assert export_folders.list_exports(str(tmp_path)) == expected

@@ -127,7 +127,7 @@ def test_old_exports_go(tmp_path, keep_max, left):
     latest = export_policies.LatestExporter(str(tmp_path / 'b'), Writes(), keep_max)
     feed(latest, [0.4, 0.3, 0.2, 0.1])
     for name in 'ab':
-        kept = export_folders.exports_in(str(tmp_path / name))
+        kept = export_folders.list_exports(str(tmp_path / name))
         expected = [1001, 1002, 1003, 1004][-left:]
         assert [int(os.path.basename(path)) for path in kept] == expected
 

@@ -55,7 +55,7 @@ def test_all_formats_have_the_same_files_beside_the_model(checkpoint, tmp_path, 
     model = os.path.join(path, writer.file_name)
     assert os.path.exists(model)
     export = path if name == 'saved_model' else model
-    folder = pathlib.Path(artifacts.folder_of(export))
+    folder = pathlib.Path(artifacts.find_folder(export))
     texts = {file.name: file.read_text() for file in folder.iterdir() if str(file) != model}
     about = json.loads(texts.pop('export.json'))
     assert about['format'] == name and about['origin']['global_step'] == 7

@@ -71,7 +71,7 @@ def test_kinds_of_arithmetic_are_those_that_were_asked_for(graph, tmp_path):
 @pytest.mark.parametrize(
     ('representative', 'said'),
     [
-        ([], 'the representative examples are none'),
+        ([], 'there are no representative examples'),
         ([PIXELS[0, :, :5]], r'is float32 \[1, 5, 6, 3\]; expected float32 \[1, 6, 6, 3\]'),
         ([PIXELS[0].astype(np.uint8)], 'is uint8'),
     ],
@@ -93,7 +93,7 @@ def test_an_op_that_tflite_does_not_have(graph, tmp_path, capfd):
     def finish(self, raw, ops):
         return {'logits': tf.math.betainc(raw['logits'], raw['logits'], raw['logits'])}
 
-    with pytest.raises(errors.UserError, match='no place in a TFLite file: .*Betainc'):
+    with pytest.raises(errors.UserError, match='cannot be converted to TFLite: .*Betainc'):
         WRITER.convert(but(graph, finish=finish), str(tmp_path / 'model.tflite'), 'none')
     assert 'Betainc' not in capfd.readouterr().err  # it is told once
 
