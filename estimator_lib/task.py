@@ -224,7 +224,7 @@ class Task(Presentation, Deployment, CheckpointMapping, DataChecks):
 
         Returns:
             Scalars by the names of `metric_names`. A metric that the data cannot tell (the accuracy
-            of a class without examples) is left out.
+            of a class without examples) is left out, or is NaN: `metrics.json` then has null.
         """
         return {name: float(value) for name, value in values.items() if np.ndim(value) == 0}
 
