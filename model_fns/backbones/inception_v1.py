@@ -100,14 +100,16 @@ def inception_v1(
         The feature maps, `AvgPool_0a_7x7`, `Logits` and `Predictions` by name.
     """
     end_points = inception_v1_features(images, style)
-    with tf1.variable_scope(f'{SCOPE}/Logits'):
-        keep_prob = options.get('dropout_keep_prob', parts.KEEP_PROB)
-        features = end_points[LAST_END_POINT]
-        head = parts.convolutional_head(features, num_classes, style, keep_prob, 'Conv2d_0c_1x1')
-    end_points['AvgPool_0a_7x7'] = head.pooled
-    end_points[registry.LOGITS] = head.logits
-    end_points['Predictions'] = tf.nn.softmax(head.logits)
-    return end_points
+    end = parts.classify(
+        end_points[LAST_END_POINT],
+        num_classes,
+        style,
+        options,
+        scope=f'{SCOPE}/Logits',
+        pooled='AvgPool_0a_7x7',
+        convolution='Conv2d_0c_1x1',
+    )
+    return {**end_points, **end}
 
 
 def _features(

@@ -167,15 +167,17 @@ def inception_v2(
     """
     stem_style = style.but(batch_norm=None, regularizer=None)
     end_points = _features(images, style, options, stem_style)
-    with tf1.variable_scope(f'{SCOPE}/Logits'):
-        keep_prob = options.get('dropout_keep_prob', parts.KEEP_PROB)
-        features = end_points[LAST_END_POINT]
-        head = parts.convolutional_head(features, num_classes, style, keep_prob, 'Conv2d_1c_1x1')
-    end_points['AvgPool_1a'] = head.pooled
-    end_points['PreLogits'] = head.dropped
-    end_points[registry.LOGITS] = head.logits
-    end_points['Predictions'] = tf.nn.softmax(head.logits)
-    return end_points
+    end = parts.classify(
+        end_points[LAST_END_POINT],
+        num_classes,
+        style,
+        options,
+        scope=f'{SCOPE}/Logits',
+        pooled='AvgPool_1a',
+        dropped='PreLogits',
+        convolution='Conv2d_1c_1x1',
+    )
+    return {**end_points, **end}
 
 
 def _features(

@@ -185,14 +185,16 @@ def inception_v4(
         end_points[registry.AUXILIARY_LOGITS] = parts.dense_logits(
             tf.squeeze(auxiliary, [1, 2]), num_classes, style, 'Aux_logits'
         )
-    with tf1.variable_scope(f'{SCOPE}/Logits'):
-        keep_prob = options.get('dropout_keep_prob', parts.KEEP_PROB)
-        head = parts.dense_head(end_points[LAST_END_POINT], num_classes, style, keep_prob)
-    end_points['global_pool'] = head.pooled
-    end_points['PreLogitsFlatten'] = head.dropped
-    end_points[registry.LOGITS] = head.logits
-    end_points['Predictions'] = tf.nn.softmax(head.logits)
-    return end_points
+    end = parts.classify(
+        end_points[LAST_END_POINT],
+        num_classes,
+        style,
+        options,
+        scope=f'{SCOPE}/Logits',
+        pooled='global_pool',
+        dropped='PreLogitsFlatten',
+    )
+    return {**end_points, **end}
 
 
 def _features(
