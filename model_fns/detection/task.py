@@ -99,7 +99,9 @@ class DetectionTask(Task):
         Raises:
             errors.ConfigError: a part is missing or unknown, or a field is not honored.
         """
-        model = detector.build_detector(config.model, quantization.from_config(config))
+        model = detector.build_detector(
+            config.model, quantization.from_config(config.graph_rewriter)
+        )
         label_map = label_map_files.of_readers(config, model.num_classes)
         options = config.train_config.data_augmentation_options
         return cls(

@@ -120,7 +120,7 @@ class SegmentationTask(Task):
             model,
             dataset.num_classes,
             num_steps=config.train_config.num_steps,
-            quantization=quantization.from_config(config),
+            quantization=quantization.from_config(config.graph_rewriter),
         )
         _check_raw_predictions(config)
         if model.export.output_stride:

@@ -1,4 +1,4 @@
-"""Which variables come from which checkpoint, and what of it does not fit."""
+"""Fine-tuning: initial values from `train_config.fine_tune_checkpoint`."""
 
 from __future__ import annotations
 
@@ -7,23 +7,19 @@ from typing import Any, Dict, Mapping, Optional, Sequence
 
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import errors, graph_state
 from estimator_lib.checkpoints import (
     checkpoint_maps,
-    companions,
-    model_variables,
     object_graphs,
     restore_report,
 )
 from estimator_lib.checkpoints.checkpoint_files import (
-    READER_SCOPE,
     checkpoint_shapes,
     latest_checkpoint,
     resolve_checkpoint,
 )
 from estimator_lib.checkpoints.initial_values import init_feed_dict, load_values
 from estimator_lib.checkpoints.restore_report import RestoreReport
-from estimator_lib.optimization import loss_scale, partitioned
 from estimator_lib.optimization.partitioned import variable_name
 from protos import train_pb2
 
@@ -38,7 +34,7 @@ def fine_tune_report(
     restore_map: Mapping[str, tf.Variable],
     last_layer_scopes: Sequence[str] = (),
 ) -> RestoreReport:
-    """What `train_config.fine_tune_checkpoint` sets of the wanted variables.
+    """Report which of the wanted variables `train_config.fine_tune_checkpoint` sets.
 
     A variable of another shape than the checkpoint's keeps its initial value, and the report lists
     it with both shapes. That is an error only where `ignore_missing_variables` is off, and not in
@@ -68,7 +64,7 @@ def fine_tune_report(
         is_out = not name.startswith(included) or name.startswith(scopes)
         return is_out or any(part in name for part in parts)
 
-    kinds = companions.names_by_kind(tf1.get_default_graph())
+    kinds = graph_state.companions_by_kind(tf1.get_default_graph())
     report = restore_report.match(shapes, restore_map, prefix, excluded, companions=kinds)
     _warn_of_idle_scopes(scopes, [entry.name for entry in report.excluded], restore_map)
     if not report.loaded:
@@ -78,7 +74,7 @@ def fine_tune_report(
         raise errors.CheckpointError(
             f'{field}: {report.restored_fraction:.1%} of the wanted parameters are in {prefix} in '
             f'their shape; expected at least {least:.1%} (train_config.min_restored_fraction).'
-            f'{_averages_only(report, shapes)}\n{report.table()}'
+            f'{restore_report.averages_hint(report, shapes)}\n{report.table()}'
         )
     if object_graphs.is_object_based(shapes) and not train_config.HasField(_LENIENT):
         _require_complete(report, field, (), 'it is an object-based checkpoint')
@@ -93,7 +89,7 @@ def fine_tune_start(
     last_layer_scopes: Sequence[str] = (),
     model_dir: Optional[str] = None,
 ) -> Dict[str, Any]:
-    """How a run starts from `train_config.fine_tune_checkpoint`: arguments for a `Scaffold`.
+    """Return arguments for a `Scaffold` that start a run from `fine_tune_checkpoint`.
 
     Call it when the whole graph is built, so that moving averages start from the restored values
     as well; they would otherwise remember random ones.
@@ -112,7 +108,7 @@ def fine_tune_start(
     Raises:
         errors.CheckpointError: see `fine_tune_report`.
     """
-    if not train_config.fine_tune_checkpoint or not _is_first_replica():
+    if not train_config.fine_tune_checkpoint or graph_state.replica_index():
         return {}
     resumed = latest_checkpoint(model_dir) if model_dir else None
     if resumed is not None:
@@ -128,7 +124,7 @@ def fine_tune_start(
     def init_fn(scaffold: tf1.train.Scaffold, session: tf1.Session) -> None:
         del scaffold
         if fed:
-            fed.clear()  # Just used; a session that is made anew before the first save reads again.
+            fed.clear()  # Just used; a second session before the first save reads the file.
         else:
             load_values(session, report.source, wanted, with_moving_averages=True)
 
@@ -136,98 +132,10 @@ def fine_tune_start(
     return {**start, 'init_feed_dict': fed} if fed else start
 
 
-def require_fit(prefix: str, variables: Mapping[str, tf.Variable]) -> None:
-    """Refuses a checkpoint that lacks variables, or has them in another shape.
-
-    What else it holds does not matter.
-
-    Args:
-        prefix: the checkpoint.
-        variables: what is needed, by its name in the checkpoint.
-
-    Raises:
-        errors.CheckpointError: the message has a table of what differs.
-    """
-    shapes = checkpoint_shapes(prefix)
-    found = restore_report.match(shapes, variables, prefix)
-    if not found.is_complete:
-        raise errors.CheckpointError(
-            f'{prefix} is not a checkpoint of this model.{_object_based(shapes)}'
-            f'{_averages_only(found, shapes)}\n{found.table()}'
-        )
-
-
-def check_model_dir(
-    model_dir: str, variables: Sequence[tf.Variable], complete: bool = True, hint: str = ''
-) -> None:
-    """Refuses to resume from the checkpoint of another model or another optimizer.
-
-    What the checkpoint holds beside the variables of the model is no sign of another model: session
-    hooks create theirs after the `model_fn`.
-
-    Args:
-        model_dir: need not exist, or hold a checkpoint.
-        variables: of the graph that is to resume.
-        complete: whether these are all that the graph has; False for those of the model alone,
-            without optimizer slots and the global step.
-        hint: what the caller knows of the model that the folder belongs to; ends the message.
-
-    Raises:
-        errors.CheckpointError: the message has a table of what differs.
-    """
-    prefix = latest_checkpoint(model_dir)
-    if prefix is None:
-        return
-    wanted = {variable_name(variable): variable for variable in partitioned.whole(variables)}
-    of_model, of_run = restore_report.differences(checkpoint_shapes(prefix), wanted)
-    of_run = of_run.only(lambda name: not may_start_fresh(name))
-    advice = (
-        'Use another model_dir (there, train_config.fine_tune_checkpoint can name this checkpoint).'
-        + (f' {hint}' if hint else '')
-    )
-    of_hooks = frozenset()
-    if of_model.unused:
-        unused = frozenset(entry.name for entry in of_model.unused)
-        of_hooks = unused - model_variables.saved_names(prefix, default=unused)
-        of_model = of_model.only(lambda name: name not in of_hooks)
-    if not of_model.is_complete or of_model.unused:
-        raise errors.CheckpointError(
-            f'model_dir {model_dir} belongs to another model: its latest checkpoint is {prefix}. '
-            f'{advice}\n{of_model.sections()}'
-        )
-    if complete and (of_run.missing or of_run.mismatched):
-        raise errors.CheckpointError(
-            f'model_dir {model_dir} cannot be resumed: its latest checkpoint, {prefix}, is of the '
-            'same model, but of a run with another optimizer. '
-            f'{advice}\n{of_run.sections()}'
-        )
-    if complete and of_run.unused:
-        log.info('%s holds %d variables that this run does not keep', prefix, len(of_run.unused))
-    if of_hooks:
-        log.info(
-            '%s holds %d variables beside those of the model, which session hooks may create: %s',
-            prefix,
-            len(of_hooks),
-            errors.shortened(sorted(of_hooks), 3),
-        )
-
-
-def may_start_fresh(name: str) -> bool:
-    """Returns True for a reader's position and the loss scale, which a checkpoint may lack."""
-    return name.startswith(f'{READER_SCOPE}/') or loss_scale.is_of_loss_scale(name)
-
-
-def _is_first_replica() -> bool:
-    context = tf.distribute.get_replica_context()
-    if context is None or context.num_replicas_in_sync == 1:
-        return True
-    return int(tf.get_static_value(context.replica_id_in_sync_group) or 0) == 0
-
-
 def _renamed(
     restore_map: Mapping[str, tf.Variable], names: Sequence[train_pb2.CheckpointName]
 ) -> Dict[str, tf.Variable]:
-    """Variables by their name in the checkpoint, where `checkpoint_names` gives them another one.
+    """Return variables by their name in the checkpoint, as `checkpoint_names` maps it.
 
     Raises:
         errors.ConfigError: an entry is about no variable, or two variables get one name.
@@ -274,19 +182,6 @@ def _require_used_scopes(scopes: Sequence[str], restore_map: Mapping[str, tf.Var
             )
 
 
-def _averages_only(report: RestoreReport, shapes: Mapping[str, Sequence[int]]) -> str:
-    """What to do about a checkpoint that has averages in place of the missing variables."""
-    ending = f'/{partitioned.MOVING_AVERAGE}'
-    count = sum(entry.checkpoint_name + ending in shapes for entry in report.missing)
-    if not count:
-        return ''
-    return (
-        f' It holds the moving averages ({ending}) of {count} of them without the variables: '
-        'evaluate and export with eval_config.use_moving_averages: true; fine-tune with '
-        f"train_config.checkpoint_names {{ variable: '*' name: '*{ending}' }}."
-    )
-
-
 def _warn_of_idle_scopes(
     scopes: Sequence[str], excluded: Sequence[str], restore_map: Mapping[str, tf.Variable]
 ) -> None:
@@ -312,14 +207,14 @@ def _require_complete(
     if refused:
         raise errors.CheckpointError(
             f'{field}: {len(refused)} variables of the model are missing in {report.source} or of '
-            f'another shape there, and {reason}; train_config.{_LENIENT}: true lets them begin '
-            'anew.\n'
+            f'another shape there, and {reason}; train_config.{_LENIENT}: true lets them keep '
+            'their initial values.\n'
             f'{report.table()}'
         )
 
 
 def _nothing_matched(report: RestoreReport, shapes: Mapping[str, Sequence[int]]) -> str:
-    """The message about a checkpoint of which nothing is restored."""
+    """Return the message about a checkpoint of which nothing is restored."""
     wanted = [entry.checkpoint_name for entry in report.missing + report.mismatched]
     if not wanted:
         return (
@@ -328,8 +223,8 @@ def _nothing_matched(report: RestoreReport, shapes: Mapping[str, Sequence[int]])
         )
     found = [name for name in sorted(shapes) if not restore_report.is_of_the_run(name, shapes)]
     lines = [
-        f'nothing in {report.source} fits the model.{_object_based(shapes)}'
-        f'{_averages_only(report, shapes)}',
+        f'nothing in {report.source} fits the model.{object_graphs.hint(shapes)}'
+        f'{restore_report.averages_hint(report, shapes)}',
         f'  looked for: {errors.shortened(wanted, 3)}',
         f'  it holds:   {errors.shortened(found or sorted(shapes), 3)}',
     ]
@@ -347,12 +242,3 @@ def _nothing_matched(report: RestoreReport, shapes: Mapping[str, Sequence[int]])
             'their start: is train_config.fine_tune_checkpoint_type right?'
         )
     return '\n'.join(lines)
-
-
-def _object_based(shapes: Mapping[str, Sequence[int]]) -> str:
-    if any(name.endswith(object_graphs.ENDING) for name in shapes):
-        return (
-            ' It is an object-based checkpoint of TensorFlow 2, which names variables by the '
-            'Python objects that held them.'
-        )
-    return ''

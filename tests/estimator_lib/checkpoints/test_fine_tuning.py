@@ -1,3 +1,5 @@
+"""Runs that start from another checkpoint: what is loaded, what is refused, what is said."""
+
 from __future__ import annotations
 
 import logging
@@ -6,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_lib import errors
-from estimator_lib.checkpoints import checkpoint_files, companions, restoring, savers
+from estimator_lib import errors, graph_state
+from estimator_lib.checkpoints import checkpoint_files, fine_tuning, savers
 from protos import train_pb2
 from tests.estimator_lib.checkpoints.small_variables import array, variable
 from tests.estimator_lib.tiny_task import save
@@ -65,7 +67,7 @@ def started(start, target=''):
 def test_what_fits_is_loaded_and_the_rest_is_reported(graph, published, caplog):
     weights, logits = model()
     with caplog.at_level(logging.INFO, 'estimator_lib'):
-        start = restoring.fine_tune_start(
+        start = fine_tuning.fine_tune_start(
             train_config(published), plain([weights, logits]), ['Logits']
         )
     assert 'of another shape (1 variables, 10 parameters)' in caplog.text
@@ -78,13 +80,13 @@ def test_what_fits_is_loaded_and_the_rest_is_reported(graph, published, caplog):
 def test_a_restore_adds_no_operation(graph, published):
     variables = plain(model())
     before = len(graph.get_operations())
-    restoring.fine_tune_start(train_config(published), variables)
+    fine_tuning.fine_tune_start(train_config(published), variables)
     assert len(graph.get_operations()) == before
 
 
 def test_names_are_translated_by_the_restore_map(graph, published):
     weights = variable('Extractor/Net/conv/weights', [2, 2])
-    start = restoring.fine_tune_start(train_config(published), {'Net/conv/weights': weights})
+    start = fine_tuning.fine_tune_start(train_config(published), {'Net/conv/weights': weights})
     with started(start) as session:
         np.testing.assert_array_equal(session.run(weights), array(2, 2))
 
@@ -93,7 +95,7 @@ def test_moving_averages_start_from_the_restored_values(graph, published):
     weights, logits = model()
     average = tf.train.ExponentialMovingAverage(0.9)
     average.apply([weights, logits])
-    start = restoring.fine_tune_start(train_config(published), plain([weights, logits]))
+    start = fine_tuning.fine_tune_start(train_config(published), plain([weights, logits]))
     with started(start) as session:
         np.testing.assert_array_equal(session.run(average.average(weights)), array(2, 2))
         np.testing.assert_array_equal(session.run(average.average(logits)), np.zeros([2, 5]))
@@ -101,7 +103,7 @@ def test_moving_averages_start_from_the_restored_values(graph, published):
 
 def test_a_session_that_is_made_anew_is_set_again(graph, published):
     variables = plain(model())
-    start = restoring.fine_tune_start(train_config(published), variables)
+    start = fine_tuning.fine_tune_start(train_config(published), variables)
     for _ in range(2):
         # The second time the values that were fed to the init op are no longer held.
         with tf1.Session() as session:
@@ -126,7 +128,7 @@ def test_a_session_that_is_made_anew_is_set_again(graph, published):
 )
 def test_exclusions(graph, published, fields, loaded, excluded):
     variables = [variable('Net/conv/weights', [2, 2]), variable('Net/Logits/weights', [2, 11])]
-    report = restoring.fine_tune_report(
+    report = fine_tuning.fine_tune_report(
         train_config(published, **fields), plain(variables), ['Logits']
     )
     assert [entry.name for entry in report.loaded] == loaded
@@ -136,7 +138,7 @@ def test_exclusions(graph, published, fields, loaded, excluded):
 def test_an_exclusion_that_excludes_nothing_is_warned_of(graph, published, caplog):
     config = train_config(published, checkpoint_exclude_scopes=['Net/Logit/'])
     with caplog.at_level(logging.WARNING, 'estimator_lib'):
-        restoring.fine_tune_report(config, plain(model()))
+        fine_tuning.fine_tune_report(config, plain(model()))
     assert "'Net/Logit/'; did you mean 'Net/Logits'?" in caplog.text
 
 
@@ -144,17 +146,17 @@ def test_strict_restores_refuse_what_is_missing(graph, published):
     config = train_config(published, ignore_missing_variables=False)
     variables = plain([*model(), variable('Net/new/weights', [1])])
     with pytest.raises(errors.CheckpointError, match='ignore_missing_variables') as caught:
-        restoring.fine_tune_report(config, variables, ['Logits'])
+        fine_tuning.fine_tune_report(config, variables, ['Logits'])
     assert str(caught.value).startswith('train_config.fine_tune_checkpoint: 1 variables')
     assert 'Net/new/weights' in str(caught.value)
 
 
 def test_strict_restores_let_the_last_layer_differ_in_shape(graph, published):
     config = train_config(published, ignore_missing_variables=False)
-    report = restoring.fine_tune_report(config, plain(model()), ['Logits'])
+    report = fine_tuning.fine_tune_report(config, plain(model()), ['Logits'])
     assert len(report.mismatched) == 1
     with pytest.raises(errors.CheckpointError, match='of another shape'):
-        restoring.fine_tune_report(config, plain(model_again()), [])
+        fine_tuning.fine_tune_report(config, plain(model_again()), [])
 
 
 def model_again():
@@ -168,7 +170,7 @@ def test_nothing_matched_shows_both_sides_and_the_prefix(graph, published):
         'FeatureExtractor/Net/Logits/weights': variable('b', [2, 5]),
     }
     with pytest.raises(errors.CheckpointError) as caught:
-        restoring.fine_tune_report(train_config(published), wanted)
+        fine_tuning.fine_tune_report(train_config(published), wanted)
     message = str(caught.value)
     assert 'looked for: FeatureExtractor/Net/conv/weights' in message
     assert 'it holds:   Net/Aux/weights, Net/Logits/weights, Net/conv/weights' in message
@@ -179,7 +181,7 @@ def test_nothing_matched_shows_both_sides_and_the_prefix(graph, published):
 def test_everything_excluded_is_an_error_of_its_own(graph, published):
     config = train_config(published, checkpoint_exclude_scopes=['Net'])
     with pytest.raises(errors.CheckpointError, match='all 2 variables are excluded'):
-        restoring.fine_tune_report(config, plain(model()))
+        fine_tuning.fine_tune_report(config, plain(model()))
 
 
 def test_an_object_based_checkpoint_is_called_so(graph, tmp_path):
@@ -187,22 +189,22 @@ def test_an_object_based_checkpoint_is_called_so(graph, tmp_path):
         tmp_path / 'ckpt-0', {'model/_base/0/kernel/.ATTRIBUTES/VARIABLE_VALUE': array(2)}
     )
     with pytest.raises(errors.CheckpointError, match='object-based checkpoint of TensorFlow 2'):
-        restoring.fine_tune_report(train_config(prefix), plain(model()))
+        fine_tuning.fine_tune_report(train_config(prefix), plain(model()))
 
 
 def test_a_missing_checkpoint_names_the_field(graph, tmp_path):
     with pytest.raises(errors.CheckpointError, match=r'^train_config.fine_tune_checkpoint: there'):
-        restoring.fine_tune_report(train_config(tmp_path / 'model.ckpt'), {})
+        fine_tuning.fine_tune_report(train_config(tmp_path / 'model.ckpt'), {})
 
 
 def test_no_checkpoint_named_is_no_restore(graph):
-    assert restoring.fine_tune_start(train_pb2.TrainConfig(), {}) == {}
+    assert fine_tuning.fine_tune_start(train_pb2.TrainConfig(), {}) == {}
 
 
 def test_a_run_that_resumes_does_not_look_at_the_checkpoint(graph, tmp_path, caplog):
     save(tmp_path / 'model.ckpt-3', {'a': array(2)})
     with caplog.at_level(logging.INFO, 'estimator_lib'):
-        start = restoring.fine_tune_start(
+        start = fine_tuning.fine_tune_start(
             train_config('/deleted/since'), {}, model_dir=str(tmp_path)
         )
     assert start == {}
@@ -213,7 +215,7 @@ def linear_model_fn(checkpoint, model_dir):
     def model_fn(features, labels, mode, params):
         weights = variable('Net/conv/weights', [2, 2])
         loss = tf.reduce_sum(features * weights) * 0.0
-        start = restoring.fine_tune_start(
+        start = fine_tuning.fine_tune_start(
             train_config(checkpoint), {'Net/conv/weights': weights}, model_dir=model_dir
         )
         optimizer = tf1.train.MomentumOptimizer(0.1, 0.9)
@@ -271,142 +273,13 @@ def test_in_a_remote_session(published):
     server = tf1.train.Server.create_local_server()
     with tf.Graph().as_default():
         weights = variable('Net/conv/weights', [2, 2])
-        start = restoring.fine_tune_start(train_config(published), {'Net/conv/weights': weights})
+        start = fine_tuning.fine_tune_start(train_config(published), {'Net/conv/weights': weights})
         with started(start, server.target) as session:
             np.testing.assert_array_equal(session.run(weights), array(2, 2))
 
 
-@pytest.fixture
-def model_dir(tmp_path):
-    save(
-        tmp_path / 'model.ckpt-20',
-        {
-            'conv/weights': array(2, 2),
-            'conv/weights/Momentum': array(2, 2),
-            'logits/biases': array(3),
-            'global_step': np.int64(20),
-        },
-    )
-    return str(tmp_path)
-
-
-def graph_of(logits=3, slot='Momentum', conv='conv'):
-    shapes = {f'{conv}/weights': [2, 2], 'logits/biases': [logits]}
-    if slot:
-        shapes[f'{conv}/weights/{slot}'] = [2, 2]
-    variables = [variable(name, shape) for name, shape in shapes.items()]
-    return [*variables, tf1.train.get_or_create_global_step()]
-
-
-def test_the_same_model_resumes(graph, model_dir):
-    restoring.check_model_dir(model_dir, graph_of())
-
-
-def test_a_new_folder_is_fine(graph, tmp_path):
-    variables = graph_of()
-    restoring.check_model_dir(str(tmp_path / 'none'), variables)
-    restoring.check_model_dir(str(tmp_path), variables)
-
-
-@pytest.mark.parametrize(
-    ('changes', 'expected'),
-    [
-        ({'logits': 4}, ['of another shape', 'model [4]  checkpoint [3]']),
-        (
-            {'conv': 'conv1'},
-            ['missing in the checkpoint', 'conv1/weights', 'unused in the checkpoint'],
-        ),
-    ],
-)
-def test_another_model_is_refused_with_a_table(graph, model_dir, changes, expected):
-    with pytest.raises(errors.CheckpointError, match='belongs to another model') as caught:
-        restoring.check_model_dir(model_dir, graph_of(**changes), hint='It was made by X.')
-    for part in [*expected, 'model.ckpt-20', 'It was made by X.']:
-        assert part in str(caught.value)
-    assert 'Momentum' not in str(caught.value)
-
-
-def test_another_optimizer_is_refused_as_such(graph, model_dir):
-    with pytest.raises(errors.CheckpointError, match='another optimizer') as caught:
-        restoring.check_model_dir(model_dir, graph_of(slot='RMSProp'))
-    assert 'conv/weights/RMSProp' in str(caught.value)
-    assert 'fine_tune_checkpoint' in str(caught.value)
-
-
-def test_slots_that_are_no_longer_needed_do_not_matter(graph, model_dir, caplog):
-    with caplog.at_level(logging.INFO, 'estimator_lib'):
-        restoring.check_model_dir(model_dir, graph_of(slot=None))
-    assert '1 variables that this run does not keep' in caplog.text
-
-
-def test_the_model_alone_is_compared_when_the_rest_is_not_built(graph, model_dir):
-    model_alone = graph_of(slot=None)[:2]
-    restoring.check_model_dir(model_dir, model_alone, complete=False)
-    with pytest.raises(errors.CheckpointError, match='belongs to another model'):
-        restoring.check_model_dir(model_dir, model_alone[:1], complete=False)
-
-
-def test_require_fit(graph, model_dir):
-    variables = plain(graph_of(slot=None)[:2])
-    prefix = checkpoint_files.resolve_checkpoint(model_dir)
-    restoring.require_fit(prefix, variables)
-    with pytest.raises(errors.CheckpointError, match='is not a checkpoint of this model') as caught:
-        restoring.require_fit(prefix, {**variables, 'new': variable('new', [1])})
-    assert 'missing in the checkpoint (1 variables' in str(caught.value)
-
-
-def flip(data):
-    data.write_bytes(bytes(byte ^ 0xFF for byte in data.read_bytes()))
-
-
-DAMAGE = {
-    'truncated': lambda data: data.write_bytes(data.read_bytes()[:9]),
-    'flipped': flip,
-    'empty': lambda data: data.write_bytes(b''),
-    'missing': lambda data: data.unlink(),
-}
-
-
-def resume(session, prefix):
-    saver = savers.create_saver(5, 10000.0)
-    saver.build()
-    saver.restore(session, prefix)
-
-
-def evaluate(session, prefix):
-    savers.create_inference_saver().restore(session, prefix)
-
-
-def fine_tune(session, prefix):
-    del session
-    restoring.fine_tune_start(train_config(prefix), plain(tf1.global_variables()))
-
-
-@pytest.mark.parametrize('damage', DAMAGE.values(), ids=DAMAGE)
-@pytest.mark.parametrize('read', [resume, evaluate, fine_tune])
-def test_a_checkpoint_whose_data_is_corrupt_is_named_with_the_one_before(
-    graph, tmp_path, damage, read
-):
-    tf1.add_to_collection(tf1.GraphKeys.MODEL_VARIABLES, variable('a', [5]))
-    tf1.train.create_global_step()
-    saver = tf1.train.Saver()
-    with tf1.Session() as session:
-        session.run(tf1.global_variables_initializer())
-        earlier, last = (saver.save(session, str(tmp_path / 'model.ckpt'), i) for i in (1, 2))
-        damage(tmp_path / 'model.ckpt-2.data-00000-of-00001')
-        with pytest.raises(errors.CheckpointError) as caught:
-            read(session, last)
-    message = str(caught.value)
-    assert last in message and '\n' not in message
-    if damage is not DAMAGE['missing']:
-        assert f'{last} is corrupt: ' in message
-        assert (
-            f'the newest other one is {earlier}; to go on from it, delete model.ckpt-2.*' in message
-        )
-
-
 def loaded(config, variables):
-    report = restoring.fine_tune_report(config, plain(variables))
+    report = fine_tuning.fine_tune_report(config, plain(variables))
     return [(entry.name, entry.checkpoint_name) for entry in report.loaded]
 
 
@@ -432,7 +305,7 @@ def test_names_are_mapped_the_first_entry_first(graph, published):
     config = train_config(published)
     config.checkpoint_names.add(variable='My/conv/kernel', name='Net/conv/weights')
     config.checkpoint_names.add(variable='My/*', name='Net/*')
-    start = restoring.fine_tune_start(config, plain(variables))
+    start = fine_tuning.fine_tune_start(config, plain(variables))
     with started(start) as session:
         assert session.run(variables[0]).tolist() == [[1, 2], [3, 4]]
         assert session.run(variables[1]).tolist() == [1, 2, 3]
@@ -451,7 +324,7 @@ def test_too_small_a_part_is_refused_when_a_least_one_is_set(graph, published):
     assert loaded(config, model()) == [('Net/conv/weights', 'Net/conv/weights')]
     config.min_restored_fraction = 0.29
     with pytest.raises(errors.CheckpointError, match='28.6% of .* expected at least 29.0%'):
-        restoring.fine_tune_report(config, plain(model_again()))
+        fine_tuning.fine_tune_report(config, plain(model_again()))
 
 
 def test_a_checkpoint_of_averages_alone_says_what_to_do(graph, tmp_path):
@@ -460,7 +333,7 @@ def test_a_checkpoint_of_averages_alone_says_what_to_do(graph, tmp_path):
     with pytest.raises(errors.CheckpointError, match="checkpoint_names { variable: '\\*'"):
         loaded(train_config(path), [weights])
     with pytest.raises(errors.CheckpointError, match='eval_config.use_moving_averages: true'):
-        restoring.require_fit(path, plain([weights]))
+        savers.require_fit(path, plain([weights]))
     config = train_config(path)
     config.checkpoint_names.add(variable='*', name='*/ExponentialMovingAverage')
     assert loaded(config, [weights]) == [('Net/w', 'Net/w/ExponentialMovingAverage')]
@@ -472,14 +345,14 @@ def with_ranges():
     found = [variable('Net/conv/weights', [2, 2], collections=own)]
     for name in ('Net/conv/quant/min', 'Net/conv/quant/max'):
         found.append(variable(name, [], 7.0))
-        companions.add(name, 'quantization ranges')
+        graph_state.add_companion(name, 'quantization ranges')
     return found
 
 
 def test_companions_that_a_checkpoint_lacks_start_fresh_in_one_line(published, graph):
     # Not even then are they missing:
     config = train_config(published, ignore_missing_variables=False, min_restored_fraction=1.0)
-    report = restoring.fine_tune_report(config, plain(with_ranges()))
+    report = fine_tuning.fine_tune_report(config, plain(with_ranges()))
     assert (report.is_complete, report.fresh) == (True, {'quantization ranges': 2})
     assert '\n2 quantization ranges start fresh\n' in report.table()
     assert 'Net/conv/quant' not in report.table()
@@ -487,7 +360,7 @@ def test_companions_that_a_checkpoint_lacks_start_fresh_in_one_line(published, g
 
 def test_companions_are_restored_where_there_are_any(graph, tmp_path):
     values = {'Net/conv/weights': array(2, 2), 'Net/conv/quant/min': np.float32(-3.0)}
-    report = restoring.fine_tune_report(
+    report = fine_tuning.fine_tune_report(
         train_config(save(tmp_path / 'a', values)), plain(with_ranges())
     )
     assert [entry.name for entry in report.loaded] == ['Net/conv/weights', 'Net/conv/quant/min']
