@@ -64,7 +64,6 @@ def inception_v1_features(
     style: layers.LayerStyle,
     *,
     final_endpoint: str = LAST_END_POINT,
-    scope: str = SCOPE,
 ) -> registry.EndPoints:
     """Return the feature maps of Inception V1.
 
@@ -72,7 +71,6 @@ def inception_v1_features(
         images: float32 [batch, height, width, channels], in [-1, 1].
         style: of all layers, except for the initial weights, which are the network's own.
         final_endpoint: where to stop.
-        scope: variable scope of the network.
 
     Returns:
         Float32 [batch, height', width', channels'] by name, from the image on.
@@ -81,7 +79,7 @@ def inception_v1_features(
         ValueError: there is no such final end point.
     """
     style = style.but(initializer=layers.truncated_normal(0.01))
-    with tf1.variable_scope(scope):
+    with tf1.variable_scope(SCOPE):
         return parts.run(parts.section(_LAYERS, None, final_endpoint), images, style)
 
 

@@ -122,7 +122,6 @@ def inception_v2_features(
     stem_style: Optional[layers.LayerStyle] = None,
     first_endpoint: Optional[str] = None,
     final_endpoint: str = LAST_END_POINT,
-    scope: str = SCOPE,
 ) -> registry.EndPoints:
     """Return the feature maps of Inception V2.
 
@@ -137,7 +136,6 @@ def inception_v2_features(
         first_endpoint: where to begin: `Mixed_5a` for a detector's second stage; None: at the
             image.
         final_endpoint: where to stop.
-        scope: variable scope of the network.
 
     Returns:
         Float32 [batch, height', width', channels'] by name, from the first on.
@@ -147,7 +145,7 @@ def inception_v2_features(
     """
     network = parts.section((Stem(stem_style), *_LAYERS), first_endpoint, final_endpoint)
     depth = parts.scaled_depth(depth_multiplier, min_depth)
-    with tf1.variable_scope(scope):
+    with tf1.variable_scope(SCOPE):
         return parts.run(network, images, style, depth)
 
 

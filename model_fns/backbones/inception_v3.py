@@ -143,7 +143,6 @@ def inception_v3_features(
     depth_multiplier: float = 1.0,
     min_depth: int = MIN_DEPTH,
     final_endpoint: str = LAST_END_POINT,
-    scope: str = SCOPE,
 ) -> registry.EndPoints:
     """Return the feature maps of Inception V3.
 
@@ -153,7 +152,6 @@ def inception_v3_features(
         depth_multiplier: factor on all channel counts.
         min_depth: least channel count that the factor leaves.
         final_endpoint: where to stop.
-        scope: variable scope of the network.
 
     Returns:
         Float32 [batch, height', width', channels'] by name, from the image on.
@@ -163,9 +161,9 @@ def inception_v3_features(
     """
     network = parts.section(_LAYERS, None, final_endpoint)
     depth = parts.scaled_depth(depth_multiplier, min_depth)
-    with tf1.variable_scope(scope):
+    with tf1.variable_scope(SCOPE):
         # As published, where ops of the trunk are in a scope of that name twice.
-        style = style.ranges_below(scope)
+        style = style.ranges_below(SCOPE)
         return parts.run(network, images, style, depth)
 
 

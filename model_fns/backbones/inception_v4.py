@@ -144,7 +144,6 @@ def inception_v4_features(
     style: layers.LayerStyle,
     *,
     final_endpoint: str = LAST_END_POINT,
-    scope: str = SCOPE,
 ) -> registry.EndPoints:
     """Return the feature maps of Inception V4.
 
@@ -152,7 +151,6 @@ def inception_v4_features(
         images: float32 [batch, height, width, channels], in [-1, 1].
         style: of all layers.
         final_endpoint: where to stop.
-        scope: variable scope of the network.
 
     Returns:
         Float32 [batch, height', width', channels'] by name, from the image on.
@@ -160,7 +158,7 @@ def inception_v4_features(
     Raises:
         ValueError: there is no such final end point.
     """
-    with tf1.variable_scope(scope):
+    with tf1.variable_scope(SCOPE):
         return parts.run(parts.section(_LAYERS, None, final_endpoint), images, style)
 
 
