@@ -25,7 +25,7 @@ from model_fns.detection.boxes import (
     targets,
 )
 from model_fns.detection.boxes.family import Boxes, BoxFamily
-from model_fns.detection.config_rules import fields as config_rules_fields
+from model_fns.detection.config_rules import kinds
 from model_fns.detection.data import image_resizers
 from model_fns.detection.detections import post_processing
 from model_fns.detection.losses import losses, mining
@@ -342,7 +342,7 @@ def build_ssd(
     Raises:
         errors.ConfigError: a part is missing or unknown, or a field is not honored.
     """
-    config_rules_fields.refuse(config, where)
+    kinds.refuse(config, where)
     is_rotated = config.box_type == box_coding_pb2.ROTATED
     family: Boxes = rotated if is_rotated else axis_aligned
     coder_module, anchor_module = (

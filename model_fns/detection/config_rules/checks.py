@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Iterable, Iterator, Mapping, Tuple, Union
 
 from google.protobuf import message as message_lib
 
 from estimator_lib.config import validation
-from estimator_lib.config.rules import FRACTION, PipelineConfig, Problem
-from model_fns.detection.config_rules.fields import FIELD_SUPPORT
-from model_fns.detection.config_rules.values import VALUES
+from estimator_lib.config.rules import PipelineConfig, Problem
+from model_fns.detection.config_rules.kinds import SINGLE_SHOT
 from protos import (
     anchors_pb2,
     box_coding_pb2,
@@ -22,6 +20,7 @@ from protos import (
     post_processing_pb2,
     ssd_pb2,
 )
+from protos.field_rules import FRACTION
 
 Pyramid = Union[
     feature_pyramids_pb2.FeaturePyramidNetworks,
@@ -37,15 +36,13 @@ _CODE_SIZES: Mapping[str, int] = {
     'square_box_coder': 3,
     'rotated_box_coder': 5,
 }
-# What a part is held against that is made without its config; what it lacks it says itself.
-_OF_PARTS = FIELD_SUPPORT + dataclasses.replace(VALUES, required={}, choices=())
 # Steps after which a decay of 0.9997 has forgotten nearly all of its first value.
 SLOW_STATISTICS = 10_000
 _REDUCED = 3  # anchors of a cell of the first map, where they are reduced
 
 
 def check_ssd(pipeline: PipelineConfig) -> Iterator[Problem]:
-    """What is wrong with `model.ssd`, beside what single messages are checked for."""
+    """Yield what is wrong with `model.ssd` beyond single fields."""
     config = pipeline.model.ssd
     yield from resizer_problems(f'{_WHERE}.image_resizer', config.image_resizer)
     yield from _matcher(f'{_WHERE}.matcher.argmax_matcher', config)
@@ -56,7 +53,7 @@ def check_ssd(pipeline: PipelineConfig) -> Iterator[Problem]:
 
 
 def check_part(message: message_lib.Message, where: str, further: Iterable[Problem] = ()) -> None:
-    """Raises for what is wrong with a part of `model.ssd`, which is made without its config.
+    """Raise an error for what is wrong with a part of `model.ssd` that is built by itself.
 
     Args:
         message: the part.
@@ -66,12 +63,12 @@ def check_part(message: message_lib.Message, where: str, further: Iterable[Probl
     Raises:
         errors.ConfigError: with every problem.
     """
-    validation.check_message(_OF_PARTS, message, where, further)
+    validation.check_message(SINGLE_SHOT, message, where, further)
 
 
 def doubts(config: PipelineConfig) -> Iterator[str]:
-    """What is allowed of a detector, and probably not meant."""
-    path = _in_pixels(config.model.ssd.anchor_generator)
+    """Yield what is allowed of a detector, and probably not meant."""
+    path = _find_pixel_path(config.model.ssd.anchor_generator)
     if path and config.model.ssd.box_type == box_coding_pb2.UPRIGHT:
         yield f'{path}: anchors are in pixels, and boxes are normalized: none will match.'
     reader = config.train_input_reader
@@ -114,7 +111,7 @@ _ONLY_WITH: Mapping[Tuple[str, ...], Tuple[str, ...]] = {
 
 
 def readers(pipeline: PipelineConfig) -> Iterator[Tuple[str, input_reader_pb2.InputReader]]:
-    """The input readers of a config, and their paths."""
+    """Yield the input readers of a config with their paths."""
     if pipeline.HasField('train_input_reader'):
         yield 'train_input_reader', pipeline.train_input_reader
     for index, reader in enumerate(pipeline.eval_input_reader):
@@ -122,7 +119,7 @@ def readers(pipeline: PipelineConfig) -> Iterator[Tuple[str, input_reader_pb2.In
 
 
 def resizer_problems(path: str, config: image_resizer_pb2.ImageResizer) -> Iterator[Problem]:
-    """What is padded with."""
+    """Yield padding that does not have a value for each channel."""
     kind = config.WhichOneof('image_resizer_oneof')
     values = len(config.keep_aspect_ratio_resizer.per_channel_pad_value)
     if values not in (0, 3):  # padding is converted to gray with the image
@@ -179,7 +176,7 @@ def levels_of_anchors(
     pyramid: Pyramid,
     neck: str = 'fpn',
 ) -> Iterator[Problem]:
-    """Anchors are on the levels of the feature pyramid.
+    """Yield levels of anchors that are not those of the feature pyramid.
 
     Args:
         path: of the anchor generator.
@@ -201,7 +198,7 @@ def _num_layers(config: anchors_pb2.SsdAnchorGenerator) -> int:
 
 
 def _ssd_anchors(path: str, config: anchors_pb2.SsdAnchorGenerator) -> Iterator[Problem]:
-    """Lists of one value for each feature map."""
+    """Yield lists that do not have one value for each feature map."""
     layers = _num_layers(config)
     if config.HasField('num_layers') and config.num_layers != layers:
         yield Problem(
@@ -221,7 +218,7 @@ def _ssd_anchors(path: str, config: anchors_pb2.SsdAnchorGenerator) -> Iterator[
 
 
 def _equal_counts(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
-    """What a head that all feature maps share needs."""
+    """Yield what a head that all feature maps share cannot have."""
     generator = config.anchor_generator.ssd_anchor_generator
     shared = config.box_predictor.HasField('weight_shared_convolutional_box_predictor')
     count = len(generator.aspect_ratios) + (generator.interpolated_scale_aspect_ratio > 0)
@@ -234,8 +231,8 @@ def _equal_counts(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
         )
 
 
-def _in_pixels(config: anchors_pb2.AnchorGenerator) -> str:
-    """The path of what puts anchors in pixels; empty where nothing does."""
+def _find_pixel_path(config: anchors_pb2.AnchorGenerator) -> str:
+    """Return the path of what puts anchors in pixels; empty where nothing does."""
     kind = config.WhichOneof('anchor_generator_oneof')
     path = f'{_WHERE}.anchor_generator.{kind}'
     if kind == 'grid_anchor_generator':
@@ -275,7 +272,7 @@ def _towers(
 
 
 def loss_problems(path: str, config: losses_pb2.Loss) -> Iterator[Problem]:
-    """Ways to choose examples that exclude each other."""
+    """Yield ways to choose examples that exclude each other."""
     mines = config.HasField('hard_example_miner')
     if mines and config.classification_loss.HasField('weighted_sigmoid_focal'):
         yield Problem(
@@ -291,7 +288,7 @@ def loss_problems(path: str, config: losses_pb2.Loss) -> Iterator[Problem]:
 def post_processing_problems(
     path: str, config: post_processing_pb2.PostProcessing
 ) -> Iterator[Problem]:
-    """Thresholds that no score reaches, and kinds of suppression that exclude each other."""
+    """Yield thresholds that no score reaches, and what `suppression_problems` finds."""
     rules = config.batch_non_max_suppression
     path = f'{path}.batch_non_max_suppression'
     is_fraction = config.score_converter != post_processing_pb2.PostProcessing.IDENTITY
@@ -303,7 +300,7 @@ def post_processing_problems(
 def suppression_problems(
     path: str, rules: post_processing_pb2.BatchNonMaxSuppression
 ) -> Iterator[Problem]:
-    """Kinds of suppression that exclude each other."""
+    """Yield kinds of suppression that exclude each other."""
     soft, several = rules.soft_nms_sigma > 0, rules.max_classes_per_detection > 1
     excluded = (
         (soft, 'soft_nms_sigma', 'use_static_shapes'),

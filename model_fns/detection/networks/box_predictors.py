@@ -13,7 +13,7 @@ import tensorflow as tf
 from estimator_lib import errors
 from model_fns import layers
 from model_fns.detection import generations
-from model_fns.detection.config_rules import fields as config_rules_fields
+from model_fns.detection.config_rules import kinds
 from model_fns.detection.networks import hyperparams
 from protos import box_predictors_pb2
 
@@ -311,7 +311,7 @@ def build_box_predictor(
         raise errors.ConfigError(
             f'{where}.box_code_size: got {message.box_code_size}; the box coder has {code_size}.'
         )
-    config_rules_fields.refuse(message, where)
+    kinds.refuse(message, where)
     style = hyperparams.build_layer_style(
         message.conv_hyperparams,
         is_training,
