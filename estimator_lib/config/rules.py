@@ -7,7 +7,8 @@ what a task says besides: what depends on the task, and checks across fields.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Callable, FrozenSet, Iterable, Iterator, Mapping, Optional, Tuple
+import functools
+from typing import Any, Callable, Dict, FrozenSet, Iterable, Iterator, Mapping, Optional, Tuple
 
 from google.protobuf import descriptor as descriptor_lib
 
@@ -99,6 +100,17 @@ class ConfigRules:
 
     def support(self, field: Field) -> Tuple[str, str]:
         """Return `SUPPORTED`, `IGNORED`, `UNSUPPORTED` or `UNKNOWN`, and the reason why."""
+        # Each check of a config asks this of each of its fields.
+        found = self._supports.get(field)
+        if found is None:
+            found = self._supports[field] = self._find_support(field)
+        return found
+
+    @functools.cached_property
+    def _supports(self) -> Dict[Field, Tuple[str, str]]:
+        return {}
+
+    def _find_support(self, field: Field) -> Tuple[str, str]:
         message = schema.short_name(field.containing_type)
         for kind, table in ((UNSUPPORTED, self.unsupported), (IGNORED, self.ignored)):
             reason = table.get(message, {}).get(field.name)

@@ -18,6 +18,7 @@ _ROOT = 'TrainEvalPipelineConfig'
 _MOST_PATHS = 3
 
 
+@functools.cache
 def short_name(message: descriptor_lib.Descriptor) -> str:
     """Return the name of a message or enum without its package: `TrainConfig`, `Outer.Inner`."""
     name = message.full_name
