@@ -9,8 +9,6 @@ import numpy as np
 import tensorflow as tf
 from PIL import Image
 
-from protos import pipeline_pb2
-
 # How the files that are read begin.
 SIGNATURES = {'JPEG': b'\xff\xd8', 'PNG': b'\x89PNG\r\n\x1a\n', 'GIF': b'GIF8', 'BMP': b'BM'}
 
@@ -21,7 +19,7 @@ _HEADER_BYTES = 26
 
 
 def decode_image(encoded: tf.Tensor, channels: int = 3) -> tf.Tensor:
-    """Decodes a JPEG, PNG, GIF (its first frame) or BMP image.
+    """Decode a JPEG, PNG, GIF (its first frame) or BMP image.
 
     Transparency is dropped, palettes are looked up and 16 bits become 8.
 
@@ -47,16 +45,10 @@ def decode_image(encoded: tf.Tensor, channels: int = 3) -> tf.Tensor:
     return image
 
 
-def pixel_limit(config: pipeline_pb2.TrainEvalPipelineConfig) -> int:
-    """`max_image_pixels` of a config's readers, which agree."""
-    readers = [config.train_input_reader] if config.HasField('train_input_reader') else []
-    return [*readers, *config.eval_input_reader, config.train_input_reader][0].max_image_pixels
-
-
 def limit_pixels(
     encoded: tf.Tensor, most: Union[int, tf.Tensor], name: str = 'the image'
 ) -> tf.Tensor:
-    """An encoded image whose header does not announce too many pixels: it is safe to decode.
+    """Return an encoded image whose header does not announce too many pixels: it is safe to decode.
 
     Args:
         encoded: string scalar, as `decode_image` takes it.

@@ -9,7 +9,7 @@ from typing import List, Mapping, Optional, Sequence, Tuple
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.distribution import mixed_precision
+from estimator_lib.distribution import half_types
 from estimator_lib.distribution.tf_config import Cluster
 from protos import cluster_pb2, pipeline_pb2, train_pb2
 
@@ -141,12 +141,12 @@ def create_plan(
 
 
 def alone(config: pipeline_pb2.TrainEvalPipelineConfig) -> Plan:
-    """The plan of a process that shares its work with nobody, whatever the config's mode."""
+    """Return the plan of a process that shares its work with nobody, whatever the config's mode."""
     return Plan(Mode.ONE_DEVICE, batch_size=config.train_config.batch_size)
 
 
 def choose_mode(train_config: train_pb2.TrainConfig, cluster: Optional[Cluster]) -> Mode:
-    """The mode that a config asks for; for AUTO, the one that fits the cluster.
+    """Return the mode that a config asks for; for AUTO, the one that fits the cluster.
 
     Raises:
         errors.UserError: it does not fit the cluster.
@@ -258,7 +258,7 @@ def _startup_delay(mode: Mode, train_config: train_pb2.TrainConfig) -> float:
 
 
 def idle_fields(plan: Plan, train_config: train_pb2.TrainConfig) -> List[str]:
-    """The fields that are set, but have no effect in the mode, nor on what is learned."""
+    """Return the fields that are set, but have no effect in the mode, nor on what is learned."""
     sets_delay = train_config.HasField('startup_delay_steps') and train_config.startup_delay_steps
     idle = {
         f'{_FIELD}.partition_variables_over_bytes': (
@@ -276,14 +276,14 @@ def idle_fields(plan: Plan, train_config: train_pb2.TrainConfig) -> List[str]:
             train_config.steps_per_call and train_config.loop != train_pb2.TF_FUNCTION
         ),
         'train_config.loss_scale': (
-            train_config.loss_scale and mixed_precision.create_loss_scale(train_config) is None
+            train_config.loss_scale and not half_types.scales_losses(train_config)
         ),
     }
     return [field for field, is_idle in idle.items() if is_idle]
 
 
 def require_own_batches(plan: Plan, fields: Sequence[str]) -> None:
-    """Refuses fields by which replicas compute over each other's batches, where they cannot.
+    """Refuse fields by which replicas compute over each other's batches, where they cannot.
 
     The replicas of a strategy can; others exchange nothing before they have their gradients.
 
@@ -305,7 +305,7 @@ def require_own_batches(plan: Plan, fields: Sequence[str]) -> None:
 
 
 def _check_fields(mode: Mode, train_config: train_pb2.TrainConfig) -> None:
-    """Refuses fields that the mode does not read and whose effect someone would miss."""
+    """Refuse fields that the mode does not read and whose effect someone would miss."""
     config = train_config.cluster
     if train_config.sync_replicas and config.num_clones > 1:
         raise errors.ConfigError(

@@ -12,46 +12,24 @@ from typing import Any, Callable, List, Sequence, Tuple, Union
 
 import tensorflow as tf
 
-from estimator_lib.distribution import strategies
-from estimator_lib.distribution.placement import VARIABLE_OPS
+from estimator_lib.optimization.partitioned import VARIABLE_OPS
 from estimator_lib.task import Features, Labels, Tensors
 
 tf1 = tf.compat.v1
 
 HOST = '/device:CPU:0'
 
-_WORKER = 'worker_index'
-
 # A device, or a function that chooses one for an op.
 Device = Union[str, Callable[[tf.Operation], str]]
 
 
-def remember_worker(index: int) -> None:
-    """Notes in the graph which worker it is of, for `index_in_step`.
-
-    Args:
-        index: 0 for the chief, and where there is one worker.
-    """
-    tf1.get_collection_ref(_WORKER)[:] = [index]
-
-
-def index_in_step() -> int:
-    """Returns which replica of a strategy, or which worker of parameter servers, is built.
-
-    The replicas of `Mode.CLONES` are parts of one worker.
-    """
-    if tf.distribute.has_strategy():
-        return strategies.replica_index()
-    return next(iter(tf1.get_collection(_WORKER)), 0)
-
-
 def scope_of(index: int, count: int) -> str:
-    """The name scope of a replica: `clone_<i>`, or none where there is only one."""
+    """Return the name scope of a replica: `clone_<i>`, or none where there is only one."""
     return f'clone_{index}' if count > 1 else ''
 
 
 def place(device: str, variable_device: Device = HOST) -> Callable[[tf.Operation], str]:
-    """A device function: variables on one device, all else that has none yet on another.
+    """Return a device function: variables on one device, all else that has none yet on another.
 
     Args:
         device: of what computes.
@@ -69,7 +47,7 @@ def place(device: str, variable_device: Device = HOST) -> Callable[[tf.Operation
 def build(
     count: int, replica_fn: Callable[[int, str], Any], device_of: Callable[[int], Any]
 ) -> list:
-    """Builds replicas of a part of the graph that share their variables.
+    """Build replicas of a part of the graph that share their variables.
 
     Args:
         count: how many.
@@ -100,7 +78,7 @@ def mean_losses(
     features: Features,
     labels: Labels,
 ) -> Tensors:
-    """The losses of a batch that several devices share.
+    """Return the losses of a batch that several devices share.
 
     What the second and later replicas add to `UPDATE_OPS` and `REGULARIZATION_LOSSES` is taken out
     again.
@@ -139,7 +117,7 @@ def mean_losses(
 
 
 def split(batch: Any, count: int) -> List[Tuple[Any, ...]]:
-    """A batch in parts of the same size, on the host.
+    """Return a batch in parts of the same size, on the host.
 
     Args:
         batch: nested tensors, whose first dimension is a multiple of `count`.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, List, Sequence
+from typing import Dict, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -28,7 +28,7 @@ def create_evaluator(
     graph_hook_fn: GraphHook = None,
     further_exporters: Sequence[tf.estimator.Exporter] = (),
 ) -> evaluating.Evaluator:
-    """The evaluator of a training run, with its exports and early stopping.
+    """Return the evaluator of a training run, with its exports and early stopping.
 
     Args:
         task: what is evaluated.
@@ -39,13 +39,7 @@ def create_evaluator(
         further_exporters: called after those of the config.
     """
     sets = evaluation_sets(task, config, eval_training_data)
-    stopping = None
-    if config.train_config.HasField('early_stopping'):
-        stopping = early_stopping.EarlyStopping.from_config(
-            config.train_config.early_stopping,
-            estimator.eval_dir(sets[0].name),
-            run_step=checkpoint_files.latest_step(estimator.model_dir),
-        )
+    stopping = create_stopping(config, estimator.model_dir, eval_training_data)
     exporters = export_policies.create_exporters(task, config, estimator.model_dir, graph_hook_fn)
     exporters += [
         estimator_exporters.EstimatorExporter(exporter, estimator, config.train_config.num_steps)
@@ -54,30 +48,58 @@ def create_evaluator(
     return evaluating.Evaluator(task, config, estimator, sets, exporters, stopping, graph_hook_fn)
 
 
+def create_stopping(
+    config: pipeline_pb2.TrainEvalPipelineConfig, model_dir: str, eval_training_data: int = 0
+) -> Optional[early_stopping.EarlyStopping]:
+    """Return the early stopping of a run; None where the config has none.
+
+    Args:
+        config: of the run.
+        model_dir: of the run; its state is with the first evaluation set.
+        eval_training_data: see `create_evaluator`.
+    """
+    if not config.train_config.HasField('early_stopping'):
+        return None
+    first, _ = _named_readers(config, eval_training_data)[0]
+    return early_stopping.EarlyStopping.from_config(
+        config.train_config.early_stopping,
+        os.path.join(model_dir, f'eval_{first}'),  # as `Estimator.eval_dir`
+        run_step=checkpoint_files.latest_step(model_dir),
+    )
+
+
 def evaluation_sets(
     task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, eval_training_data: int = 0
 ) -> List[evaluating.EvaluationSet]:
-    """What a config's checkpoints are evaluated on.
+    """Return the sets of examples that a config's checkpoints are evaluated on.
 
     Raises:
-        errors.ConfigError: there is nothing.
+        errors.ConfigError: there are none.
     """
-    readers = list(config.eval_input_reader)
-    if not readers and not eval_training_data:
-        raise errors.ConfigError('eval_input_reader: none is set; evaluation needs examples.')
-    names = [reader.name or str(index) for index, reader in enumerate(readers)]
-    if eval_training_data:
-        readers.append(_training_sample(config.train_input_reader, eval_training_data))
-        names.append(TRAINING_DATA)
     known = titles(config)
     return [
         evaluating.EvaluationSet(name, _input_fn(task, config, reader), known.get(name, name))
-        for name, reader in zip(names, readers)
+        for name, reader in _named_readers(config, eval_training_data)
     ]
 
 
+def _named_readers(
+    config: pipeline_pb2.TrainEvalPipelineConfig, eval_training_data: int
+) -> List[Tuple[str, input_reader_pb2.InputReader]]:
+    """Return name and reader of each evaluation set."""
+    readers = [
+        (reader.name or str(index), reader) for index, reader in enumerate(config.eval_input_reader)
+    ]
+    if eval_training_data:
+        sample = _training_sample(config.train_input_reader, eval_training_data)
+        readers.append((TRAINING_DATA, sample))
+    if not readers:
+        raise errors.ConfigError('eval_input_reader: none is set; evaluation needs examples.')
+    return readers
+
+
 def titles(config: pipeline_pb2.TrainEvalPipelineConfig) -> Dict[str, str]:
-    """Returns what people know the sets of a config's readers by, by the names of the sets."""
+    """Return what people know the sets of a config's readers by, by the names of the sets."""
     return {
         reader.name or str(index): reader.name or f'eval_input_reader[{index}]{_files(reader)}'
         for index, reader in enumerate(config.eval_input_reader)
@@ -92,7 +114,7 @@ def _files(reader: input_reader_pb2.InputReader) -> str:
 def _training_sample(
     reader: input_reader_pb2.InputReader, one_of: int
 ) -> input_reader_pb2.InputReader:
-    """Every n-th training example, once, in order, the last batch included."""
+    """Return every n-th training example, once, in order, the last batch included."""
     sample = input_reader_pb2.InputReader()
     sample.CopyFrom(reader)
     sample.sample_1_of_n_examples = one_of
@@ -107,7 +129,7 @@ def _input_fn(
     config: pipeline_pb2.TrainEvalPipelineConfig,
     reader: input_reader_pb2.InputReader,
 ) -> inputs.RecordInput:
-    """One pass over the examples of a reader."""
+    """Return one pass over the examples of a reader."""
     eval_config = config.eval_config
     return inputs.create_input_fn(
         task,
@@ -121,12 +143,12 @@ def _input_fn(
 
 
 def metric_names(task: Task) -> List[str]:
-    """Every name that an evaluation of the task may report."""
+    """Return every name that an evaluation of the task may report."""
     return [*task.metric_names(), *losses.loss_metric_names(task)]
 
 
 def check_metric_names(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
-    """Refuses a metric that no evaluation will report, before hours of training.
+    """Refuse a metric that no evaluation will report, before hours of training.
 
     Raises:
         errors.ConfigError: the message has the field, and the metrics that there are.

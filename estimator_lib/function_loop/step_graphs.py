@@ -14,26 +14,21 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib import graph_state
 from estimator_lib.distribution import strategies
 from estimator_lib.optimization import partitioned
 
 tf1 = tf.compat.v1
 
-_MARK = 'is_step_graph'
 # Where TensorFlow's hooks look for a tensor of the global step before they make one, which they
 # cannot of an eager variable.
 STEP_READS = 'global_step_read_op_cache'
 
 
-def is_step_graph() -> bool:
-    """Whether the current graph is one that `trace` builds."""
-    return bool(tf1.get_collection(_MARK))
-
-
 def trace(
     build: Callable[[], Any], seed: int, strategy: Optional[tf.distribute.Strategy] = None
 ) -> Tuple[Any, Any]:
-    """Builds the graph of a step.
+    """Build the graph of a step.
 
     Args:
         build: code as it would build a graph for a session; variables become eager ones.
@@ -46,7 +41,7 @@ def trace(
     made: List[Any] = []
 
     def traced() -> tf.Tensor:
-        tf1.add_to_collection(_MARK, True)
+        graph_state.mark_step_graph()
         tf1.set_random_seed(seed)
         # Not around `wrap_function`, which adds variables to collections too, but leaves the
         # strategy without their names: counters would be saved, and weights trained twice a step.
@@ -59,7 +54,7 @@ def trace(
 
 
 def _collected(next_creator: Callable[..., tf.Variable], **options: Any) -> tf.Variable:
-    """Creates a variable, and adds it to its collections, once.
+    """Create a variable, and add it to its collections, once.
 
     A strategy does so in graphs, but optimizers create their slots outside of the current one.
     """
@@ -76,7 +71,7 @@ def _collected(next_creator: Callable[..., tf.Variable], **options: Any) -> tf.V
 
 
 def create_global_step() -> tf.Variable:
-    """The global step of the current graph, as hooks expect it."""
+    """Return the global step of the current graph, as hooks expect it."""
     step = tf1.train.create_global_step()
     tf1.add_to_collection(STEP_READS, partitioned.components(step)[0].read_value())
     return step
@@ -108,7 +103,7 @@ class Steps:
         self._run = tf.function(self._steps, input_signature=[count], autograph=False)
 
     def __call__(self, count: int) -> Tuple[List[Sequence[Any]], List[Any]]:
-        """Runs steps.
+        """Run steps.
 
         Args:
             count: how many, at least 1.

@@ -25,8 +25,7 @@ from typing import Callable, Dict, Iterator, List, Mapping, Optional, Sequence, 
 
 import tensorflow as tf
 
-from estimator_lib.distribution import replicas, strategies
-from estimator_lib.function_loop import step_graphs
+from estimator_lib import graph_state
 
 tf1 = tf.compat.v1
 
@@ -61,7 +60,7 @@ class VariableStore:
 
     @contextlib.contextmanager
     def forward_pass(self, step: Step) -> Iterator[ForwardPass]:
-        """Makes layers use this store's variables, in this thread.
+        """Make layers use this store's variables, in this thread.
 
         Args:
             step: the global step, an integer scalar; a tensor or a variable in a `tf.function`,
@@ -77,7 +76,7 @@ class VariableStore:
     def variable(
         self, name: str, shape: Sequence[int], first_value: Callable[[], tf.Tensor], trainable: bool
     ) -> tf.Variable:
-        """The variable of that name; it is created when it is asked for first.
+        """Return the variable of that name; it is created when it is asked for first.
 
         Raises:
             ValueError: it exists with another shape.
@@ -117,7 +116,7 @@ class ForwardPass:
         self.draws: List[str] = []
 
     def apply_updates(self) -> None:
-        """Assigns the moving statistics.
+        """Assign the moving statistics.
 
         A statistic that layers have moved several times moves by the sum of the changes.
         """
@@ -132,18 +131,18 @@ class ForwardPass:
 
 
 def current() -> Optional[ForwardPass]:
-    """The pass that this thread is in; None in a TF1 graph."""
+    """Return the pass that this thread is in; None in a TF1 graph."""
     return getattr(_passes, 'current', None)
 
 
 def require_graph() -> None:
-    """Refuses what would be lost, or kept for ever: eager layers outside of a pass.
+    """Refuse what would be lost, or kept for ever: eager layers outside of a pass.
 
     Raises:
         ValueError: this is neither a TF1 graph nor the graph of the function of a training step,
             which has collections and global step as that one has.
     """
-    if tf.executing_eagerly() or (tf.inside_function() and not step_graphs.is_step_graph()):
+    if tf.executing_eagerly() or (tf.inside_function() and not graph_state.is_step_graph()):
         raise ValueError(
             'Layers were called eagerly or in a tf.function, outside of a forward pass; expected '
             '`with VariableStore().forward_pass(step):`, or a tf.Graph.'
@@ -151,7 +150,7 @@ def require_graph() -> None:
 
 
 def global_step() -> tf.Tensor:
-    """The step of this pass, an int64 scalar: the graph's global step in a TF1 graph.
+    """Return the step of this pass, an int64 scalar: the graph's global step in a TF1 graph.
 
     A graph that has none is not one that is trained by steps: 0.
     """
@@ -171,7 +170,7 @@ def seed_of(name: str) -> Tuple[int, int]:
 
 
 def step_seed(name: str) -> tf.Tensor:
-    """Returns the seed of what is drawn again at each step, int64 [2].
+    """Return the seed of what is drawn again at each step, int64 [2].
 
     Replicas and workers see other examples of the step, and draw for themselves.
 
@@ -181,26 +180,23 @@ def step_seed(name: str) -> tf.Tensor:
     """
     scope = tf1.get_variable_scope().name
     name = _numbered(f'{scope}/{name}' if scope else name)
-    replica = replicas.index_in_step()
+    replica = graph_state.index_in_step()
     seed, name_hash = seed_of(f'replica_{replica}/{name}' if replica else name)
     return tf.stack([tf.constant(seed ^ (name_hash << 20), tf.int64), global_step()])
 
 
 def add_regularization_loss(name: str, loss: Callable[[], tf.Tensor]) -> None:
-    """Adds the regularization loss of the weights of that name, once a pass or graph."""
+    """Add the regularization loss of the weights of that name, once a pass or graph."""
     one_pass = current()
     if one_pass is not None:
         if name not in one_pass.regularization_losses:
             one_pass.regularization_losses[name] = loss()
         return
-    names = f'{tf1.GraphKeys.REGULARIZATION_LOSSES}_names_{strategies.replica_index()}'
-    if name not in tf1.get_collection(names):
-        tf1.add_to_collection(names, name)
-        tf1.add_to_collection(tf1.GraphKeys.REGULARIZATION_LOSSES, loss())
+    graph_state.add_regularization_loss(name, loss)
 
 
 def add_update(variable: tf.Variable, value: tf.Tensor) -> None:
-    """Adds the assignment of a moving statistic: to the pass, or to the graph's `UPDATE_OPS`."""
+    """Add the assignment of a moving statistic: to the pass, or to the graph's `UPDATE_OPS`."""
     one_pass = current()
     if one_pass is not None:
         one_pass.updates.append((variable, value))
@@ -210,7 +206,7 @@ def add_update(variable: tf.Variable, value: tf.Tensor) -> None:
 
 
 def _numbered(name: str) -> str:
-    """The name as ops are numbered: `a/`, then `a_1/`, `a_2/`."""
+    """Return the name as ops are numbered: `a/`, then `a_1/`, `a_2/`."""
     one_pass = current()
     draws = tf1.get_collection_ref(_DRAWS) if one_pass is None else one_pass.draws
     count = draws.count(name)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Tuple, Union
 
 import tensorflow as tf
 
-from estimator_lib.distribution import strategies
+from estimator_lib import graph_state
 from model_fns.layers import forward_pass, statistics
 from model_fns.layers.style import BatchNorm
 from model_fns.layers.weights import ONES, ZEROS, variable
@@ -38,7 +38,7 @@ def batch_norm(
         if not (is_training and settings.train):
             outputs = _fused(image, gamma, beta, mean, variance, settings, False).y
         else:
-            if settings.synchronized and strategies.num_replicas() > 1:
+            if settings.synchronized and graph_state.num_replicas() > 1:
                 outputs, *moved = _synchronized(image, gamma, beta, mean, variance, settings)
             else:
                 fused = _fused(image, gamma, beta, mean, variance, settings, True)
@@ -71,7 +71,7 @@ class NormVariables(NamedTuple):
 
 
 def norm_variables(channels: int, settings: BatchNorm) -> NormVariables:
-    """The variables of batch norm, in the current variable scope."""
+    """Return the variables of batch norm, in the current variable scope."""
     shape = [channels]
     return NormVariables(
         variable('gamma', shape, ONES) if settings.scale else tf.ones(shape),
@@ -89,7 +89,7 @@ def _synchronized(
     variance: tf.Variable,
     settings: BatchNorm,
 ) -> Tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Outputs, and what the moving statistics become, by the batches of all replicas."""
+    """Return outputs, and what the moving statistics become, by the batches of all replicas."""
     old = tf.convert_to_tensor(mean), tf.convert_to_tensor(variance)
     found = statistics.batch_moments(image, True, old[0])
     factor = tf.math.rsqrt(found.variance + settings.epsilon) * gamma

@@ -25,20 +25,6 @@ Array = Union[np.ndarray, tf.Tensor]
 Size = Tuple[Union[int, tf.Tensor], Union[int, tf.Tensor]]
 
 
-@dataclasses.dataclass(frozen=True)
-class Anchors:
-    """The anchors of one input size: arrays where it is static, else tensors.
-
-    Attributes:
-        boxes: float32 [A, 4], ymin, xmin, ymax, xmax; they may reach over the image's border. Of
-            rotated ones [A, 5], see `rotated_anchors`.
-        feature_map_index: int32 [A], the feature map that each belongs to.
-    """
-
-    boxes: Array
-    feature_map_index: Array
-
-
 class AnchorGenerator(abc.ABC):
     """Anchors for feature maps of given sizes.
 
@@ -54,7 +40,7 @@ class AnchorGenerator(abc.ABC):
 
     @abc.abstractmethod
     def level(self, index: int, grid: Size, image_size: Size) -> Array:
-        """The anchors of one feature map.
+        """Return the anchors of one feature map.
 
         Args:
             index: which.
@@ -66,15 +52,20 @@ class AnchorGenerator(abc.ABC):
         """
 
     def hulls(self, boxes: Array) -> Array:
-        """The smallest upright boxes [A, 4] around the boxes of anchors."""
+        """Return the smallest upright boxes [A, 4] around the boxes of anchors."""
         return boxes
 
-    def generate(self, grids: Sequence[Size], image_size: Size) -> Anchors:
-        """The anchors of all feature maps.
+    def generate(self, grids: Sequence[Size], image_size: Size) -> Array:
+        """Return the anchors of all feature maps.
 
         Args:
             grids: (height, width) of each feature map in cells.
             image_size: (height, width) of the network's input in pixels.
+
+        Returns:
+            Boxes float32 [A, 4], ymin, xmin, ymax, xmax, which may reach over the image's border;
+            rotated ones [A, 5], see `rotated_anchors`. An array where all sizes are static, else a
+            tensor.
 
         Raises:
             ValueError: there are not as many feature maps as the generator has levels.
@@ -86,12 +77,9 @@ class AnchorGenerator(abc.ABC):
                 'maps'
             )
         levels = [self.level(index, grid, image_size) for index, grid in enumerate(grids)]
-        numbers = np.arange(len(levels), dtype=np.int32)
-        if not any(tf.is_tensor(level) for level in levels):
-            counts = [len(level) for level in levels]
-            return Anchors(np.concatenate(levels).astype(np.float32), np.repeat(numbers, counts))
-        counts = [tf.shape(level)[0] for level in levels]
-        return Anchors(tf.cast(tf.concat(levels, axis=0), tf.float32), tf.repeat(numbers, counts))
+        if any(tf.is_tensor(level) for level in levels):
+            return tf.cast(tf.concat(levels, axis=0), tf.float32)
+        return np.concatenate(levels).astype(np.float32)
 
 
 class SsdAnchorGenerator(AnchorGenerator):
@@ -265,7 +253,7 @@ class FlexibleGridAnchorGenerator(AnchorGenerator):
 
 
 def size_of(images: tf.Tensor) -> Size:
-    """Height and width of [B, height, width, channels]: ints where they are static."""
+    """Return height and width of [B, height, width, channels]: ints where they are static."""
     static = images.shape.as_list()[1:3]
     if None not in static:
         return tuple(static)
@@ -301,7 +289,7 @@ def ssd_shapes(
 
 
 def build_anchor_generator(config: anchors_pb2.AnchorGenerator, where: str) -> AnchorGenerator:
-    """The anchor generator that a config describes.
+    """Return the anchor generator that a config describes.
 
     Args:
         config: which.
@@ -397,7 +385,7 @@ def _build_flexible(config: anchors_pb2.FlexibleGridAnchorGenerator) -> Flexible
 
 
 def _check(config: message_lib.Message, positive: str = '', needed: str = '') -> None:
-    """Refuses numbers that are not positive, and lists that are empty.
+    """Refuse numbers that are not positive, and lists that are empty.
 
     Args:
         config: of a generator.
@@ -432,7 +420,7 @@ def _sizes(scales: np.ndarray, ratios: np.ndarray, base: Sequence[Any]) -> Array
 
 
 def _tile(grid: Size, sizes: Array, strides: Sequence[Any], offsets: Sequence[Any]) -> Array:
-    """Boxes [height * width * n, 4] of n sizes around the center of each cell."""
+    """Return boxes [height * width * n, 4] of n sizes around the center of each cell."""
     ops = _ops(sizes, *grid, *strides, *offsets)
     arange = np.arange if ops is np else tf.range
     rows, columns = (

@@ -17,12 +17,10 @@ class Groundtruth:
     """The boxes of a batch of images, padded to the same number.
 
     Attributes:
-        boxes: float32 [B, M, SIZE of their family] (a keypoint coder wants keypoints behind them:
-            [B, M, SIZE + 2 k]).
-        classes: float32 [B, M, C], one-hot or confidences, without background.
+        boxes: float32 [B, M, SIZE of their family].
+        classes: float32 [B, M, C], one-hot, without background.
         weights: float32 [B, M]; 0 for boxes that count for nothing.
         valid: bool [B, M], False for padding.
-        confidences: float32 [B, M, C], where an example's classes are certain to a degree.
         examples: integers [B], a number for each example, that random draws go by; None: its place
             in the batch.
         masks: uint8 [B, M', height, width], 0 or 1, of the padded input's size; None where masks
@@ -38,7 +36,6 @@ class Groundtruth:
     classes: tf.Tensor
     weights: tf.Tensor
     valid: tf.Tensor
-    confidences: Optional[tf.Tensor] = None
     examples: Optional[tf.Tensor] = None
     masks: Optional[tf.Tensor] = None
     mask_weights: Optional[tf.Tensor] = None
@@ -50,7 +47,7 @@ class Groundtruth:
         return tf.range(tf.shape(self.boxes)[0]) if self.examples is None else self.examples
 
     def trimmed(self) -> Groundtruth:
-        """The same without rows that are padding in every image of the batch.
+        """Return the same without rows that are padding in every image of the batch.
 
         Valid rows come first, and a batch seldom has nearly as many boxes as there is room for.
         Masks stay: their rows are not padded to as many.
@@ -120,7 +117,7 @@ class TargetAssigner:
     def assign(
         self, anchors: tf.Tensor, groundtruth: Groundtruth, background: np.ndarray
     ) -> Targets:
-        """The targets of a batch.
+        """Return the targets of a batch.
 
         Args:
             anchors: float32 [A, SIZE], or [B, A, SIZE] where each image has its own.
@@ -167,7 +164,7 @@ def _with_background_column(classes: tf.Tensor, columns: int) -> tf.Tensor:
 
 
 def _gather_rows(rows: tf.Tensor, matches: tf.Tensor) -> tf.Tensor:
-    """Rows [B, M, n] at matches [B, A] (row 0 where there is none): [B, A, n]."""
+    """Return rows [B, M, n] at matches [B, A] (row 0 where there is none): [B, A, n]."""
     # A batch without a single box has no row 0 to gather.
     rows = tf.pad(rows, [[0, 0], [0, 1], [0, 0]])
     return tf.gather(rows, tf.maximum(matches, 0), batch_dims=1)

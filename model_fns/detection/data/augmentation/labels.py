@@ -7,7 +7,6 @@ from typing import Sequence
 
 import tensorflow as tf
 
-from estimator_lib import errors
 from estimator_lib.task import Example
 from model_fns.detection import fields
 from model_fns.detection.data import examples
@@ -19,7 +18,7 @@ from protos import augmentation_pb2
 def drop_label_probabilistically(
     example: Example, seed: tf.Tensor, class_index: int, probability: float = 1.0
 ) -> Example:
-    """Forgets objects of one class at random, each by its own draw.
+    """Forget objects of one class at random, each by its own draw.
 
     Args:
         example: any.
@@ -36,7 +35,7 @@ def drop_label_probabilistically(
 def remap_labels(
     example: Example, seed: tf.Tensor, class_indices: Sequence[int], new_class_index: int
 ) -> Example:
-    """Makes several classes one.
+    """Make several classes one.
 
     Args:
         example: any.
@@ -50,29 +49,6 @@ def remap_labels(
     is_old = tf.reduce_any(tf.equal(classes[:, tf.newaxis], old), 1)
     new = tf.where(is_old, tf.constant(new_class_index, classes.dtype), classes)
     return {**example, fields.CLASSES: new}
-
-
-def convert_class_logits_to_softmax(
-    example: Example, seed: tf.Tensor, temperature: float = 1.0
-) -> Example:
-    """Turns the multi-class scores from logits into probabilities.
-
-    Args:
-        example: has `MULTICLASS_SCORES`.
-        seed: int64 [2], not used.
-        temperature: logits are divided by it first.
-
-    Raises:
-        errors.ConfigError: examples have no such scores.
-    """
-    del seed
-    if fields.MULTICLASS_SCORES not in example:
-        raise errors.ConfigError(
-            'examples have no multi-class scores; expected '
-            'train_input_reader.load_multiclass_scores with it.'
-        )
-    scores = example[fields.MULTICLASS_SCORES] / temperature
-    return {**example, fields.MULTICLASS_SCORES: tf.nn.softmax(scores)}
 
 
 @steps.BUILDERS.register('drop_label_probabilistically')
@@ -98,9 +74,3 @@ def _build_remap(config: augmentation_pb2.RemapLabels, where: str) -> steps.Step
         class_indices=[label_map.to_index(each) for each in old],
         new_class_index=label_map.to_index(config.new_label),
     )
-
-
-@steps.BUILDERS.register('convert_class_logits_to_softmax')
-def _build_softmax(config: augmentation_pb2.ConvertClassLogitsToSoftmax, where: str) -> steps.Step:
-    temperature = steps.check_positive(config, where, 'temperature')
-    return functools.partial(convert_class_logits_to_softmax, temperature=temperature)
