@@ -15,20 +15,23 @@ from model_fns.detection.architectures.faster_rcnn import extractors
 from model_fns.detection.config_rules import center_net as center_net_checks
 from model_fns.detection.config_rules import rotated as rotated_checks
 from model_fns.detection.config_rules import two_stage as two_stage_checks
-from model_fns.detection.config_rules.checks import check_ssd, doubts
+from model_fns.detection.config_rules.checks import check_ssd, doubts, size_problems
 from model_fns.detection.config_rules.kinds import CENTER_NET, SINGLE_SHOT, TWO_STAGE
 from model_fns.detection.networks.feature_extractors import bifpn, efficientnet, extractor
 from protos import center_net_pb2, model_pb2
 
 
 def _names(config: PipelineConfig) -> Iterator[Problem]:
-    """What is chosen by a name."""
+    """Yield what is chosen by a name that there is not, or does not fit its name."""
     chosen = config.model.ssd.feature_extractor
     if chosen.type:
         yield from problems_of(extractor.get_extractor, chosen.type, f'{extractor.WHERE}.type')
     if chosen.HasField('bifpn'):
+        neck = chosen.bifpn
         where = f'{extractor.WHERE}.bifpn.combine_method'
-        yield from problems_of(bifpn.COMBINATIONS.get, chosen.bifpn.combine_method, where)
+        yield from problems_of(bifpn.COMBINATIONS.get, neck.combine_method, where)
+        if chosen.type in efficientnet.TYPES:
+            yield from problems_of(efficientnet.check_levels, neck.min_level, neck.max_level)
     of_two_stages = config.model.faster_rcnn.feature_extractor
     if of_two_stages.type:
         where = 'model.faster_rcnn.feature_extractor'
@@ -50,34 +53,9 @@ def _names_of_center_net(config: center_net_pb2.CenterNet) -> Iterator[Problem]:
 
 
 def _sides(config: PipelineConfig) -> Iterator[Problem]:
-    """Inputs whose sides do not suit the levels of a neck that goes down and up."""
     model = config.model.ssd
     multiple = efficientnet.size_multiple(model.feature_extractor)
-    kind = model.image_resizer.WhichOneof('image_resizer_oneof')
-    if kind is None or model.feature_extractor.pad_to_multiple % multiple == 0:
-        return
-    resizer = getattr(model.image_resizer, kind)
-    fields = {
-        'fixed_shape_resizer': ('height', 'width'),
-        'keep_aspect_ratio_resizer': ('max_dimension',),
-        'pad_to_multiple_resizer': ('multiple',),
-    }.get(kind, ())
-    where, mended = f'model.ssd.image_resizer.{kind}', f'pad_to_multiple: {multiple}'
-    varies = kind == 'keep_aspect_ratio_resizer' and not resizer.pad_to_max_dimension
-    if varies or not fields:
-        yield Problem(
-            where,
-            f'gives inputs of any size; expected multiples of {multiple} pixels, as the levels of '
-            f'feature_extractor.bifpn are half of each other, so feature_extractor.{mended}.',
-        )
-        return
-    for field in fields:
-        if getattr(resizer, field) % multiple:
-            yield Problem(
-                f'{where}.{field}',
-                f'{getattr(resizer, field)}; expected a multiple of {multiple}, as the levels of '
-                f'feature_extractor.bifpn are half of each other (or feature_extractor.{mended}).',
-            )
+    yield from size_problems('model.ssd', model, multiple)
 
 
 def synchronized_fields(model: model_pb2.DetectionModel) -> Tuple[str, ...]:

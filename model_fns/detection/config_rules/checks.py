@@ -19,12 +19,18 @@ from protos import (
     losses_pb2,
     post_processing_pb2,
     ssd_pb2,
+    target_assignment_pb2,
 )
 from protos.field_rules import FRACTION
 
 Pyramid = Union[
     feature_pyramids_pb2.FeaturePyramidNetworks,
     feature_pyramids_pb2.BidirectionalFeaturePyramidNetworks,
+]
+
+Head = Union[
+    box_predictors_pb2.ConvolutionalBoxPredictor,
+    box_predictors_pb2.WeightSharedConvolutionalBoxPredictor,
 ]
 
 _WHERE = 'model.ssd'
@@ -45,7 +51,7 @@ def check_ssd(pipeline: PipelineConfig) -> Iterator[Problem]:
     """Yield what is wrong with `model.ssd` beyond single fields."""
     config = pipeline.model.ssd
     yield from resizer_problems(f'{_WHERE}.image_resizer', config.image_resizer)
-    yield from _matcher(f'{_WHERE}.matcher.argmax_matcher', config)
+    yield from _matcher(f'{_WHERE}.matcher', config)
     yield from _anchors(f'{_WHERE}.anchor_generator', config)
     yield from _predictor(f'{_WHERE}.box_predictor', config)
     yield from loss_problems(f'{_WHERE}.loss', config.loss)
@@ -130,15 +136,22 @@ def resizer_problems(path: str, config: image_resizer_pb2.ImageResizer) -> Itera
 
 
 def _matcher(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
+    yield from matcher_problems(path, config.matcher)
     matcher = config.matcher.argmax_matcher
-    if not config.matcher.HasField('argmax_matcher') or matcher.ignore_thresholds:
-        return
-    matched, unmatched = matcher.matched_threshold, matcher.unmatched_threshold
-    if not config.similarity_calculator.HasField('neg_sq_dist_similarity'):
+    is_negative = config.similarity_calculator.HasField('neg_sq_dist_similarity')
+    if config.matcher.HasField('argmax_matcher') and not (matcher.ignore_thresholds or is_negative):
         for field in ('matched_threshold', 'unmatched_threshold'):
             value = getattr(matcher, field)
             if not FRACTION.holds(value):
-                yield Problem(f'{path}.{field}', f'{value:g}; expected {FRACTION}.')
+                yield Problem(f'{path}.argmax_matcher.{field}', f'{value:g}; expected {FRACTION}.')
+
+
+def matcher_problems(path: str, config: target_assignment_pb2.Matcher) -> Iterator[Problem]:
+    """Yield thresholds of a matcher that contradict each other."""
+    matcher, path = config.argmax_matcher, f'{path}.argmax_matcher'
+    if not config.HasField('argmax_matcher') or matcher.ignore_thresholds:
+        return
+    matched, unmatched = matcher.matched_threshold, matcher.unmatched_threshold
     if unmatched > matched:
         yield Problem(
             f'{path}.unmatched_threshold',
@@ -153,21 +166,27 @@ def _matcher(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
 
 def _anchors(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
     generator = config.anchor_generator
+    yield from anchor_problems(path, generator)
     if generator.HasField('ssd_anchor_generator'):
-        yield from _ssd_anchors(f'{path}.ssd_anchor_generator', generator.ssd_anchor_generator)
         yield from _equal_counts(f'{path}.ssd_anchor_generator', config)
-    for index, grid in enumerate(generator.flexible_grid_anchor_generator.anchor_grid):
+    extractor = config.feature_extractor
+    neck = extractor.WhichOneof('feature_pyramid_oneof')
+    if generator.HasField('multiscale_anchor_generator') and neck:
+        anchors, pyramid = generator.multiscale_anchor_generator, getattr(extractor, neck)
+        yield from levels_of_anchors(path, anchors, pyramid, neck)
+
+
+def anchor_problems(path: str, config: anchors_pb2.AnchorGenerator) -> Iterator[Problem]:
+    """Yield lists of an anchor generator that do not fit each other."""
+    if config.HasField('ssd_anchor_generator'):
+        yield from _ssd_anchors(f'{path}.ssd_anchor_generator', config.ssd_anchor_generator)
+    for index, grid in enumerate(config.flexible_grid_anchor_generator.anchor_grid):
         sizes, ratios = len(grid.base_sizes), len(grid.aspect_ratios)
         if sizes != ratios:
             yield Problem(
                 f'{path}.flexible_grid_anchor_generator.anchor_grid.{index}.aspect_ratios',
                 f'{ratios} values; expected {sizes}, one for each of base_sizes.',
             )
-    extractor = config.feature_extractor
-    neck = extractor.WhichOneof('feature_pyramid_oneof')
-    if generator.HasField('multiscale_anchor_generator') and neck:
-        anchors, pyramid = generator.multiscale_anchor_generator, getattr(extractor, neck)
-        yield from levels_of_anchors(path, anchors, pyramid, neck)
 
 
 def levels_of_anchors(
@@ -215,6 +234,13 @@ def _ssd_anchors(path: str, config: anchors_pb2.SsdAnchorGenerator) -> Iterator[
             yield Problem(
                 f'{path}.{field}', f'{count} values; expected {layers}, one for each feature map.'
             )
+    is_bare = not (config.aspect_ratios or config.interpolated_scale_aspect_ratio)
+    if is_bare and not (config.reduce_boxes_in_lowest_layer and layers == 1):
+        yield Problem(
+            f'{path}.aspect_ratios',
+            'empty; expected at least one, or interpolated_scale_aspect_ratio above 0, for there '
+            'are layers without anchors.',
+        )
 
 
 def _equal_counts(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
@@ -250,13 +276,25 @@ def _predictor(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
     if kind not in _HEADS:
         return
     predictor = getattr(config.box_predictor, kind)
-    size, expected = predictor.box_code_size, _CODE_SIZES.get(coder or '', 0)
-    if predictor.HasField('box_code_size') and expected and size != expected:
-        yield Problem(
-            f'{path}.{kind}.box_code_size', f'{size}; expected {expected}, that of {coder}.'
-        )
+    if coder in _CODE_SIZES:
+        yield from code_size_problems(f'{path}.{kind}', predictor, _CODE_SIZES[coder], coder)
     if kind == _HEADS[1]:
         yield from _towers(f'{path}.{kind}', predictor)
+
+
+def code_size_problems(path: str, config: Head, size: int, coder: str) -> Iterator[Problem]:
+    """Yield a `box_code_size` that is not that of the box coder.
+
+    Args:
+        path: of the head.
+        config: of the head.
+        size: of the codes of the box coder.
+        coder: what messages call the box coder.
+    """
+    if config.HasField('box_code_size') and config.box_code_size != size:
+        yield Problem(
+            f'{path}.box_code_size', f'{config.box_code_size}; expected {size}, that of {coder}.'
+        )
 
 
 _HEADS = ('convolutional_box_predictor', 'weight_shared_convolutional_box_predictor')
@@ -269,6 +307,41 @@ def _towers(
         yield Problem(
             f'{path}.depth', '0; expected at least 1, with num_layers_before_predictor above 0.'
         )
+
+
+def size_problems(where: str, config: ssd_pb2.Ssd, multiple: int) -> Iterator[Problem]:
+    """Yield inputs whose sides do not suit the levels of a neck that goes down and up.
+
+    Args:
+        where: path of the model.
+        config: of the model.
+        multiple: of what the sides have to be.
+    """
+    kind = config.image_resizer.WhichOneof('image_resizer_oneof')
+    if kind is None or config.feature_extractor.pad_to_multiple % multiple == 0:
+        return
+    resizer = getattr(config.image_resizer, kind)
+    fields = {
+        'fixed_shape_resizer': ('height', 'width'),
+        'keep_aspect_ratio_resizer': ('max_dimension',),
+        'pad_to_multiple_resizer': ('multiple',),
+    }.get(kind, ())
+    where, fix = f'{where}.image_resizer.{kind}', f'pad_to_multiple: {multiple}'
+    varies = kind == 'keep_aspect_ratio_resizer' and not resizer.pad_to_max_dimension
+    if varies or not fields:
+        yield Problem(
+            where,
+            f'gives inputs of any size; expected multiples of {multiple} pixels, as the levels of '
+            f'feature_extractor.bifpn are half of each other, so feature_extractor.{fix}.',
+        )
+        return
+    for field in fields:
+        if getattr(resizer, field) % multiple:
+            yield Problem(
+                f'{where}.{field}',
+                f'{getattr(resizer, field)}; expected a multiple of {multiple}, as the levels of '
+                f'feature_extractor.bifpn are half of each other (or feature_extractor.{fix}).',
+            )
 
 
 def loss_problems(path: str, config: losses_pb2.Loss) -> Iterator[Problem]:

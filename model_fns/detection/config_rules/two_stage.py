@@ -178,6 +178,7 @@ def _anchors(
     extractor: faster_rcnn_pb2.FasterRcnnFeatureExtractor,
 ) -> Iterator[Problem]:
     """Yield anchors that are not in pixels, or not on the feature maps that there are."""
+    yield from checks.anchor_problems(path, config)
     kind = config.WhichOneof('anchor_generator_oneof')
     if kind is None:
         return
