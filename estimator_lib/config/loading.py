@@ -70,10 +70,17 @@ def parse_pipeline_config(
             caret, the message path, what was expected and the nearest valid names.
     """
     config = PipelineConfig()
-    text, notes = renaming.apply(text, name)
-    for note in notes:
-        log.warning('%s', note)
-    parsing.parse(text, config, name)
+    try:
+        parsing.parse(text, config, name)
+    except errors.ConfigError:
+        # Names of other versions do not parse, so a text that does has none.
+        renamed, notes = renaming.apply(text, name)
+        if not notes:
+            raise
+        for note in notes:
+            log.warning('%s', note)
+        config = PipelineConfig()
+        parsing.parse(renamed, config, name)
     return apply_settings(apply_overrides(config, overrides), settings)
 
 
