@@ -46,7 +46,7 @@ def test_a_needed_task_that_is_silent_for_too_long(tmp_path, clock):
     clock.now += 2
     supervisor._judge(clock.now)
     assert supervisor.verdict.status == 2
-    assert 'worker:0 cannot go on without chief:0' in supervisor.verdict.message
+    assert 'worker:0 cannot continue without chief:0' in supervisor.verdict.message
 
 
 def test_a_silent_task_is_reported_and_so_is_its_return(tmp_path, clock, caplog):
