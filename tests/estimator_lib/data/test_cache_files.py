@@ -73,7 +73,7 @@ def test_something_else_is_replaced_and_what_is_mapped_stays(path, caplog):
     taken = file.get((2, -2))
     file.close()
     new = CacheFile(path, 'changed', 10**6)
-    assert f'{path}: it has something else in it; made anew' in caplog.text
+    assert f'{path}: it has other content; replaced' in caplog.text
     assert len(new) == 0 and not new.is_shared and taken[0] == 2
     new.put((1, -1), value(5))
     new.close()
