@@ -196,7 +196,7 @@ def _plan_lines(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> Lis
         line += f': {shares} replicas, {plan.batch_size} examples a step'
     idle = distribution.idle_fields(plan, config.train_config)
     if config.train_config.use_bfloat16:
-        _warn(mixed_precision.doubts())
+        _warn(mixed_precision.warnings())
     return [line, *(f'{field} has no effect' for field in idle)]
 
 

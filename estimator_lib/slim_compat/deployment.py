@@ -118,7 +118,7 @@ class DeploymentConfig:
     def clone_scope(self, clone_index: int) -> str:
         """Return the name scope of a copy: '' where there is only one."""
         self._check_clone(clone_index)
-        return replicas.scope_of(clone_index, self.num_clones)
+        return replicas.replica_scope(clone_index, self.num_clones)
 
     def inputs_device(self) -> str:
         """Where batches are made."""
@@ -175,13 +175,13 @@ def create_clones(
         outputs = model_fn(*(args or ()), **(kwargs or {}))
         return Clone(outputs, scope, config.clone_device(index))
 
-    def device_of(index: int) -> Callable[[tf.Operation], str]:
+    def clone_device(index: int) -> Callable[[tf.Operation], str]:
         return replicas.place(config.clone_device(index), variables_device)
 
     # Where the variable is: what a clone needs of it is sent there once, whoever reads it.
     caching = (lambda op: op.inputs[0].device) if config.num_ps_tasks else None
     with tf1.variable_scope(tf1.get_variable_scope(), caching_device=caching):
-        return replicas.build(config.num_clones, clone, device_of)
+        return replicas.build(config.num_clones, clone, clone_device)
 
 
 def optimize_clones(

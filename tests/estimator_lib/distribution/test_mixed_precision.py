@@ -74,7 +74,7 @@ def test_the_processor_decides(monkeypatch, tmp_path, flags, expected):
     assert on is expected
     options = training.create_session_config(False).graph_options.rewrite_options
     assert options.auto_mixed_precision_onednn_bfloat16 == options.DEFAULT
-    gains_nothing = [line for line in mixed_precision.doubts() if 'gains nothing' in line]
+    gains_nothing = [line for line in mixed_precision.warnings() if 'gains nothing' in line]
     assert bool(gains_nothing) is not expected
     said = mixed_precision.description(_graph((8, 8, 16), products=64))
     assert ('computes in bfloat16' in said) is expected
@@ -112,11 +112,11 @@ def test_where_there_are_gpus_they_decide(config, monkeypatch, capabilities, exp
     said = mixed_precision.description(_graph())
     assert ('in float16 on the GPU' in said) is (expected is not None)
     if expected is None:
-        (said,) = mixed_precision.doubts()
+        (said,) = mixed_precision.warnings()
         least = '6.1' if len(capabilities) > 1 else '0.0'
         assert f"this machine's GPUs, of compute capability {least} (expected at least 7.0)" in said
     else:
-        assert not mixed_precision.doubts()
+        assert not mixed_precision.warnings()
     config.train_config.loss_scale = 8.0
     for is_on in (True, False):
         config.train_config.use_bfloat16 = is_on

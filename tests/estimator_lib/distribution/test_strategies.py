@@ -38,7 +38,7 @@ def test_replicas_see_the_means_over_all():
         index = tf.cast(tf.distribute.get_replica_context().replica_id_in_sync_group, tf.int32)
         return {
             **strategies.mean_over_replicas({'x': 1.0 + 2.0 * tf.cast(index, tf.float32)}),
-            'names': strategies.all_of_this_process(tf.strings.as_string(index)[tf.newaxis]),
+            'names': strategies.gather_in_process(tf.strings.as_string(index)[tf.newaxis]),
         }
 
     found = run_replicas(replica)
@@ -117,7 +117,7 @@ def test_without_a_strategy_all_is_as_it_is():
     with tf.Graph().as_default():
         losses, names = {'x': tf.constant(1.0)}, tf.constant(['a'])
         assert strategies.mean_over_replicas(losses) is losses
-        assert strategies.all_of_this_process(names) is names
+        assert strategies.gather_in_process(names) is names
         assert strategies.regularization_loss() is None
         tf1.add_to_collection(tf1.GraphKeys.REGULARIZATION_LOSSES, tf.constant(2.0))
         with tf1.Session() as session:
