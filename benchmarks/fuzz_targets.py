@@ -21,7 +21,13 @@ from benchmarks import fuzz_data
 from benchmarks.fuzz_mutations import spoil_bytes, spoil_json, spoil_message, spoil_text
 from estimator_lib import config as config_lib
 from estimator_lib import distribution, errors
-from estimator_lib.checkpoints import checkpoint_files, evaluated, initial_values, restoring
+from estimator_lib.checkpoints import (
+    checkpoint_files,
+    evaluated,
+    fine_tuning,
+    initial_values,
+    model_dirs,
+)
 from estimator_lib.commands import check
 from estimator_lib.data import corrupt_records, inputs
 from estimator_lib.data.record_sources import Source
@@ -329,12 +335,12 @@ class Targets:
                 tf1.get_variable('conv/weights', [3, 3, 3, 4]),
                 tf1.get_variable('conv/biases', [4]),
             ]
-            restoring.check_model_dir(str(folder), variables, complete=False)
+            model_dirs.check_model_dir(str(folder), variables, complete=False)
             named = generator.choice((folder, folder / 'model.ckpt-5'))
             named = checkpoint_files.resolve_checkpoint(str(named))
             train_config = train_pb2.TrainConfig(fine_tune_checkpoint=named)
             by_name = {variable.op.name: variable for variable in variables}
-            restoring.fine_tune_report(train_config, by_name)
+            fine_tuning.fine_tune_report(train_config, by_name)
             initial_values.load_values(session, named, by_name)
 
 

@@ -9,8 +9,6 @@ import numpy as np
 import tensorflow as tf
 from PIL import Image
 
-from protos import pipeline_pb2
-
 # First bytes of the supported formats.
 SIGNATURES = {'JPEG': b'\xff\xd8', 'PNG': b'\x89PNG\r\n\x1a\n', 'GIF': b'GIF8', 'BMP': b'BM'}
 
@@ -46,12 +44,6 @@ def decode_image(encoded: tf.Tensor, channels: int = 3) -> tf.Tensor:
     )
     image.set_shape([None, None, channels])
     return image
-
-
-def pixel_limit(config: pipeline_pb2.TrainEvalPipelineConfig) -> int:
-    """Return `max_image_pixels` of a config, which is the same in all readers."""
-    readers = [config.train_input_reader] if config.HasField('train_input_reader') else []
-    return [*readers, *config.eval_input_reader, config.train_input_reader][0].max_image_pixels
 
 
 def limit_pixels(

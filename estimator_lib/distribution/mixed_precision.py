@@ -7,8 +7,8 @@ float16 needs loss scaling (`optimization.loss_scale`). The rewrite covers netwo
 losses. Variables, checkpoints, evaluation and exported graphs do not change.
 
 The rewrite's lists assume that each op has a bfloat16 kernel as fast as that of float32. By
-measurement (`python -m benchmarks.bfloat16_ops`, docs/performance.md) that is true except for:
-
+measurement (`python -m benchmarks.experiments.bfloat16_ops`, docs/performance.md) that is true
+except for:
 
     op                                    time by float32's     treatment
     DepthwiseConv2dNativeBackpropInput    0.6; stride 2: 6-24   stays float32
@@ -30,14 +30,14 @@ kernels of other processors would convert each number twice.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import threading
-from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, NamedTuple, Optional
 
 import tensorflow as tf
 
+from estimator_lib.distribution import half_types
 from estimator_lib.optimization.loss_scale import LossScale
 from protos import train_pb2
 
@@ -83,53 +83,6 @@ _FOLLOWING = 'TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_INFERLIST_REMOVE'
 _CHOICE = 'mixed_precision_choice'
 _of_user: Dict[str, Optional[str]] = {}  # values before `apply`; None: not set
 
-# Instruction sets that multiply bfloat16: AVX-512 vectors, and AMX tiles.
-_BFLOAT16 = ('avx512_bf16', 'amx_bf16')
-_CPU_INFO = '/proc/cpuinfo'
-
-# Lowest compute capability of GPUs with tensor cores; TensorFlow's rewrite requires it too.
-_TENSOR_CORES = (7, 0)
-
-
-def cpu_flags(path: str) -> FrozenSet[str]:
-    """Return the instruction sets of the processor by their names in Linux.
-
-    Args:
-        path: path of the kernel's description of the processors.
-
-    Returns:
-        The names; empty where there is no such file.
-    """
-    with contextlib.suppress(OSError), open(path) as file:
-        for line in file:
-            name, _, value = line.partition(':')
-            if name.strip() == 'flags':
-                return frozenset(value.split())
-    return frozenset()
-
-
-def multiplies_bfloat16() -> bool:
-    """Return whether the processor is known to have instructions that multiply bfloat16."""
-    return not cpu_flags(_CPU_INFO).isdisjoint(_BFLOAT16)
-
-
-def half_type() -> Optional[tf.DType]:
-    """Return the half type of products in training on this machine; None for float32.
-
-    Where there are GPUs, they train, so their type counts.
-    """
-    capabilities = gpu_capabilities()
-    if capabilities:
-        return tf.float16 if min(capabilities) >= _TENSOR_CORES else None
-    return tf.bfloat16 if multiplies_bfloat16() else None
-
-
-def gpu_capabilities() -> List[Tuple[int, ...]]:
-    """Return the compute capability of each GPU: (8, 0) for 8.0, and (0, 0) if it has none."""
-    devices = tf.config.list_physical_devices('GPU')
-    details = map(tf.config.experimental.get_device_details, devices)
-    return [tuple(each.get('compute_capability', (0, 0))) for each in details]
-
 
 def rewrite(session_config: tf.compat.v1.ConfigProto) -> None:
     """Switch on the rewrite to this machine's half type in a session that trains.
@@ -138,7 +91,7 @@ def rewrite(session_config: tf.compat.v1.ConfigProto) -> None:
         session_config: the config of the session, changed in place.
     """
     rewrites = session_config.graph_options.rewrite_options
-    half = half_type()
+    half = half_types.half_type()
     if half is tf.float16:
         rewrites.auto_mixed_precision = rewrites.ON
     elif half is tf.bfloat16:
@@ -147,9 +100,7 @@ def rewrite(session_config: tf.compat.v1.ConfigProto) -> None:
 
 def create_loss_scale(config: train_pb2.TrainConfig) -> Optional[LossScale]:
     """Create the loss scaling of a training graph; return None where nothing is float16."""
-    if config.use_bfloat16 and half_type() is tf.float16:
-        return LossScale(config.loss_scale)
-    return None
+    return LossScale(config.loss_scale) if half_types.scales_losses(config) else None
 
 
 def choose(graph: tf.Graph) -> None:
@@ -158,7 +109,7 @@ def choose(graph: tf.Graph) -> None:
     Args:
         graph: a graph with the forward pass.
     """
-    on_gpu = half_type() is tf.float16
+    on_gpu = half_types.half_type() is tf.float16
     costs = balance(graph)
     products = () if on_gpu else DEPTHWISE if costs.gains else (*_ALL_PRODUCTS, *DEPTHWISE)
     following = NORMS if costs.norms_stay and not on_gpu else ()
@@ -281,7 +232,7 @@ def description(graph: tf.Graph) -> str:
     Args:
         graph: a graph with the forward pass of training.
     """
-    half = half_type()
+    half = half_types.half_type()
     if half is None:
         return 'precision: float32'
     if half is tf.float16:
@@ -300,18 +251,3 @@ def description(graph: tf.Graph) -> str:
         'precision: training computes in bfloat16 where that is faster; variables, losses and '
         'evaluation are float32'
     )
-
-
-def warnings() -> Sequence[str]:
-    """Return a warning if `train_config.use_bfloat16` has no effect on this machine."""
-    if half_type() is not None:
-        return []
-    what = f'processor, which has neither {" nor ".join(_BFLOAT16)}'
-    capabilities = gpu_capabilities()
-    if capabilities:
-        versions = (min(capabilities), _TENSOR_CORES)
-        least, needed = ('.'.join(map(str, version)) for version in versions)
-        what = f"machine's GPUs, of compute capability {least} (expected at least {needed})"
-    return [
-        f'train_config.use_bfloat16 gains nothing on this {what}: everything is computed in float32'
-    ]

@@ -79,6 +79,6 @@ class CallLengths:
         return min(ends) - step
 
     def took(self, count: int, seconds: float) -> None:
-        """Adapt the length to the duration of a call of `count` steps (not the first: it compiles)."""
+        """Adapt the length to the duration of a call (not of the first, which compiles)."""
         if self._is_chosen and seconds > 0:
             self._most = int(min(MOST_STEPS, max(1, _SECONDS * count / seconds)))

@@ -13,20 +13,15 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib import graph_state
 from estimator_lib.distribution import strategies
 from estimator_lib.optimization import partitioned
 
 tf1 = tf.compat.v1
 
-_MARK = 'is_step_graph'
 # Collection in which TensorFlow's hooks look for a tensor of the global step. Without it they would
 # try to create one, which fails for an eager variable.
 STEP_READS = 'global_step_read_op_cache'
-
-
-def is_step_graph() -> bool:
-    """Return whether `trace` builds the current graph."""
-    return bool(tf1.get_collection(_MARK))
 
 
 def trace(
@@ -45,7 +40,7 @@ def trace(
     results: List[Any] = []
 
     def traced() -> tf.Tensor:
-        tf1.add_to_collection(_MARK, True)
+        graph_state.mark_step_graph()
         tf1.set_random_seed(seed)
         # The creator is inside `wrap_function`, which adds variables to collections too but hides
         # the collections from the strategy. Outside, counters would be saved, and weights trained
