@@ -112,7 +112,7 @@ class FunctionTrainer:
 
         traced = step_graphs.trace(build, self._run_config.tf_random_seed, strategy)
         if self._run_config.is_chief:
-            summaries.writer_of(self._run_config.model_dir).add_graph(traced[0].graph)
+            summaries.get_writer(self._run_config.model_dir).add_graph(traced[0].graph)
         return traced
 
     def _step(self, features: Any, labels: Any) -> model_fn.TrainStep:

@@ -151,8 +151,8 @@ def test_checkpoints_know_parts_as_one(in_parts, target, tmp_path):
     assert report.is_complete and math.prod(variables[0].shape) == 30
     assert variables[0].dtype.base_dtype == tf.float32
     saved = tf.train.load_checkpoint(path).get_tensor('layer/weights')
-    assert (partitioned.part_of(saved, second) == value).all()
-    assert partitioned.part_of(saved, first).shape == (3, 5)
+    assert (partitioned.take_slice(saved, second) == value).all()
+    assert partitioned.take_slice(saved, first).shape == (3, 5)
 
 
 def test_patterns_match_the_name_of_the_whole(in_parts, target):
