@@ -79,10 +79,10 @@ def _problem() -> Optional[str]:
         )
     version = tensorflow_version()
     if version is None or not version.startswith(TENSORFLOW + '.'):
-        found = 'there is none here' if version is None else f'this is TensorFlow {version}'
+        present = 'there is none here' if version is None else f'this is TensorFlow {version}'
         return (
             f'This project needs TensorFlow {TENSORFLOW}, the last one with tf.estimator, and '
-            f'{found}: pip install "tensorflow=={TENSORFLOW}.*".'
+            f'{present}: pip install "tensorflow=={TENSORFLOW}.*".'
         )
     return None
 

@@ -99,10 +99,10 @@ class _Lock:
                 raise errors.UserError(
                     f'model_dir {self._model_dir}: another run trains there, process '
                     f'{owner.get("pid")} on host {owner.get("host")}, since {owner.get("since")}; '
-                    'expected: it ends first, or another model_dir.'
+                    'expected: that run ends first, or another model_dir.'
                 )
             if self._replace_dead(text):
-                log.info('%s: the run that held it has died; this one has it now', self._path)
+                log.info('%s: its owner has died; this run takes the lock', self._path)
                 return
 
     def keep(self, stopped: threading.Event) -> None:

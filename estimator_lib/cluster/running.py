@@ -119,17 +119,17 @@ def run_task(
         cluster, config.train_config, model_dir, job_state.JobState(model_dir, config.train_config)
     )
     preemption.end_process_within(DEADLINE_SECONDS)
-    with _supervised(job) as it:
+    with _supervised(job) as supervisor:
         if cluster.role == SERVER_ROLE:
-            parameter_server.serve(job, it, session_config)
+            parameter_server.serve(job, supervisor, session_config)
         elif job.trains:
-            return _Worker(job, it, session_config, parts).run()
+            return _Worker(job, supervisor, session_config, parts).run()
         elif parts.create_evaluator is not None:
             return evaluator_task.evaluate_until_finished(
-                job, it, parts.create_evaluator(), config.eval_config.schedule
+                job, supervisor, parts.create_evaluator(), config.eval_config.schedule
             )
         else:
-            log.info('nothing is to be evaluated: the evaluator ends')
+            log.info('the config asks for no evaluation: the evaluator ends')
         return {}
 
 
@@ -201,7 +201,7 @@ class _Worker:
             self._job.state.write_finished(reason)
         if self._parts.create_evaluator is not None and self._supervisor.has_evaluator():
             return {}
-        log.info('no evaluator: the chief does what comes at the end')
+        log.info('no evaluator: the chief makes the last evaluation and the final export')
         return self._parts.finish()
 
     def _train(self) -> Optional[str]:
@@ -231,8 +231,8 @@ class _Worker:
                 self._supervisor.raise_verdict()
                 if self._attempts >= _MOST_ATTEMPTS:
                     raise errors.ClusterError(
-                        f'{self._job.name} has opened {self._attempts} sessions, one after the '
-                        'other, and not made a step; expected: all tasks run the same config and '
+                        f'{self._job.name} has opened {self._attempts} sessions in '
+                        'succession without a step; expected: all tasks run the same config and '
                         'the same version of this program. The last error: '
                         f'{errors.first_line(error)}'
                     ) from error

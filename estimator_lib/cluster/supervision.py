@@ -239,7 +239,7 @@ class Supervisor:
         elif not self._has_said_to_leave:
             self._has_said_to_leave = True
             log.error(
-                '%s is to end, and its training step does not: %s',
+                '%s has to end, but its training step does not return: %s',
                 self._job.name,
                 message or 'done',
             )

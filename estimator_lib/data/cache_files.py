@@ -66,7 +66,8 @@ class CacheFile:
     def __init__(self, path: str, content: str, max_bytes: Optional[int]):
         if fcntl is None:
             raise errors.UserError(
-                f'{path}: this system cannot lock files as cache: FILE needs it; set cache: MEMORY.'
+                f'{path}: this system has no file locks, which cache: FILE needs; set cache: '
+                'MEMORY.'
             )
         self._path = path
         self._header = (_BEGIN + content.encode()).ljust(ALIGNMENT, b'\0')
@@ -161,7 +162,7 @@ class CacheFile:
         self._size = self._read_entries(end)
         if self._size < end and self._writes:
             log.info(
-                '%s: it ends within an example; the %d before that stay', self._path, len(self)
+                '%s: it ends within an example; the %d before it are kept', self._path, len(self)
             )
             os.ftruncate(self._file, self._size)
 

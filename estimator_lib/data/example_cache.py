@@ -57,9 +57,9 @@ class CachePlan:
         """
         folder = self.folder or (os.path.join(model_dir, FOLDER) if model_dir else '')
         if not folder or '://' in folder:
-            where = f'{folder} is not on one' if folder else 'there is no model_dir'
+            problem = f'{folder} is not on one' if folder else 'there is no model_dir'
             raise errors.ConfigError(
-                f'cache: FILE needs a folder of a local disk, and {where}; set cache_folder, or '
+                f'cache: FILE needs a folder of a local disk, and {problem}; set cache_folder, or '
                 'cache: MEMORY.'
             )
         return folder
@@ -148,19 +148,19 @@ class ExampleCache:
     def decode(self, record: tf.Tensor) -> Example:
         """Return the example of a record, a string scalar: from the cache, or decoded."""
         key = [tf.strings.to_hash_bucket_fast(record, _HASHES), tf.strings.length(record)]
-        found, *kept = tf.numpy_function(
+        is_cached, *cached = tf.numpy_function(
             self._find, key, [tf.bool, *(spec.dtype for spec in self._specs)]
         )
 
         def take() -> List[tf.Tensor]:
-            return [tf.ensure_shape(part, spec.shape) for part, spec in zip(kept, self._specs)]
+            return [tf.ensure_shape(part, spec.shape) for part, spec in zip(cached, self._specs)]
 
         def decode() -> List[tf.Tensor]:
             example = tf.nest.flatten(self._decode(record))
             with tf.control_dependencies([tf.numpy_function(self._keep, key + example, tf.bool)]):
                 return [tf.identity(part) for part in example]
 
-        example = tf.cond(found, take, decode)
+        example = tf.cond(is_cached, take, decode)
         return tf.nest.pack_sequence_as(self._structure, example)
 
     def _find(self, digest: np.int64, length: np.int32) -> List[Any]:

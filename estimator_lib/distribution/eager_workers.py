@@ -26,8 +26,8 @@ def create_strategy(plan: Plan) -> tf.distribute.Strategy:
     if plan.num_workers > 1 and context.context()._initialized:
         raise errors.ConfigError(
             'train_config.loop is TF_FUNCTION, and the mode is MULTI_WORKER_MIRRORED, but '
-            'TensorFlow has begun to work in this program; expected this call before any other of '
-            'TensorFlow, once in a process, or loop: ESTIMATOR.'
+            'TensorFlow is initialized in this program; expected this call once in a process, '
+            'before any other of TensorFlow, or loop: ESTIMATOR.'
         )
     _configure_collectives()
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(

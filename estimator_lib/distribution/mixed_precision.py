@@ -10,7 +10,7 @@ The rewrite's lists assume that each op has a bfloat16 kernel as fast as that of
 measurement (`python -m benchmarks.experiments.bfloat16_ops`, docs/performance.md) that is true
 except for:
 
-    op                                    time by float32's     treatment
+    op                                    time / float32's time   treatment
     DepthwiseConv2dNativeBackpropInput    0.6; stride 2: 6-24   stays float32
     DepthwiseConv2dNativeBackpropFilter   0.7-1; 5x5: 2-3.3     stays float32
     FusedBatchNormV3 and its gradient     0.6-0.8; channels no  stays float32 in a network where

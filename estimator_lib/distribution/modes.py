@@ -299,9 +299,9 @@ def require_own_batches(plan: Plan, fields: Sequence[str]) -> None:
     if fields and replicas > 1 and not plan.uses_strategy:
         raise errors.ConfigError(
             f'{fields[0]}: computes over the batches of all replicas, and training uses '
-            f'{plan.mode.value}, whose {replicas} replicas have their own alone; expected '
-            f'{_FIELD}.mode {Mode.MIRRORED.name} or {Mode.MULTI_WORKER_MIRRORED.name}, or that it '
-            'is left out.'
+            f'{plan.mode.value}, whose {replicas} replicas see only their own batches; expected '
+            f'{_FIELD}.mode {Mode.MIRRORED.name} or {Mode.MULTI_WORKER_MIRRORED.name}, or no such '
+            'field.'
         )
 
 
@@ -317,7 +317,7 @@ def _check_fields(mode: Mode, train_config: train_pb2.TrainConfig) -> None:
         servers = ' and no "ps" in TF_CONFIG' if mode in _WITH_PARAMETER_SERVERS else ''
         raise errors.ConfigError(
             f'train_config.loop is TF_FUNCTION, but the mode is {mode.name} ({mode.value}), which '
-            f'that loop does not carry; expected loop: ESTIMATOR, or {_FIELD}.mode '
+            f'that loop does not support; expected loop: ESTIMATOR, or {_FIELD}.mode '
             f'{_NOT_OF_FUNCTIONS[mode].name}{servers}.'
         )
     if mode in (Mode.CLONES, Mode.MIRRORED):

@@ -94,7 +94,7 @@ def _divide_cpu(count: int) -> None:
         )
     except RuntimeError:
         raise errors.ConfigError(
-            f'train_config.cluster.num_clones is {count}, but TensorFlow has begun to work in this '
-            f'program, with {len(devices)} CPU device(s); expected this call before any other of '
+            f'train_config.cluster.num_clones is {count}, but TensorFlow is initialized in this '
+            f'program with {len(devices)} CPU device(s); expected this call before any other of '
             'TensorFlow, or tf.config.set_logical_device_configuration at the start of the program.'
         ) from None

@@ -84,17 +84,17 @@ class EarlyStopping:
         Raises:
             errors.ConfigError: the metric is missing, or a value is out of its range.
         """
-        where = 'train_config.early_stopping'
+        field = 'train_config.early_stopping'
         if not config.metric:
-            raise errors.ConfigError(f'{where}.metric is empty; expected the name of a metric.')
+            raise errors.ConfigError(f'{field}.metric is empty; expected the name of a metric.')
         if config.patience_evaluations < 1:
             raise errors.ConfigError(
-                f'{where}.patience_evaluations is {config.patience_evaluations}; expected at '
+                f'{field}.patience_evaluations is {config.patience_evaluations}; expected at '
                 'least 1.'
             )
         if not (math.isfinite(config.min_delta) and config.min_delta >= 0):
             raise errors.ConfigError(
-                f'{where}.min_delta is {config.min_delta}; expected a finite number of at least 0.'
+                f'{field}.min_delta is {config.min_delta}; expected a finite number of at least 0.'
             )
         return cls(
             config.metric,

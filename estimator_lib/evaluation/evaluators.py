@@ -52,12 +52,12 @@ def create_evaluator(
 def create_stopping(
     config: pipeline_pb2.TrainEvalPipelineConfig, model_dir: str, eval_training_data: int = 0
 ) -> Optional[early_stopping.EarlyStopping]:
-    """Return the early stopping of a run; None where the config has none.
+    """Create the early stopping of a run; return None if the config has none.
 
     Args:
-        config: of the run.
-        model_dir: of the run; its state is with the first evaluation set.
-        eval_training_data: see `create_evaluator`.
+        config: the config of the run.
+        model_dir: the folder of the run; the state is in the folder of the first evaluation set.
+        eval_training_data: n: evaluate every n-th training example as well; 0: none.
     """
     if not config.train_config.HasField('early_stopping'):
         return None

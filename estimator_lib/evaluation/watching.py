@@ -44,8 +44,8 @@ def watch(
         except (tf.errors.OpError, errors.CheckpointError) as error:
             if exists(path):
                 raise
-            said = errors.first_line(error)
-            log.warning('%s was deleted before it was evaluated: %s', path, said)
+            cause = errors.first_line(error)
+            log.warning('%s was deleted before it was evaluated: %s', path, cause)
         if last_step and checkpoint_files.step_of(path) >= last_step:
             return
     log.warning('no new checkpoint in %s for %g s', checkpoint_dir, idle_seconds)
@@ -67,8 +67,8 @@ def evaluate_with_retries(
         except (tf.errors.OpError, errors.DataError, errors.CheckpointError) as error:
             if left == 0 or not exists(path):
                 raise
-            said = errors.first_line(error)
-            log.warning('the evaluation of %s has failed, and is tried again: %s', path, said)
+            cause = errors.first_line(error)
+            log.warning('the evaluation of %s has failed, and is tried again: %s', path, cause)
             time.sleep(pause_seconds)
 
 

@@ -57,9 +57,9 @@ class FunctionTrainer:
         """
         if not tf.executing_eagerly():
             raise errors.ConfigError(
-                'train_config.loop is TF_FUNCTION, which is for eager TensorFlow, but this program '
-                'has it switched off (tf.compat.v1.disable_eager_execution), or is inside of a '
-                'graph; expected to be called outside of both, or loop: ESTIMATOR.'
+                'train_config.loop is TF_FUNCTION, which needs eager execution, but it is off '
+                '(tf.compat.v1.disable_eager_execution), or this call is inside a graph; expected '
+                'eager execution, or loop: ESTIMATOR.'
             )
         hook_calls.refuse_of_sessions(hooks)
         model_dir = self._run_config.model_dir

@@ -202,11 +202,11 @@ class FiniteCheckpointSaverHook(tf1.train.CheckpointSaverHook):
             raise NonFiniteLossError(f'{self._refusal}. {_ADVICE}')
 
     def _save(self, session: tf1.Session, step: int) -> bool:
-        where = ', '.join(f'the loss {name}' for name in self._not_finite)
-        if not where and self._start is not None:
-            where = self._broken_variable(session)
-        self._refusal = f'step {step} is not saved: {where} is not finite' if where else ''
-        if where:
+        culprit = ', '.join(f'the loss {name}' for name in self._not_finite)
+        if not culprit and self._start is not None:
+            culprit = self._broken_variable(session)
+        self._refusal = f'step {step} is not saved: {culprit} is not finite' if culprit else ''
+        if culprit:
             log.error('%s', self._refusal)
             return False
         return super()._save(session, step)

@@ -152,7 +152,7 @@ def compute(
         )
     if missing:
         log.warning(
-            '%d of %d trained variables get no gradient from the loss, and stay as they are: %s',
+            '%d of %d trained variables get no gradient from the loss, and do not change: %s',
             len(missing),
             len(pairs),
             errors.shortened(missing, 3),

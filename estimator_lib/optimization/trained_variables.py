@@ -123,7 +123,7 @@ def _log_selection(
         ('trained', list(dict.fromkeys(whole_name(variable) for variable in selected))),
     ]
     width = max(len(label) for label, _ in [*rows, *totals])
-    lines = [f'{"Which variables are trained":{width}}  variables      parameters']
+    lines = [f'{"Trained variables":{width}}  variables      parameters']
     for label, names in [*rows, *totals]:
         parameters = sum(sizes[name] for name in names)
         lines.append(f'{label:{width}}  {len(names):9,}  {parameters:14,}')

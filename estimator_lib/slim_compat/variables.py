@@ -82,7 +82,7 @@ def assign_from_checkpoint_fn(
             'variables, or ignore_missing_vars=True.'
         )
     for name in missing:
-        log.warning('%s is not in %s, and stays as it is', name, model_path)
+        log.warning('%s is not in %s, and keeps its value', name, model_path)
         del wanted[name]
     if not wanted:
         return None
