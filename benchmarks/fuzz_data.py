@@ -8,7 +8,8 @@ from typing import Any, Dict, List
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib.export import artifacts, integrity, static_graph
+from estimator_lib.checkpoints import evaluated
+from estimator_lib.export import artifacts, static_graph
 from model_fns.datasets import codecs, id_pngs, records
 from model_fns.structures.images import image_header
 from model_fns.structures.label_map import LabelMap
@@ -221,7 +222,8 @@ def write_exports(folder: pathlib.Path) -> None:
     (folder / 'file').mkdir()
     path = folder / 'file' / 'model.tflite'
     path.write_bytes(tf.lite.TFLiteConverter.from_saved_model(str(saved_model)).convert())
-    artifacts.write_json(str(path.with_name(artifacts.EXPORT_FILE)), integrity.describe(str(path)))
+    about = evaluated.to_json(artifacts.describe_file(str(path)))
+    path.with_name(artifacts.EXPORT_FILE).write_text(about)
 
 
 def write_all(folder: pathlib.Path) -> None:
