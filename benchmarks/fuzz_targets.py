@@ -32,7 +32,13 @@ from estimator_lib.commands import check
 from estimator_lib.data import corrupt_records, inputs
 from estimator_lib.data.record_sources import Source
 from estimator_lib.drawing.tiling import Tiling
-from estimator_lib.export import artifacts, export_policies, exported_model, formats, integrity
+from estimator_lib.export import (
+    artifacts,
+    export_policies,
+    exported_file,
+    exported_model,
+    formats,
+)
 from model_fns.datasets import (
     coco,
     codecs,
@@ -273,7 +279,7 @@ class Targets:
         (folder / name).write_bytes(spoil_bytes(generator, (folder / name).read_bytes()))
         path = str(folder / 'model.tflite')
         writer = formats.writer_of_file(path)
-        integrity.check(path, writer.ends_process)
+        exported_file.check_content(path, writer.ends_process)
         writer.load(path)
 
     def saved_model(self, generator: random.Random) -> None:
@@ -291,7 +297,7 @@ class Targets:
         path.write_bytes(spoil_json(generator, fuzz_data.STATE))
         shutil.copy(path, self._folder / export_policies.BEST_FILE)
         export_policies.BestExporter(str(self._folder), str, 'accuracy', True).best_value()
-        evaluated.of_first_set(checkpoint_files.read_json(str(path)) or {})
+        evaluated.first_set(checkpoint_files.read_json(str(path)) or {})
 
     def runner(self, generator: random.Random) -> None:
         """`--runner` and `--runner_options`."""
@@ -345,7 +351,7 @@ class Targets:
 
 
 def _spoil_example(generator: random.Random, content: bytes) -> bytes:
-    """A `tf.train.Example` with features of other kinds, odd values, or none."""
+    """Return a `tf.train.Example` with features of other kinds, odd values, or none."""
     example = tf.train.Example.FromString(content)
     features = example.features.feature
     for _ in range(generator.randint(1, 3)):

@@ -1,19 +1,23 @@
-from google.protobuf.internal import python_message as _python_message
+from typing import ClassVar as _ClassVar
+from typing import Mapping as _Mapping
+from typing import Optional as _Optional
+from typing import Union as _Union
+
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from typing import ClassVar as _ClassVar, Mapping as _Mapping, Optional as _Optional, Union as _Union
+from google.protobuf.internal import python_message as _python_message
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class GraphRewriter(_message.Message):
-    __slots__ = ("quantization",)
+    __slots__ = ('quantization',)
     Extensions: _python_message._ExtensionDict
     QUANTIZATION_FIELD_NUMBER: _ClassVar[int]
     quantization: Quantization
     def __init__(self, quantization: _Optional[_Union[Quantization, _Mapping]] = ...) -> None: ...
 
 class Quantization(_message.Message):
-    __slots__ = ("delay", "weight_bits", "activation_bits", "symmetric", "freeze_bn_delay")
+    __slots__ = ('activation_bits', 'delay', 'freeze_bn_delay', 'symmetric', 'weight_bits')
     DELAY_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_BITS_FIELD_NUMBER: _ClassVar[int]
     ACTIVATION_BITS_FIELD_NUMBER: _ClassVar[int]
@@ -24,4 +28,11 @@ class Quantization(_message.Message):
     activation_bits: int
     symmetric: bool
     freeze_bn_delay: int
-    def __init__(self, delay: _Optional[int] = ..., weight_bits: _Optional[int] = ..., activation_bits: _Optional[int] = ..., symmetric: bool = ..., freeze_bn_delay: _Optional[int] = ...) -> None: ...
+    def __init__(
+        self,
+        delay: _Optional[int] = ...,
+        weight_bits: _Optional[int] = ...,
+        activation_bits: _Optional[int] = ...,
+        symmetric: bool = ...,
+        freeze_bn_delay: _Optional[int] = ...,
+    ) -> None: ...

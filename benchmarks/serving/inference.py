@@ -23,7 +23,7 @@ from benchmarks import measuring, scenes
 
 
 def evaluation_seconds(config: Any, model_dir: str) -> float:
-    """A whole evaluation."""
+    """Return a whole evaluation."""
     from estimator_lib import training
     from model_fns import build_task
 
@@ -35,7 +35,7 @@ def evaluation_seconds(config: Any, model_dir: str) -> float:
 def measure_evaluation(
     config: Any, model_dir: str, num_images: int, turns: int
 ) -> Dict[str, float]:
-    """Seconds of an evaluation, and of each further image."""
+    """Return seconds of an evaluation, and of each further image."""
     whole: List[float] = []
     small: List[float] = []
     for _ in range(turns):
@@ -48,20 +48,20 @@ def measure_evaluation(
 
 
 def measure_serving(config: Any, model_dir: str, runs: int) -> Dict[str, float]:
-    """Milliseconds from one image to its detections."""
-    from estimator_lib.export import exported_model, exporting
+    """Return milliseconds from one image to its detections."""
+    from estimator_lib.export import exported_model, exporting, saved_model, serving
     from model_fns import build_task
-    from protos import export_pb2
 
     image = np.random.default_rng(1).integers(0, 256, [1, scenes.HEIGHT, scenes.WIDTH, 3], np.uint8)
     kinds = {
-        'image_tensor': export_pb2.IMAGE_TENSOR,
-        'encoded_image': export_pb2.ENCODED_IMAGE_STRING_TENSOR,
+        'image_tensor': serving.IMAGE_TENSOR,
+        'encoded_image': serving.ENCODED_IMAGE_STRING_TENSOR,
     }
     latencies = {}
     for name, kind in kinds.items():
         checkpoint = os.path.join(model_dir, 'model.ckpt-1')
-        path = exporting.export_saved_model(build_task(config), config, checkpoint, model_dir, kind)
+        writer = saved_model.SavedModelWriter(kind)
+        path = exporting.export(build_task(config), config, checkpoint, model_dir, writer)
         predictor = exported_model.Predictor(path)
         seconds = []
         for _ in range(runs):
@@ -73,7 +73,7 @@ def measure_serving(config: Any, model_dir: str, runs: int) -> Dict[str, float]:
 
 
 def measure(model: str, num_images: int, turns: int) -> Dict[str, float]:
-    """All measurements."""
+    """Return all measurements."""
     from estimator_lib import config as config_lib
 
     results: Dict[str, float] = {}

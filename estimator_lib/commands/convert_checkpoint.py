@@ -22,7 +22,7 @@ from estimator_lib.checkpoints import (
     object_graphs,
     restore_report,
 )
-from estimator_lib.export import exporting, serving
+from estimator_lib.export import inference_graph, serving
 from estimator_lib.task import Task
 from protos import export_pb2, pipeline_pb2
 
@@ -36,7 +36,7 @@ def convert(
     checkpoint: str,
     output_dir: str,
 ) -> str:
-    """Writes the model of a checkpoint in the other of the two ways to name variables.
+    """Write the model of a checkpoint in the other of the two ways to name variables.
 
     The weights and the global step are written; what a run keeps beside them, slots of optimizers
     above all, is not.
@@ -66,7 +66,7 @@ def convert(
         _build(task)
         _log_report(task, prefix, config)
         averages = config.eval_config.use_moving_averages
-        with exporting.trained_session(prefix, averages, task) as session:
+        with inference_graph.trained_session(prefix, averages, task) as session:
             if is_object_based:
                 return _write_scopes(session, output_dir, int(step))
             values = _values(session, task, prefix)
@@ -77,7 +77,7 @@ def _build(task: Task) -> None:
     """The variables of a model in the current graph."""
     tf1.train.create_global_step()
     receiver = serving.serving_input_receiver_fn(task, export_pb2.IMAGE_TENSOR)()
-    exporting.build_outputs(task, receiver.features)
+    inference_graph.build_outputs(task, receiver.features)
 
 
 def _model_variables() -> Sequence[tf.Variable]:
@@ -93,7 +93,7 @@ def _log_report(task: Task, prefix: str, config: pipeline_pb2.TrainEvalPipelineC
 
 
 def _values(session: tf1.Session, task: Task, prefix: str) -> Dict[str, Any]:
-    """The values of the variables by path."""
+    """Return the values of the variables by path."""
     paths = task.object_paths(_model_variables(), None)
     if not paths:
         raise errors.CheckpointError(
