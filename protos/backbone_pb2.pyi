@@ -1,28 +1,13 @@
-from typing import ClassVar as _ClassVar
-from typing import Iterable as _Iterable
-from typing import Optional as _Optional
-
+from protos import rules_pb2 as _rules_pb2
+from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from google.protobuf.internal import containers as _containers
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Optional as _Optional
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Backbone(_message.Message):
-    __slots__ = (
-        'batch_norm_decay',
-        'batch_norm_epsilon',
-        'channel_divisor',
-        'depth_multiplier',
-        'drop_path_keep_prob',
-        'drop_path_steps',
-        'min_depth',
-        'multi_grid',
-        'name',
-        'output_stride',
-        'stem_filters',
-        'weight_decay',
-    )
+    __slots__ = ("name", "depth_multiplier", "min_depth", "output_stride", "weight_decay", "batch_norm_decay", "batch_norm_epsilon", "multi_grid", "channel_divisor", "drop_path_keep_prob", "drop_path_steps", "stem_filters")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DEPTH_MULTIPLIER_FIELD_NUMBER: _ClassVar[int]
     MIN_DEPTH_FIELD_NUMBER: _ClassVar[int]
@@ -47,18 +32,4 @@ class Backbone(_message.Message):
     drop_path_keep_prob: float
     drop_path_steps: int
     stem_filters: int
-    def __init__(
-        self,
-        name: _Optional[str] = ...,
-        depth_multiplier: _Optional[float] = ...,
-        min_depth: _Optional[int] = ...,
-        output_stride: _Optional[int] = ...,
-        weight_decay: _Optional[float] = ...,
-        batch_norm_decay: _Optional[float] = ...,
-        batch_norm_epsilon: _Optional[float] = ...,
-        multi_grid: _Optional[_Iterable[int]] = ...,
-        channel_divisor: _Optional[int] = ...,
-        drop_path_keep_prob: _Optional[float] = ...,
-        drop_path_steps: _Optional[int] = ...,
-        stem_filters: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., depth_multiplier: _Optional[float] = ..., min_depth: _Optional[int] = ..., output_stride: _Optional[int] = ..., weight_decay: _Optional[float] = ..., batch_norm_decay: _Optional[float] = ..., batch_norm_epsilon: _Optional[float] = ..., multi_grid: _Optional[_Iterable[int]] = ..., channel_divisor: _Optional[int] = ..., drop_path_keep_prob: _Optional[float] = ..., drop_path_steps: _Optional[int] = ..., stem_filters: _Optional[int] = ...) -> None: ...

@@ -1,18 +1,13 @@
-from typing import ClassVar as _ClassVar
-from typing import Iterable as _Iterable
-from typing import Mapping as _Mapping
-from typing import Optional as _Optional
-from typing import Union as _Union
-
-from google.protobuf import descriptor as _descriptor
-from google.protobuf import message as _message
-from google.protobuf.internal import containers as _containers
-from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
-
 from protos import augmentation_pb2 as _augmentation_pb2
 from protos import image_resizer_pb2 as _image_resizer_pb2
 from protos import losses_pb2 as _losses_pb2
 from protos import post_processing_pb2 as _post_processing_pb2
+from protos import rules_pb2 as _rules_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -28,7 +23,6 @@ class AugmentedSelfSupervisionLoss(int, metaclass=_enum_type_wrapper.EnumTypeWra
     LOSS_DICE: _ClassVar[AugmentedSelfSupervisionLoss]
     LOSS_MSE: _ClassVar[AugmentedSelfSupervisionLoss]
     LOSS_KL_DIV: _ClassVar[AugmentedSelfSupervisionLoss]
-
 NORMALIZE_AUTO: LossNormalize
 NORMALIZE_GROUNDTRUTH_COUNT: LossNormalize
 NORMALIZE_BALANCED: LossNormalize
@@ -38,61 +32,9 @@ LOSS_MSE: AugmentedSelfSupervisionLoss
 LOSS_KL_DIV: AugmentedSelfSupervisionLoss
 
 class CenterNet(_message.Message):
-    __slots__ = (
-        'compute_heatmap_sparse',
-        'deepmac_mask_estimation',
-        'densepose_estimation_task',
-        'feature_extractor',
-        'image_resizer',
-        'keypoint_estimation_task',
-        'keypoint_label_map_path',
-        'mask_estimation_task',
-        'num_classes',
-        'object_center_params',
-        'object_detection_task',
-        'output_prediction_dict',
-        'post_processing',
-        'temporal_offset_task',
-        'track_estimation_task',
-        'use_depthwise',
-    )
+    __slots__ = ("num_classes", "feature_extractor", "image_resizer", "use_depthwise", "compute_heatmap_sparse", "object_detection_task", "object_center_params", "keypoint_label_map_path", "keypoint_estimation_task", "mask_estimation_task", "densepose_estimation_task", "track_estimation_task", "temporal_offset_task", "deepmac_mask_estimation", "post_processing", "output_prediction_dict")
     class DeepMACMaskEstimation(_message.Message):
-        __slots__ = (
-            'allowed_masked_classes_ids',
-            'augmented_self_supervision_flip_probability',
-            'augmented_self_supervision_loss',
-            'augmented_self_supervision_loss_weight',
-            'augmented_self_supervision_max_translation',
-            'augmented_self_supervision_scale_max',
-            'augmented_self_supervision_scale_min',
-            'augmented_self_supervision_warmup_start',
-            'augmented_self_supervision_warmup_steps',
-            'box_consistency_loss_normalize',
-            'box_consistency_loss_weight',
-            'box_consistency_tightness',
-            'classification_loss',
-            'color_consistency_dilation',
-            'color_consistency_loss_weight',
-            'color_consistency_threshold',
-            'color_consistency_warmup_start',
-            'color_consistency_warmup_steps',
-            'dim',
-            'ignore_per_class_box_overlap',
-            'jitter_mode',
-            'mask_num_subsamples',
-            'mask_size',
-            'max_roi_jitter_ratio',
-            'network_type',
-            'num_init_channels',
-            'pixel_embedding_dim',
-            'pointly_supervised_keypoint_loss_weight',
-            'postprocess_crop_size',
-            'predict_full_resolution_masks',
-            'task_loss_weight',
-            'use_instance_embedding',
-            'use_only_last_stage',
-            'use_xy',
-        )
+        __slots__ = ("classification_loss", "task_loss_weight", "dim", "pixel_embedding_dim", "allowed_masked_classes_ids", "mask_size", "mask_num_subsamples", "use_xy", "network_type", "use_instance_embedding", "num_init_channels", "predict_full_resolution_masks", "postprocess_crop_size", "max_roi_jitter_ratio", "jitter_mode", "box_consistency_loss_weight", "color_consistency_threshold", "color_consistency_dilation", "color_consistency_loss_weight", "box_consistency_loss_normalize", "box_consistency_tightness", "color_consistency_warmup_steps", "color_consistency_warmup_start", "use_only_last_stage", "augmented_self_supervision_max_translation", "augmented_self_supervision_flip_probability", "augmented_self_supervision_loss_weight", "augmented_self_supervision_warmup_start", "augmented_self_supervision_warmup_steps", "augmented_self_supervision_loss", "augmented_self_supervision_scale_min", "augmented_self_supervision_scale_max", "pointly_supervised_keypoint_loss_weight", "ignore_per_class_box_overlap")
         CLASSIFICATION_LOSS_FIELD_NUMBER: _ClassVar[int]
         TASK_LOSS_WEIGHT_FIELD_NUMBER: _ClassVar[int]
         DIM_FIELD_NUMBER: _ClassVar[int]
@@ -161,59 +103,9 @@ class CenterNet(_message.Message):
         augmented_self_supervision_scale_max: float
         pointly_supervised_keypoint_loss_weight: float
         ignore_per_class_box_overlap: bool
-        def __init__(
-            self,
-            classification_loss: _Optional[_Union[_losses_pb2.ClassificationLoss, _Mapping]] = ...,
-            task_loss_weight: _Optional[float] = ...,
-            dim: _Optional[int] = ...,
-            pixel_embedding_dim: _Optional[int] = ...,
-            allowed_masked_classes_ids: _Optional[_Iterable[int]] = ...,
-            mask_size: _Optional[int] = ...,
-            mask_num_subsamples: _Optional[int] = ...,
-            use_xy: bool = ...,
-            network_type: _Optional[str] = ...,
-            use_instance_embedding: bool = ...,
-            num_init_channels: _Optional[int] = ...,
-            predict_full_resolution_masks: bool = ...,
-            postprocess_crop_size: _Optional[int] = ...,
-            max_roi_jitter_ratio: _Optional[float] = ...,
-            jitter_mode: _Optional[
-                _Union[_augmentation_pb2.RandomJitterBoxes.JitterMode, str]
-            ] = ...,
-            box_consistency_loss_weight: _Optional[float] = ...,
-            color_consistency_threshold: _Optional[float] = ...,
-            color_consistency_dilation: _Optional[int] = ...,
-            color_consistency_loss_weight: _Optional[float] = ...,
-            box_consistency_loss_normalize: _Optional[_Union[LossNormalize, str]] = ...,
-            box_consistency_tightness: bool = ...,
-            color_consistency_warmup_steps: _Optional[int] = ...,
-            color_consistency_warmup_start: _Optional[int] = ...,
-            use_only_last_stage: bool = ...,
-            augmented_self_supervision_max_translation: _Optional[float] = ...,
-            augmented_self_supervision_flip_probability: _Optional[float] = ...,
-            augmented_self_supervision_loss_weight: _Optional[float] = ...,
-            augmented_self_supervision_warmup_start: _Optional[int] = ...,
-            augmented_self_supervision_warmup_steps: _Optional[int] = ...,
-            augmented_self_supervision_loss: _Optional[
-                _Union[AugmentedSelfSupervisionLoss, str]
-            ] = ...,
-            augmented_self_supervision_scale_min: _Optional[float] = ...,
-            augmented_self_supervision_scale_max: _Optional[float] = ...,
-            pointly_supervised_keypoint_loss_weight: _Optional[float] = ...,
-            ignore_per_class_box_overlap: bool = ...,
-        ) -> None: ...
-
+        def __init__(self, classification_loss: _Optional[_Union[_losses_pb2.ClassificationLoss, _Mapping]] = ..., task_loss_weight: _Optional[float] = ..., dim: _Optional[int] = ..., pixel_embedding_dim: _Optional[int] = ..., allowed_masked_classes_ids: _Optional[_Iterable[int]] = ..., mask_size: _Optional[int] = ..., mask_num_subsamples: _Optional[int] = ..., use_xy: bool = ..., network_type: _Optional[str] = ..., use_instance_embedding: bool = ..., num_init_channels: _Optional[int] = ..., predict_full_resolution_masks: bool = ..., postprocess_crop_size: _Optional[int] = ..., max_roi_jitter_ratio: _Optional[float] = ..., jitter_mode: _Optional[_Union[_augmentation_pb2.RandomJitterBoxes.JitterMode, str]] = ..., box_consistency_loss_weight: _Optional[float] = ..., color_consistency_threshold: _Optional[float] = ..., color_consistency_dilation: _Optional[int] = ..., color_consistency_loss_weight: _Optional[float] = ..., box_consistency_loss_normalize: _Optional[_Union[LossNormalize, str]] = ..., box_consistency_tightness: bool = ..., color_consistency_warmup_steps: _Optional[int] = ..., color_consistency_warmup_start: _Optional[int] = ..., use_only_last_stage: bool = ..., augmented_self_supervision_max_translation: _Optional[float] = ..., augmented_self_supervision_flip_probability: _Optional[float] = ..., augmented_self_supervision_loss_weight: _Optional[float] = ..., augmented_self_supervision_warmup_start: _Optional[int] = ..., augmented_self_supervision_warmup_steps: _Optional[int] = ..., augmented_self_supervision_loss: _Optional[_Union[AugmentedSelfSupervisionLoss, str]] = ..., augmented_self_supervision_scale_min: _Optional[float] = ..., augmented_self_supervision_scale_max: _Optional[float] = ..., pointly_supervised_keypoint_loss_weight: _Optional[float] = ..., ignore_per_class_box_overlap: bool = ...) -> None: ...
     class DensePoseEstimation(_message.Message):
-        __slots__ = (
-            'class_id',
-            'coordinate_loss_weight',
-            'heatmap_bias_init',
-            'loss',
-            'num_parts',
-            'part_loss_weight',
-            'task_loss_weight',
-            'upsample_to_input_res',
-        )
+        __slots__ = ("task_loss_weight", "class_id", "loss", "num_parts", "part_loss_weight", "coordinate_loss_weight", "upsample_to_input_res", "heatmap_bias_init")
         TASK_LOSS_WEIGHT_FIELD_NUMBER: _ClassVar[int]
         CLASS_ID_FIELD_NUMBER: _ClassVar[int]
         LOSS_FIELD_NUMBER: _ClassVar[int]
@@ -230,63 +122,16 @@ class CenterNet(_message.Message):
         coordinate_loss_weight: float
         upsample_to_input_res: bool
         heatmap_bias_init: float
-        def __init__(
-            self,
-            task_loss_weight: _Optional[float] = ...,
-            class_id: _Optional[int] = ...,
-            loss: _Optional[_Union[_losses_pb2.Loss, _Mapping]] = ...,
-            num_parts: _Optional[int] = ...,
-            part_loss_weight: _Optional[float] = ...,
-            coordinate_loss_weight: _Optional[float] = ...,
-            upsample_to_input_res: bool = ...,
-            heatmap_bias_init: _Optional[float] = ...,
-        ) -> None: ...
-
+        def __init__(self, task_loss_weight: _Optional[float] = ..., class_id: _Optional[int] = ..., loss: _Optional[_Union[_losses_pb2.Loss, _Mapping]] = ..., num_parts: _Optional[int] = ..., part_loss_weight: _Optional[float] = ..., coordinate_loss_weight: _Optional[float] = ..., upsample_to_input_res: bool = ..., heatmap_bias_init: _Optional[float] = ...) -> None: ...
     class KeypointEstimation(_message.Message):
-        __slots__ = (
-            'argmax_postprocessing',
-            'box_scale',
-            'candidate_ranking_mode',
-            'candidate_search_scale',
-            'clip_out_of_frame_keypoints',
-            'gaussian_denom_ratio',
-            'heatmap_bias_init',
-            'heatmap_head_params',
-            'keypoint_candidate_score_threshold',
-            'keypoint_class_name',
-            'keypoint_depth_loss_weight',
-            'keypoint_heatmap_loss_weight',
-            'keypoint_label_to_std',
-            'keypoint_offset_loss_weight',
-            'keypoint_regression_loss_weight',
-            'loss',
-            'num_candidates_per_keypoint',
-            'offset_head_params',
-            'offset_peak_radius',
-            'peak_max_pool_kernel_size',
-            'per_keypoint_depth',
-            'per_keypoint_offset',
-            'predict_depth',
-            'regress_head_params',
-            'rescore_instances',
-            'rescoring_threshold',
-            'score_distance_multiplier',
-            'score_distance_offset',
-            'std_dev_multiplier',
-            'task_loss_weight',
-            'task_name',
-            'unmatched_keypoint_score',
-        )
+        __slots__ = ("task_name", "task_loss_weight", "loss", "keypoint_class_name", "keypoint_label_to_std", "keypoint_regression_loss_weight", "keypoint_heatmap_loss_weight", "keypoint_offset_loss_weight", "heatmap_bias_init", "keypoint_candidate_score_threshold", "num_candidates_per_keypoint", "peak_max_pool_kernel_size", "unmatched_keypoint_score", "box_scale", "candidate_search_scale", "candidate_ranking_mode", "score_distance_offset", "score_distance_multiplier", "std_dev_multiplier", "offset_peak_radius", "per_keypoint_offset", "predict_depth", "per_keypoint_depth", "keypoint_depth_loss_weight", "clip_out_of_frame_keypoints", "rescore_instances", "rescoring_threshold", "gaussian_denom_ratio", "argmax_postprocessing", "heatmap_head_params", "offset_head_params", "regress_head_params")
         class KeypointLabelToStdEntry(_message.Message):
-            __slots__ = ('key', 'value')
+            __slots__ = ("key", "value")
             KEY_FIELD_NUMBER: _ClassVar[int]
             VALUE_FIELD_NUMBER: _ClassVar[int]
             key: str
             value: float
-            def __init__(
-                self, key: _Optional[str] = ..., value: _Optional[float] = ...
-            ) -> None: ...
-
+            def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
         TASK_NAME_FIELD_NUMBER: _ClassVar[int]
         TASK_LOSS_WEIGHT_FIELD_NUMBER: _ClassVar[int]
         LOSS_FIELD_NUMBER: _ClassVar[int]
@@ -351,52 +196,9 @@ class CenterNet(_message.Message):
         heatmap_head_params: CenterNet.PredictionHeadParams
         offset_head_params: CenterNet.PredictionHeadParams
         regress_head_params: CenterNet.PredictionHeadParams
-        def __init__(
-            self,
-            task_name: _Optional[str] = ...,
-            task_loss_weight: _Optional[float] = ...,
-            loss: _Optional[_Union[_losses_pb2.Loss, _Mapping]] = ...,
-            keypoint_class_name: _Optional[str] = ...,
-            keypoint_label_to_std: _Optional[_Mapping[str, float]] = ...,
-            keypoint_regression_loss_weight: _Optional[float] = ...,
-            keypoint_heatmap_loss_weight: _Optional[float] = ...,
-            keypoint_offset_loss_weight: _Optional[float] = ...,
-            heatmap_bias_init: _Optional[float] = ...,
-            keypoint_candidate_score_threshold: _Optional[float] = ...,
-            num_candidates_per_keypoint: _Optional[int] = ...,
-            peak_max_pool_kernel_size: _Optional[int] = ...,
-            unmatched_keypoint_score: _Optional[float] = ...,
-            box_scale: _Optional[float] = ...,
-            candidate_search_scale: _Optional[float] = ...,
-            candidate_ranking_mode: _Optional[str] = ...,
-            score_distance_offset: _Optional[float] = ...,
-            score_distance_multiplier: _Optional[float] = ...,
-            std_dev_multiplier: _Optional[float] = ...,
-            offset_peak_radius: _Optional[int] = ...,
-            per_keypoint_offset: bool = ...,
-            predict_depth: bool = ...,
-            per_keypoint_depth: bool = ...,
-            keypoint_depth_loss_weight: _Optional[float] = ...,
-            clip_out_of_frame_keypoints: bool = ...,
-            rescore_instances: bool = ...,
-            rescoring_threshold: _Optional[float] = ...,
-            gaussian_denom_ratio: _Optional[float] = ...,
-            argmax_postprocessing: bool = ...,
-            heatmap_head_params: _Optional[_Union[CenterNet.PredictionHeadParams, _Mapping]] = ...,
-            offset_head_params: _Optional[_Union[CenterNet.PredictionHeadParams, _Mapping]] = ...,
-            regress_head_params: _Optional[_Union[CenterNet.PredictionHeadParams, _Mapping]] = ...,
-        ) -> None: ...
-
+        def __init__(self, task_name: _Optional[str] = ..., task_loss_weight: _Optional[float] = ..., loss: _Optional[_Union[_losses_pb2.Loss, _Mapping]] = ..., keypoint_class_name: _Optional[str] = ..., keypoint_label_to_std: _Optional[_Mapping[str, float]] = ..., keypoint_regression_loss_weight: _Optional[float] = ..., keypoint_heatmap_loss_weight: _Optional[float] = ..., keypoint_offset_loss_weight: _Optional[float] = ..., heatmap_bias_init: _Optional[float] = ..., keypoint_candidate_score_threshold: _Optional[float] = ..., num_candidates_per_keypoint: _Optional[int] = ..., peak_max_pool_kernel_size: _Optional[int] = ..., unmatched_keypoint_score: _Optional[float] = ..., box_scale: _Optional[float] = ..., candidate_search_scale: _Optional[float] = ..., candidate_ranking_mode: _Optional[str] = ..., score_distance_offset: _Optional[float] = ..., score_distance_multiplier: _Optional[float] = ..., std_dev_multiplier: _Optional[float] = ..., offset_peak_radius: _Optional[int] = ..., per_keypoint_offset: bool = ..., predict_depth: bool = ..., per_keypoint_depth: bool = ..., keypoint_depth_loss_weight: _Optional[float] = ..., clip_out_of_frame_keypoints: bool = ..., rescore_instances: bool = ..., rescoring_threshold: _Optional[float] = ..., gaussian_denom_ratio: _Optional[float] = ..., argmax_postprocessing: bool = ..., heatmap_head_params: _Optional[_Union[CenterNet.PredictionHeadParams, _Mapping]] = ..., offset_head_params: _Optional[_Union[CenterNet.PredictionHeadParams, _Mapping]] = ..., regress_head_params: _Optional[_Union[CenterNet.PredictionHeadParams, _Mapping]] = ...) -> None: ...
     class MaskEstimation(_message.Message):
-        __slots__ = (
-            'classification_loss',
-            'heatmap_bias_init',
-            'mask_head_params',
-            'mask_height',
-            'mask_width',
-            'score_threshold',
-            'task_loss_weight',
-        )
+        __slots__ = ("task_loss_weight", "classification_loss", "mask_height", "mask_width", "score_threshold", "heatmap_bias_init", "mask_head_params")
         TASK_LOSS_WEIGHT_FIELD_NUMBER: _ClassVar[int]
         CLASSIFICATION_LOSS_FIELD_NUMBER: _ClassVar[int]
         MASK_HEIGHT_FIELD_NUMBER: _ClassVar[int]
@@ -411,29 +213,9 @@ class CenterNet(_message.Message):
         score_threshold: float
         heatmap_bias_init: float
         mask_head_params: CenterNet.PredictionHeadParams
-        def __init__(
-            self,
-            task_loss_weight: _Optional[float] = ...,
-            classification_loss: _Optional[_Union[_losses_pb2.ClassificationLoss, _Mapping]] = ...,
-            mask_height: _Optional[int] = ...,
-            mask_width: _Optional[int] = ...,
-            score_threshold: _Optional[float] = ...,
-            heatmap_bias_init: _Optional[float] = ...,
-            mask_head_params: _Optional[_Union[CenterNet.PredictionHeadParams, _Mapping]] = ...,
-        ) -> None: ...
-
+        def __init__(self, task_loss_weight: _Optional[float] = ..., classification_loss: _Optional[_Union[_losses_pb2.ClassificationLoss, _Mapping]] = ..., mask_height: _Optional[int] = ..., mask_width: _Optional[int] = ..., score_threshold: _Optional[float] = ..., heatmap_bias_init: _Optional[float] = ..., mask_head_params: _Optional[_Union[CenterNet.PredictionHeadParams, _Mapping]] = ...) -> None: ...
     class ObjectCenterParams(_message.Message):
-        __slots__ = (
-            'center_head_params',
-            'classification_loss',
-            'heatmap_bias_init',
-            'keypoint_weights_for_center',
-            'max_box_predictions',
-            'min_box_overlap_iou',
-            'object_center_loss_weight',
-            'peak_max_pool_kernel_size',
-            'use_labeled_classes',
-        )
+        __slots__ = ("object_center_loss_weight", "classification_loss", "heatmap_bias_init", "min_box_overlap_iou", "max_box_predictions", "use_labeled_classes", "keypoint_weights_for_center", "center_head_params", "peak_max_pool_kernel_size")
         OBJECT_CENTER_LOSS_WEIGHT_FIELD_NUMBER: _ClassVar[int]
         CLASSIFICATION_LOSS_FIELD_NUMBER: _ClassVar[int]
         HEATMAP_BIAS_INIT_FIELD_NUMBER: _ClassVar[int]
@@ -452,28 +234,9 @@ class CenterNet(_message.Message):
         keypoint_weights_for_center: _containers.RepeatedScalarFieldContainer[float]
         center_head_params: CenterNet.PredictionHeadParams
         peak_max_pool_kernel_size: int
-        def __init__(
-            self,
-            object_center_loss_weight: _Optional[float] = ...,
-            classification_loss: _Optional[_Union[_losses_pb2.ClassificationLoss, _Mapping]] = ...,
-            heatmap_bias_init: _Optional[float] = ...,
-            min_box_overlap_iou: _Optional[float] = ...,
-            max_box_predictions: _Optional[int] = ...,
-            use_labeled_classes: bool = ...,
-            keypoint_weights_for_center: _Optional[_Iterable[float]] = ...,
-            center_head_params: _Optional[_Union[CenterNet.PredictionHeadParams, _Mapping]] = ...,
-            peak_max_pool_kernel_size: _Optional[int] = ...,
-        ) -> None: ...
-
+        def __init__(self, object_center_loss_weight: _Optional[float] = ..., classification_loss: _Optional[_Union[_losses_pb2.ClassificationLoss, _Mapping]] = ..., heatmap_bias_init: _Optional[float] = ..., min_box_overlap_iou: _Optional[float] = ..., max_box_predictions: _Optional[int] = ..., use_labeled_classes: bool = ..., keypoint_weights_for_center: _Optional[_Iterable[float]] = ..., center_head_params: _Optional[_Union[CenterNet.PredictionHeadParams, _Mapping]] = ..., peak_max_pool_kernel_size: _Optional[int] = ...) -> None: ...
     class ObjectDetection(_message.Message):
-        __slots__ = (
-            'localization_loss',
-            'offset_head_params',
-            'offset_loss_weight',
-            'scale_head_params',
-            'scale_loss_weight',
-            'task_loss_weight',
-        )
+        __slots__ = ("task_loss_weight", "offset_loss_weight", "scale_loss_weight", "localization_loss", "scale_head_params", "offset_head_params")
         TASK_LOSS_WEIGHT_FIELD_NUMBER: _ClassVar[int]
         OFFSET_LOSS_WEIGHT_FIELD_NUMBER: _ClassVar[int]
         SCALE_LOSS_WEIGHT_FIELD_NUMBER: _ClassVar[int]
@@ -486,48 +249,23 @@ class CenterNet(_message.Message):
         localization_loss: _losses_pb2.LocalizationLoss
         scale_head_params: CenterNet.PredictionHeadParams
         offset_head_params: CenterNet.PredictionHeadParams
-        def __init__(
-            self,
-            task_loss_weight: _Optional[float] = ...,
-            offset_loss_weight: _Optional[float] = ...,
-            scale_loss_weight: _Optional[float] = ...,
-            localization_loss: _Optional[_Union[_losses_pb2.LocalizationLoss, _Mapping]] = ...,
-            scale_head_params: _Optional[_Union[CenterNet.PredictionHeadParams, _Mapping]] = ...,
-            offset_head_params: _Optional[_Union[CenterNet.PredictionHeadParams, _Mapping]] = ...,
-        ) -> None: ...
-
+        def __init__(self, task_loss_weight: _Optional[float] = ..., offset_loss_weight: _Optional[float] = ..., scale_loss_weight: _Optional[float] = ..., localization_loss: _Optional[_Union[_losses_pb2.LocalizationLoss, _Mapping]] = ..., scale_head_params: _Optional[_Union[CenterNet.PredictionHeadParams, _Mapping]] = ..., offset_head_params: _Optional[_Union[CenterNet.PredictionHeadParams, _Mapping]] = ...) -> None: ...
     class PredictionHeadParams(_message.Message):
-        __slots__ = ('kernel_sizes', 'num_filters')
+        __slots__ = ("num_filters", "kernel_sizes")
         NUM_FILTERS_FIELD_NUMBER: _ClassVar[int]
         KERNEL_SIZES_FIELD_NUMBER: _ClassVar[int]
         num_filters: _containers.RepeatedScalarFieldContainer[int]
         kernel_sizes: _containers.RepeatedScalarFieldContainer[int]
-        def __init__(
-            self,
-            num_filters: _Optional[_Iterable[int]] = ...,
-            kernel_sizes: _Optional[_Iterable[int]] = ...,
-        ) -> None: ...
-
+        def __init__(self, num_filters: _Optional[_Iterable[int]] = ..., kernel_sizes: _Optional[_Iterable[int]] = ...) -> None: ...
     class TemporalOffsetEstimation(_message.Message):
-        __slots__ = ('localization_loss', 'task_loss_weight')
+        __slots__ = ("task_loss_weight", "localization_loss")
         TASK_LOSS_WEIGHT_FIELD_NUMBER: _ClassVar[int]
         LOCALIZATION_LOSS_FIELD_NUMBER: _ClassVar[int]
         task_loss_weight: float
         localization_loss: _losses_pb2.LocalizationLoss
-        def __init__(
-            self,
-            task_loss_weight: _Optional[float] = ...,
-            localization_loss: _Optional[_Union[_losses_pb2.LocalizationLoss, _Mapping]] = ...,
-        ) -> None: ...
-
+        def __init__(self, task_loss_weight: _Optional[float] = ..., localization_loss: _Optional[_Union[_losses_pb2.LocalizationLoss, _Mapping]] = ...) -> None: ...
     class TrackEstimation(_message.Message):
-        __slots__ = (
-            'classification_loss',
-            'num_fc_layers',
-            'num_track_ids',
-            'reid_embed_size',
-            'task_loss_weight',
-        )
+        __slots__ = ("task_loss_weight", "num_track_ids", "reid_embed_size", "num_fc_layers", "classification_loss")
         TASK_LOSS_WEIGHT_FIELD_NUMBER: _ClassVar[int]
         NUM_TRACK_IDS_FIELD_NUMBER: _ClassVar[int]
         REID_EMBED_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -538,15 +276,7 @@ class CenterNet(_message.Message):
         reid_embed_size: int
         num_fc_layers: int
         classification_loss: _losses_pb2.ClassificationLoss
-        def __init__(
-            self,
-            task_loss_weight: _Optional[float] = ...,
-            num_track_ids: _Optional[int] = ...,
-            reid_embed_size: _Optional[int] = ...,
-            num_fc_layers: _Optional[int] = ...,
-            classification_loss: _Optional[_Union[_losses_pb2.ClassificationLoss, _Mapping]] = ...,
-        ) -> None: ...
-
+        def __init__(self, task_loss_weight: _Optional[float] = ..., num_track_ids: _Optional[int] = ..., reid_embed_size: _Optional[int] = ..., num_fc_layers: _Optional[int] = ..., classification_loss: _Optional[_Union[_losses_pb2.ClassificationLoss, _Mapping]] = ...) -> None: ...
     NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
     FEATURE_EXTRACTOR_FIELD_NUMBER: _ClassVar[int]
     IMAGE_RESIZER_FIELD_NUMBER: _ClassVar[int]
@@ -571,9 +301,7 @@ class CenterNet(_message.Message):
     object_detection_task: CenterNet.ObjectDetection
     object_center_params: CenterNet.ObjectCenterParams
     keypoint_label_map_path: str
-    keypoint_estimation_task: _containers.RepeatedCompositeFieldContainer[
-        CenterNet.KeypointEstimation
-    ]
+    keypoint_estimation_task: _containers.RepeatedCompositeFieldContainer[CenterNet.KeypointEstimation]
     mask_estimation_task: CenterNet.MaskEstimation
     densepose_estimation_task: CenterNet.DensePoseEstimation
     track_estimation_task: CenterNet.TrackEstimation
@@ -581,40 +309,10 @@ class CenterNet(_message.Message):
     deepmac_mask_estimation: CenterNet.DeepMACMaskEstimation
     post_processing: _post_processing_pb2.PostProcessing
     output_prediction_dict: bool
-    def __init__(
-        self,
-        num_classes: _Optional[int] = ...,
-        feature_extractor: _Optional[_Union[CenterNetFeatureExtractor, _Mapping]] = ...,
-        image_resizer: _Optional[_Union[_image_resizer_pb2.ImageResizer, _Mapping]] = ...,
-        use_depthwise: bool = ...,
-        compute_heatmap_sparse: bool = ...,
-        object_detection_task: _Optional[_Union[CenterNet.ObjectDetection, _Mapping]] = ...,
-        object_center_params: _Optional[_Union[CenterNet.ObjectCenterParams, _Mapping]] = ...,
-        keypoint_label_map_path: _Optional[str] = ...,
-        keypoint_estimation_task: _Optional[
-            _Iterable[_Union[CenterNet.KeypointEstimation, _Mapping]]
-        ] = ...,
-        mask_estimation_task: _Optional[_Union[CenterNet.MaskEstimation, _Mapping]] = ...,
-        densepose_estimation_task: _Optional[_Union[CenterNet.DensePoseEstimation, _Mapping]] = ...,
-        track_estimation_task: _Optional[_Union[CenterNet.TrackEstimation, _Mapping]] = ...,
-        temporal_offset_task: _Optional[_Union[CenterNet.TemporalOffsetEstimation, _Mapping]] = ...,
-        deepmac_mask_estimation: _Optional[_Union[CenterNet.DeepMACMaskEstimation, _Mapping]] = ...,
-        post_processing: _Optional[_Union[_post_processing_pb2.PostProcessing, _Mapping]] = ...,
-        output_prediction_dict: bool = ...,
-    ) -> None: ...
+    def __init__(self, num_classes: _Optional[int] = ..., feature_extractor: _Optional[_Union[CenterNetFeatureExtractor, _Mapping]] = ..., image_resizer: _Optional[_Union[_image_resizer_pb2.ImageResizer, _Mapping]] = ..., use_depthwise: bool = ..., compute_heatmap_sparse: bool = ..., object_detection_task: _Optional[_Union[CenterNet.ObjectDetection, _Mapping]] = ..., object_center_params: _Optional[_Union[CenterNet.ObjectCenterParams, _Mapping]] = ..., keypoint_label_map_path: _Optional[str] = ..., keypoint_estimation_task: _Optional[_Iterable[_Union[CenterNet.KeypointEstimation, _Mapping]]] = ..., mask_estimation_task: _Optional[_Union[CenterNet.MaskEstimation, _Mapping]] = ..., densepose_estimation_task: _Optional[_Union[CenterNet.DensePoseEstimation, _Mapping]] = ..., track_estimation_task: _Optional[_Union[CenterNet.TrackEstimation, _Mapping]] = ..., temporal_offset_task: _Optional[_Union[CenterNet.TemporalOffsetEstimation, _Mapping]] = ..., deepmac_mask_estimation: _Optional[_Union[CenterNet.DeepMACMaskEstimation, _Mapping]] = ..., post_processing: _Optional[_Union[_post_processing_pb2.PostProcessing, _Mapping]] = ..., output_prediction_dict: bool = ...) -> None: ...
 
 class CenterNetFeatureExtractor(_message.Message):
-    __slots__ = (
-        'batch_norm_decay',
-        'bgr_ordering',
-        'channel_means',
-        'channel_stds',
-        'depth_multiplier',
-        'type',
-        'upsampling_interpolation',
-        'use_depthwise',
-        'use_separable_conv',
-    )
+    __slots__ = ("type", "channel_means", "channel_stds", "bgr_ordering", "use_depthwise", "depth_multiplier", "use_separable_conv", "upsampling_interpolation", "batch_norm_decay")
     TYPE_FIELD_NUMBER: _ClassVar[int]
     CHANNEL_MEANS_FIELD_NUMBER: _ClassVar[int]
     CHANNEL_STDS_FIELD_NUMBER: _ClassVar[int]
@@ -633,15 +331,4 @@ class CenterNetFeatureExtractor(_message.Message):
     use_separable_conv: bool
     upsampling_interpolation: str
     batch_norm_decay: float
-    def __init__(
-        self,
-        type: _Optional[str] = ...,
-        channel_means: _Optional[_Iterable[float]] = ...,
-        channel_stds: _Optional[_Iterable[float]] = ...,
-        bgr_ordering: bool = ...,
-        use_depthwise: bool = ...,
-        depth_multiplier: _Optional[float] = ...,
-        use_separable_conv: bool = ...,
-        upsampling_interpolation: _Optional[str] = ...,
-        batch_norm_decay: _Optional[float] = ...,
-    ) -> None: ...
+    def __init__(self, type: _Optional[str] = ..., channel_means: _Optional[_Iterable[float]] = ..., channel_stds: _Optional[_Iterable[float]] = ..., bgr_ordering: bool = ..., use_depthwise: bool = ..., depth_multiplier: _Optional[float] = ..., use_separable_conv: bool = ..., upsampling_interpolation: _Optional[str] = ..., batch_norm_decay: _Optional[float] = ...) -> None: ...

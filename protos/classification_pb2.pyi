@@ -1,32 +1,14 @@
-from typing import ClassVar as _ClassVar
-from typing import Iterable as _Iterable
-from typing import Mapping as _Mapping
-from typing import Optional as _Optional
-from typing import Union as _Union
-
+from protos import backbone_pb2 as _backbone_pb2
+from protos import rules_pb2 as _rules_pb2
+from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from google.protobuf.internal import containers as _containers
-
-from protos import backbone_pb2 as _backbone_pb2
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Classification(_message.Message):
-    __slots__ = (
-        'auxiliary_loss_weight',
-        'backbone',
-        'dropout_keep_prob',
-        'image_height',
-        'image_width',
-        'label_smoothing',
-        'labels_offset',
-        'loss',
-        'num_classes',
-        'preprocessing',
-        'slow_color_distortion',
-        'use_grayscale',
-    )
+    __slots__ = ("num_classes", "backbone", "image_height", "image_width", "preprocessing", "use_grayscale", "labels_offset", "label_smoothing", "dropout_keep_prob", "auxiliary_loss_weight", "slow_color_distortion", "loss")
     NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
     BACKBONE_FIELD_NUMBER: _ClassVar[int]
     IMAGE_HEIGHT_FIELD_NUMBER: _ClassVar[int]
@@ -51,28 +33,12 @@ class Classification(_message.Message):
     auxiliary_loss_weight: float
     slow_color_distortion: bool
     loss: ClassifierLoss
-    def __init__(
-        self,
-        num_classes: _Optional[int] = ...,
-        backbone: _Optional[_Union[_backbone_pb2.Backbone, _Mapping]] = ...,
-        image_height: _Optional[int] = ...,
-        image_width: _Optional[int] = ...,
-        preprocessing: _Optional[str] = ...,
-        use_grayscale: bool = ...,
-        labels_offset: _Optional[int] = ...,
-        label_smoothing: _Optional[float] = ...,
-        dropout_keep_prob: _Optional[float] = ...,
-        auxiliary_loss_weight: _Optional[float] = ...,
-        slow_color_distortion: bool = ...,
-        loss: _Optional[_Union[ClassifierLoss, _Mapping]] = ...,
-    ) -> None: ...
+    def __init__(self, num_classes: _Optional[int] = ..., backbone: _Optional[_Union[_backbone_pb2.Backbone, _Mapping]] = ..., image_height: _Optional[int] = ..., image_width: _Optional[int] = ..., preprocessing: _Optional[str] = ..., use_grayscale: bool = ..., labels_offset: _Optional[int] = ..., label_smoothing: _Optional[float] = ..., dropout_keep_prob: _Optional[float] = ..., auxiliary_loss_weight: _Optional[float] = ..., slow_color_distortion: bool = ..., loss: _Optional[_Union[ClassifierLoss, _Mapping]] = ...) -> None: ...
 
 class ClassifierLoss(_message.Message):
-    __slots__ = ('class_weights', 'focal_gamma')
+    __slots__ = ("class_weights", "focal_gamma")
     CLASS_WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     FOCAL_GAMMA_FIELD_NUMBER: _ClassVar[int]
     class_weights: _containers.RepeatedScalarFieldContainer[float]
     focal_gamma: float
-    def __init__(
-        self, class_weights: _Optional[_Iterable[float]] = ..., focal_gamma: _Optional[float] = ...
-    ) -> None: ...
+    def __init__(self, class_weights: _Optional[_Iterable[float]] = ..., focal_gamma: _Optional[float] = ...) -> None: ...

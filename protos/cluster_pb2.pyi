@@ -1,21 +1,12 @@
-from typing import ClassVar as _ClassVar
-from typing import Optional as _Optional
-from typing import Union as _Union
-
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ClusterConfig(_message.Message):
-    __slots__ = (
-        'clone_on_cpu',
-        'mode',
-        'num_clones',
-        'partition_variables_over_bytes',
-        'wait_timeout_seconds',
-    )
+    __slots__ = ("mode", "num_clones", "clone_on_cpu", "partition_variables_over_bytes", "wait_timeout_seconds")
     class Mode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         AUTO: _ClassVar[ClusterConfig.Mode]
@@ -24,7 +15,6 @@ class ClusterConfig(_message.Message):
         ASYNC_PARAMETER_SERVERS: _ClassVar[ClusterConfig.Mode]
         SYNC_PARAMETER_SERVERS: _ClassVar[ClusterConfig.Mode]
         MULTI_WORKER_MIRRORED: _ClassVar[ClusterConfig.Mode]
-
     AUTO: ClusterConfig.Mode
     CLONES: ClusterConfig.Mode
     MIRRORED: ClusterConfig.Mode
@@ -41,11 +31,4 @@ class ClusterConfig(_message.Message):
     clone_on_cpu: bool
     partition_variables_over_bytes: int
     wait_timeout_seconds: int
-    def __init__(
-        self,
-        mode: _Optional[_Union[ClusterConfig.Mode, str]] = ...,
-        num_clones: _Optional[int] = ...,
-        clone_on_cpu: bool = ...,
-        partition_variables_over_bytes: _Optional[int] = ...,
-        wait_timeout_seconds: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, mode: _Optional[_Union[ClusterConfig.Mode, str]] = ..., num_clones: _Optional[int] = ..., clone_on_cpu: bool = ..., partition_variables_over_bytes: _Optional[int] = ..., wait_timeout_seconds: _Optional[int] = ...) -> None: ...

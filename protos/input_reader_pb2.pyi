@@ -1,14 +1,10 @@
-from typing import ClassVar as _ClassVar
-from typing import Iterable as _Iterable
-from typing import Mapping as _Mapping
-from typing import Optional as _Optional
-from typing import Union as _Union
-
-from google.protobuf import descriptor as _descriptor
-from google.protobuf import message as _message
+from protos import rules_pb2 as _rules_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf.internal import python_message as _python_message
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -28,7 +24,6 @@ class CorruptRecordPolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     FAIL: _ClassVar[CorruptRecordPolicy]
     SKIP: _ClassVar[CorruptRecordPolicy]
-
 DEFAULT: InstanceMaskType
 NUMERICAL_MASKS: InstanceMaskType
 PNG_MASKS: InstanceMaskType
@@ -39,58 +34,12 @@ FAIL: CorruptRecordPolicy
 SKIP: CorruptRecordPolicy
 
 class InputReader(_message.Message):
-    __slots__ = (
-        'cache',
-        'cache_folder',
-        'cache_max_megabytes',
-        'corrupt_record_policy',
-        'drop_remainder',
-        'examples_per_batch',
-        'expand_labels_hierarchy',
-        'external_input_reader',
-        'filenames_shuffle_buffer_size',
-        'frame_index',
-        'ignored_boxes',
-        'include_source_id',
-        'input_type',
-        'keypoint_type_weight',
-        'label_map_path',
-        'load_context_features',
-        'load_context_image_ids',
-        'load_dense_pose',
-        'load_instance_masks',
-        'load_keypoint_depth_features',
-        'load_multiclass_scores',
-        'load_track_id',
-        'mask_type',
-        'max_image_pixels',
-        'max_number_of_boxes',
-        'min_after_dequeue',
-        'name',
-        'num_additional_channels',
-        'num_epochs',
-        'num_keypoints',
-        'num_parallel_batches',
-        'num_parallel_map_calls',
-        'num_prefetch_batches',
-        'num_readers',
-        'prefetch_size',
-        'queue_capacity',
-        'read_block_length',
-        'sample_1_of_n_examples',
-        'sample_from_datasets_weights',
-        'shuffle',
-        'shuffle_buffer_size',
-        'tf_record_input_reader',
-        'use_display_name',
-        'use_keypoint_label_map',
-    )
+    __slots__ = ("name", "label_map_path", "shuffle", "shuffle_buffer_size", "filenames_shuffle_buffer_size", "num_epochs", "sample_1_of_n_examples", "num_readers", "num_parallel_batches", "num_prefetch_batches", "queue_capacity", "min_after_dequeue", "read_block_length", "prefetch_size", "num_parallel_map_calls", "drop_remainder", "num_additional_channels", "num_keypoints", "keypoint_type_weight", "max_number_of_boxes", "load_multiclass_scores", "load_context_features", "load_context_image_ids", "load_instance_masks", "mask_type", "load_dense_pose", "load_track_id", "load_keypoint_depth_features", "use_display_name", "include_source_id", "input_type", "frame_index", "use_keypoint_label_map", "tf_record_input_reader", "external_input_reader", "sample_from_datasets_weights", "expand_labels_hierarchy", "corrupt_record_policy", "examples_per_batch", "cache", "max_image_pixels", "cache_max_megabytes", "cache_folder", "ignored_boxes")
     class BoxFlag(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         CROWD: _ClassVar[InputReader.BoxFlag]
         DIFFICULT: _ClassVar[InputReader.BoxFlag]
         GROUP_OF: _ClassVar[InputReader.BoxFlag]
-
     CROWD: InputReader.BoxFlag
     DIFFICULT: InputReader.BoxFlag
     GROUP_OF: InputReader.BoxFlag
@@ -100,7 +49,6 @@ class InputReader(_message.Message):
         RECORDS: _ClassVar[InputReader.Cache]
         MEMORY: _ClassVar[InputReader.Cache]
         FILE: _ClassVar[InputReader.Cache]
-
     NONE: InputReader.Cache
     RECORDS: InputReader.Cache
     MEMORY: InputReader.Cache
@@ -193,56 +141,10 @@ class InputReader(_message.Message):
     cache_max_megabytes: int
     cache_folder: str
     ignored_boxes: _containers.RepeatedScalarFieldContainer[InputReader.BoxFlag]
-    def __init__(
-        self,
-        name: _Optional[str] = ...,
-        label_map_path: _Optional[str] = ...,
-        shuffle: bool = ...,
-        shuffle_buffer_size: _Optional[int] = ...,
-        filenames_shuffle_buffer_size: _Optional[int] = ...,
-        num_epochs: _Optional[int] = ...,
-        sample_1_of_n_examples: _Optional[int] = ...,
-        num_readers: _Optional[int] = ...,
-        num_parallel_batches: _Optional[int] = ...,
-        num_prefetch_batches: _Optional[int] = ...,
-        queue_capacity: _Optional[int] = ...,
-        min_after_dequeue: _Optional[int] = ...,
-        read_block_length: _Optional[int] = ...,
-        prefetch_size: _Optional[int] = ...,
-        num_parallel_map_calls: _Optional[int] = ...,
-        drop_remainder: bool = ...,
-        num_additional_channels: _Optional[int] = ...,
-        num_keypoints: _Optional[int] = ...,
-        keypoint_type_weight: _Optional[_Iterable[float]] = ...,
-        max_number_of_boxes: _Optional[int] = ...,
-        load_multiclass_scores: bool = ...,
-        load_context_features: bool = ...,
-        load_context_image_ids: bool = ...,
-        load_instance_masks: bool = ...,
-        mask_type: _Optional[_Union[InstanceMaskType, str]] = ...,
-        load_dense_pose: bool = ...,
-        load_track_id: bool = ...,
-        load_keypoint_depth_features: bool = ...,
-        use_display_name: bool = ...,
-        include_source_id: bool = ...,
-        input_type: _Optional[_Union[InputType, str]] = ...,
-        frame_index: _Optional[int] = ...,
-        use_keypoint_label_map: bool = ...,
-        tf_record_input_reader: _Optional[_Union[TFRecordInputReader, _Mapping]] = ...,
-        external_input_reader: _Optional[_Union[ExternalInputReader, _Mapping]] = ...,
-        sample_from_datasets_weights: _Optional[_Iterable[float]] = ...,
-        expand_labels_hierarchy: bool = ...,
-        corrupt_record_policy: _Optional[_Union[CorruptRecordPolicy, str]] = ...,
-        examples_per_batch: _Optional[_Iterable[int]] = ...,
-        cache: _Optional[_Union[InputReader.Cache, str]] = ...,
-        max_image_pixels: _Optional[int] = ...,
-        cache_max_megabytes: _Optional[int] = ...,
-        cache_folder: _Optional[str] = ...,
-        ignored_boxes: _Optional[_Iterable[_Union[InputReader.BoxFlag, str]]] = ...,
-    ) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., label_map_path: _Optional[str] = ..., shuffle: bool = ..., shuffle_buffer_size: _Optional[int] = ..., filenames_shuffle_buffer_size: _Optional[int] = ..., num_epochs: _Optional[int] = ..., sample_1_of_n_examples: _Optional[int] = ..., num_readers: _Optional[int] = ..., num_parallel_batches: _Optional[int] = ..., num_prefetch_batches: _Optional[int] = ..., queue_capacity: _Optional[int] = ..., min_after_dequeue: _Optional[int] = ..., read_block_length: _Optional[int] = ..., prefetch_size: _Optional[int] = ..., num_parallel_map_calls: _Optional[int] = ..., drop_remainder: bool = ..., num_additional_channels: _Optional[int] = ..., num_keypoints: _Optional[int] = ..., keypoint_type_weight: _Optional[_Iterable[float]] = ..., max_number_of_boxes: _Optional[int] = ..., load_multiclass_scores: bool = ..., load_context_features: bool = ..., load_context_image_ids: bool = ..., load_instance_masks: bool = ..., mask_type: _Optional[_Union[InstanceMaskType, str]] = ..., load_dense_pose: bool = ..., load_track_id: bool = ..., load_keypoint_depth_features: bool = ..., use_display_name: bool = ..., include_source_id: bool = ..., input_type: _Optional[_Union[InputType, str]] = ..., frame_index: _Optional[int] = ..., use_keypoint_label_map: bool = ..., tf_record_input_reader: _Optional[_Union[TFRecordInputReader, _Mapping]] = ..., external_input_reader: _Optional[_Union[ExternalInputReader, _Mapping]] = ..., sample_from_datasets_weights: _Optional[_Iterable[float]] = ..., expand_labels_hierarchy: bool = ..., corrupt_record_policy: _Optional[_Union[CorruptRecordPolicy, str]] = ..., examples_per_batch: _Optional[_Iterable[int]] = ..., cache: _Optional[_Union[InputReader.Cache, str]] = ..., max_image_pixels: _Optional[int] = ..., cache_max_megabytes: _Optional[int] = ..., cache_folder: _Optional[str] = ..., ignored_boxes: _Optional[_Iterable[_Union[InputReader.BoxFlag, str]]] = ...) -> None: ...
 
 class TFRecordInputReader(_message.Message):
-    __slots__ = ('input_path',)
+    __slots__ = ("input_path",)
     INPUT_PATH_FIELD_NUMBER: _ClassVar[int]
     input_path: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, input_path: _Optional[_Iterable[str]] = ...) -> None: ...

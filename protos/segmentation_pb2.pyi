@@ -1,15 +1,10 @@
-from typing import ClassVar as _ClassVar
-from typing import Iterable as _Iterable
-from typing import Mapping as _Mapping
-from typing import Optional as _Optional
-from typing import Union as _Union
-
-from google.protobuf import descriptor as _descriptor
-from google.protobuf import message as _message
+from protos import backbone_pb2 as _backbone_pb2
+from protos import rules_pb2 as _rules_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
-
-from protos import backbone_pb2 as _backbone_pb2
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -17,37 +12,11 @@ class MergeMethod(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     MERGE_MAX: _ClassVar[MergeMethod]
     MERGE_AVERAGE: _ClassVar[MergeMethod]
-
 MERGE_MAX: MergeMethod
 MERGE_AVERAGE: MergeMethod
 
 class Segmentation(_message.Message):
-    __slots__ = (
-        'aspp',
-        'backbone',
-        'crop_height',
-        'crop_width',
-        'dataset',
-        'decoder',
-        'dense_prediction_cell',
-        'edge',
-        'evaluation',
-        'export',
-        'fine_tune_batch_norm',
-        'ignore_label',
-        'image_pyramid',
-        'instance_center',
-        'instance_grouping',
-        'last_layers_contain_logits_only',
-        'logits_kernel_size',
-        'loss',
-        'merge_method',
-        'num_classes',
-        'offset',
-        'predict_with_upsampled_logits',
-        'preprocessing',
-        'use_bounded_activation',
-    )
+    __slots__ = ("num_classes", "ignore_label", "backbone", "crop_height", "crop_width", "dataset", "aspp", "dense_prediction_cell", "decoder", "logits_kernel_size", "image_pyramid", "merge_method", "fine_tune_batch_norm", "predict_with_upsampled_logits", "last_layers_contain_logits_only", "preprocessing", "loss", "instance_center", "offset", "edge", "instance_grouping", "evaluation", "export", "use_bounded_activation")
     NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
     IGNORE_LABEL_FIELD_NUMBER: _ClassVar[int]
     BACKBONE_FIELD_NUMBER: _ClassVar[int]
@@ -96,51 +65,10 @@ class Segmentation(_message.Message):
     evaluation: SegmentationEvaluation
     export: SegmentationExport
     use_bounded_activation: bool
-    def __init__(
-        self,
-        num_classes: _Optional[int] = ...,
-        ignore_label: _Optional[int] = ...,
-        backbone: _Optional[_Union[_backbone_pb2.Backbone, _Mapping]] = ...,
-        crop_height: _Optional[int] = ...,
-        crop_width: _Optional[int] = ...,
-        dataset: _Optional[str] = ...,
-        aspp: _Optional[_Union[AtrousSpatialPyramidPooling, _Mapping]] = ...,
-        dense_prediction_cell: _Optional[_Union[DensePredictionCell, _Mapping]] = ...,
-        decoder: _Optional[_Union[SegmentationDecoder, _Mapping]] = ...,
-        logits_kernel_size: _Optional[int] = ...,
-        image_pyramid: _Optional[_Iterable[float]] = ...,
-        merge_method: _Optional[_Union[MergeMethod, str]] = ...,
-        fine_tune_batch_norm: bool = ...,
-        predict_with_upsampled_logits: bool = ...,
-        last_layers_contain_logits_only: bool = ...,
-        preprocessing: _Optional[_Union[SegmentationPreprocessing, _Mapping]] = ...,
-        loss: _Optional[_Union[SegmentationLoss, _Mapping]] = ...,
-        instance_center: _Optional[_Union[InstanceCenterHead, _Mapping]] = ...,
-        offset: _Optional[_Union[OffsetHead, _Mapping]] = ...,
-        edge: _Optional[_Union[EdgeHead, _Mapping]] = ...,
-        instance_grouping: _Optional[_Union[InstanceGrouping, _Mapping]] = ...,
-        evaluation: _Optional[_Union[SegmentationEvaluation, _Mapping]] = ...,
-        export: _Optional[_Union[SegmentationExport, _Mapping]] = ...,
-        use_bounded_activation: bool = ...,
-    ) -> None: ...
+    def __init__(self, num_classes: _Optional[int] = ..., ignore_label: _Optional[int] = ..., backbone: _Optional[_Union[_backbone_pb2.Backbone, _Mapping]] = ..., crop_height: _Optional[int] = ..., crop_width: _Optional[int] = ..., dataset: _Optional[str] = ..., aspp: _Optional[_Union[AtrousSpatialPyramidPooling, _Mapping]] = ..., dense_prediction_cell: _Optional[_Union[DensePredictionCell, _Mapping]] = ..., decoder: _Optional[_Union[SegmentationDecoder, _Mapping]] = ..., logits_kernel_size: _Optional[int] = ..., image_pyramid: _Optional[_Iterable[float]] = ..., merge_method: _Optional[_Union[MergeMethod, str]] = ..., fine_tune_batch_norm: bool = ..., predict_with_upsampled_logits: bool = ..., last_layers_contain_logits_only: bool = ..., preprocessing: _Optional[_Union[SegmentationPreprocessing, _Mapping]] = ..., loss: _Optional[_Union[SegmentationLoss, _Mapping]] = ..., instance_center: _Optional[_Union[InstanceCenterHead, _Mapping]] = ..., offset: _Optional[_Union[OffsetHead, _Mapping]] = ..., edge: _Optional[_Union[EdgeHead, _Mapping]] = ..., instance_grouping: _Optional[_Union[InstanceGrouping, _Mapping]] = ..., evaluation: _Optional[_Union[SegmentationEvaluation, _Mapping]] = ..., export: _Optional[_Union[SegmentationExport, _Mapping]] = ..., use_bounded_activation: bool = ...) -> None: ...
 
 class AtrousSpatialPyramidPooling(_message.Message):
-    __slots__ = (
-        'atrous_rates',
-        'batch_norm',
-        'batch_norm_decay',
-        'concat_projection',
-        'dropout_keep_prob',
-        'image_level_feature',
-        'image_pooling_crop_height',
-        'image_pooling_crop_width',
-        'image_pooling_stride_height',
-        'image_pooling_stride_width',
-        'num_filters',
-        'quantized_sigmoid_gate',
-        'separable_convolution',
-        'squeeze_and_excitation',
-    )
+    __slots__ = ("atrous_rates", "separable_convolution", "num_filters", "batch_norm", "image_level_feature", "image_pooling_crop_height", "image_pooling_crop_width", "image_pooling_stride_height", "image_pooling_stride_width", "concat_projection", "squeeze_and_excitation", "quantized_sigmoid_gate", "batch_norm_decay", "dropout_keep_prob")
     ATROUS_RATES_FIELD_NUMBER: _ClassVar[int]
     SEPARABLE_CONVOLUTION_FIELD_NUMBER: _ClassVar[int]
     NUM_FILTERS_FIELD_NUMBER: _ClassVar[int]
@@ -169,48 +97,16 @@ class AtrousSpatialPyramidPooling(_message.Message):
     quantized_sigmoid_gate: bool
     batch_norm_decay: float
     dropout_keep_prob: float
-    def __init__(
-        self,
-        atrous_rates: _Optional[_Iterable[int]] = ...,
-        separable_convolution: bool = ...,
-        num_filters: _Optional[int] = ...,
-        batch_norm: bool = ...,
-        image_level_feature: bool = ...,
-        image_pooling_crop_height: _Optional[int] = ...,
-        image_pooling_crop_width: _Optional[int] = ...,
-        image_pooling_stride_height: _Optional[int] = ...,
-        image_pooling_stride_width: _Optional[int] = ...,
-        concat_projection: bool = ...,
-        squeeze_and_excitation: bool = ...,
-        quantized_sigmoid_gate: bool = ...,
-        batch_norm_decay: _Optional[float] = ...,
-        dropout_keep_prob: _Optional[float] = ...,
-    ) -> None: ...
+    def __init__(self, atrous_rates: _Optional[_Iterable[int]] = ..., separable_convolution: bool = ..., num_filters: _Optional[int] = ..., batch_norm: bool = ..., image_level_feature: bool = ..., image_pooling_crop_height: _Optional[int] = ..., image_pooling_crop_width: _Optional[int] = ..., image_pooling_stride_height: _Optional[int] = ..., image_pooling_stride_width: _Optional[int] = ..., concat_projection: bool = ..., squeeze_and_excitation: bool = ..., quantized_sigmoid_gate: bool = ..., batch_norm_decay: _Optional[float] = ..., dropout_keep_prob: _Optional[float] = ...) -> None: ...
 
 class DensePredictionCell(_message.Message):
-    __slots__ = (
-        'batch_norm_decay',
-        'branches',
-        'dropout_keep_prob',
-        'json_path',
-        'num_filters',
-        'separable_convolution',
-    )
+    __slots__ = ("branches", "json_path", "num_filters", "separable_convolution", "batch_norm_decay", "dropout_keep_prob")
     class Branch(_message.Message):
-        __slots__ = (
-            'grid_height',
-            'grid_width',
-            'input',
-            'kernel_size',
-            'operation',
-            'rate_height',
-            'rate_width',
-        )
+        __slots__ = ("operation", "input", "kernel_size", "rate_height", "rate_width", "grid_height", "grid_width")
         class Operation(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
             __slots__ = ()
             CONVOLUTION: _ClassVar[DensePredictionCell.Branch.Operation]
             PYRAMID_POOLING: _ClassVar[DensePredictionCell.Branch.Operation]
-
         CONVOLUTION: DensePredictionCell.Branch.Operation
         PYRAMID_POOLING: DensePredictionCell.Branch.Operation
         OPERATION_FIELD_NUMBER: _ClassVar[int]
@@ -227,17 +123,7 @@ class DensePredictionCell(_message.Message):
         rate_width: int
         grid_height: int
         grid_width: int
-        def __init__(
-            self,
-            operation: _Optional[_Union[DensePredictionCell.Branch.Operation, str]] = ...,
-            input: _Optional[int] = ...,
-            kernel_size: _Optional[int] = ...,
-            rate_height: _Optional[int] = ...,
-            rate_width: _Optional[int] = ...,
-            grid_height: _Optional[int] = ...,
-            grid_width: _Optional[int] = ...,
-        ) -> None: ...
-
+        def __init__(self, operation: _Optional[_Union[DensePredictionCell.Branch.Operation, str]] = ..., input: _Optional[int] = ..., kernel_size: _Optional[int] = ..., rate_height: _Optional[int] = ..., rate_width: _Optional[int] = ..., grid_height: _Optional[int] = ..., grid_width: _Optional[int] = ...) -> None: ...
     BRANCHES_FIELD_NUMBER: _ClassVar[int]
     JSON_PATH_FIELD_NUMBER: _ClassVar[int]
     NUM_FILTERS_FIELD_NUMBER: _ClassVar[int]
@@ -250,24 +136,10 @@ class DensePredictionCell(_message.Message):
     separable_convolution: bool
     batch_norm_decay: float
     dropout_keep_prob: float
-    def __init__(
-        self,
-        branches: _Optional[_Iterable[_Union[DensePredictionCell.Branch, _Mapping]]] = ...,
-        json_path: _Optional[str] = ...,
-        num_filters: _Optional[int] = ...,
-        separable_convolution: bool = ...,
-        batch_norm_decay: _Optional[float] = ...,
-        dropout_keep_prob: _Optional[float] = ...,
-    ) -> None: ...
+    def __init__(self, branches: _Optional[_Iterable[_Union[DensePredictionCell.Branch, _Mapping]]] = ..., json_path: _Optional[str] = ..., num_filters: _Optional[int] = ..., separable_convolution: bool = ..., batch_norm_decay: _Optional[float] = ..., dropout_keep_prob: _Optional[float] = ...) -> None: ...
 
 class SegmentationDecoder(_message.Message):
-    __slots__ = (
-        'num_filters',
-        'output_is_logits',
-        'output_strides',
-        'separable_convolution',
-        'sum_merge',
-    )
+    __slots__ = ("output_strides", "separable_convolution", "num_filters", "sum_merge", "output_is_logits")
     OUTPUT_STRIDES_FIELD_NUMBER: _ClassVar[int]
     SEPARABLE_CONVOLUTION_FIELD_NUMBER: _ClassVar[int]
     NUM_FILTERS_FIELD_NUMBER: _ClassVar[int]
@@ -278,32 +150,10 @@ class SegmentationDecoder(_message.Message):
     num_filters: int
     sum_merge: bool
     output_is_logits: bool
-    def __init__(
-        self,
-        output_strides: _Optional[_Iterable[int]] = ...,
-        separable_convolution: bool = ...,
-        num_filters: _Optional[int] = ...,
-        sum_merge: bool = ...,
-        output_is_logits: bool = ...,
-    ) -> None: ...
+    def __init__(self, output_strides: _Optional[_Iterable[int]] = ..., separable_convolution: bool = ..., num_filters: _Optional[int] = ..., sum_merge: bool = ..., output_is_logits: bool = ...) -> None: ...
 
 class SegmentationPreprocessing(_message.Message):
-    __slots__ = (
-        'flip_probability',
-        'keep_aspect_ratio',
-        'max_brightness_change',
-        'max_contrast_factor',
-        'max_motion_blur_length',
-        'max_resize_value',
-        'max_rotation_degrees',
-        'max_saturation_factor',
-        'max_scale_factor',
-        'min_resize_value',
-        'min_scale_factor',
-        'motion_blur_probability',
-        'resize_factor',
-        'scale_factor_step_size',
-    )
+    __slots__ = ("min_resize_value", "max_resize_value", "resize_factor", "keep_aspect_ratio", "min_scale_factor", "max_scale_factor", "scale_factor_step_size", "flip_probability", "max_rotation_degrees", "max_brightness_change", "max_motion_blur_length", "motion_blur_probability", "max_contrast_factor", "max_saturation_factor")
     MIN_RESIZE_VALUE_FIELD_NUMBER: _ClassVar[int]
     MAX_RESIZE_VALUE_FIELD_NUMBER: _ClassVar[int]
     RESIZE_FACTOR_FIELD_NUMBER: _ClassVar[int]
@@ -332,41 +182,15 @@ class SegmentationPreprocessing(_message.Message):
     motion_blur_probability: float
     max_contrast_factor: float
     max_saturation_factor: float
-    def __init__(
-        self,
-        min_resize_value: _Optional[int] = ...,
-        max_resize_value: _Optional[int] = ...,
-        resize_factor: _Optional[int] = ...,
-        keep_aspect_ratio: bool = ...,
-        min_scale_factor: _Optional[float] = ...,
-        max_scale_factor: _Optional[float] = ...,
-        scale_factor_step_size: _Optional[float] = ...,
-        flip_probability: _Optional[float] = ...,
-        max_rotation_degrees: _Optional[float] = ...,
-        max_brightness_change: _Optional[float] = ...,
-        max_motion_blur_length: _Optional[int] = ...,
-        motion_blur_probability: _Optional[float] = ...,
-        max_contrast_factor: _Optional[float] = ...,
-        max_saturation_factor: _Optional[float] = ...,
-    ) -> None: ...
+    def __init__(self, min_resize_value: _Optional[int] = ..., max_resize_value: _Optional[int] = ..., resize_factor: _Optional[int] = ..., keep_aspect_ratio: bool = ..., min_scale_factor: _Optional[float] = ..., max_scale_factor: _Optional[float] = ..., scale_factor_step_size: _Optional[float] = ..., flip_probability: _Optional[float] = ..., max_rotation_degrees: _Optional[float] = ..., max_brightness_change: _Optional[float] = ..., max_motion_blur_length: _Optional[int] = ..., motion_blur_probability: _Optional[float] = ..., max_contrast_factor: _Optional[float] = ..., max_saturation_factor: _Optional[float] = ...) -> None: ...
 
 class SegmentationLoss(_message.Message):
-    __slots__ = (
-        'class_weighting',
-        'class_weighting_examples',
-        'class_weights',
-        'dice_weight',
-        'hard_example_mining_step',
-        'top_k_percent_pixels',
-        'upsample_logits',
-        'weight',
-    )
+    __slots__ = ("weight", "class_weights", "class_weighting", "class_weighting_examples", "top_k_percent_pixels", "hard_example_mining_step", "upsample_logits", "dice_weight")
     class ClassWeighting(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         GIVEN: _ClassVar[SegmentationLoss.ClassWeighting]
         INVERSE_FREQUENCY: _ClassVar[SegmentationLoss.ClassWeighting]
         MEDIAN_FREQUENCY: _ClassVar[SegmentationLoss.ClassWeighting]
-
     GIVEN: SegmentationLoss.ClassWeighting
     INVERSE_FREQUENCY: SegmentationLoss.ClassWeighting
     MEDIAN_FREQUENCY: SegmentationLoss.ClassWeighting
@@ -386,53 +210,28 @@ class SegmentationLoss(_message.Message):
     hard_example_mining_step: int
     upsample_logits: bool
     dice_weight: float
-    def __init__(
-        self,
-        weight: _Optional[float] = ...,
-        class_weights: _Optional[_Iterable[float]] = ...,
-        class_weighting: _Optional[_Union[SegmentationLoss.ClassWeighting, str]] = ...,
-        class_weighting_examples: _Optional[int] = ...,
-        top_k_percent_pixels: _Optional[float] = ...,
-        hard_example_mining_step: _Optional[int] = ...,
-        upsample_logits: bool = ...,
-        dice_weight: _Optional[float] = ...,
-    ) -> None: ...
+    def __init__(self, weight: _Optional[float] = ..., class_weights: _Optional[_Iterable[float]] = ..., class_weighting: _Optional[_Union[SegmentationLoss.ClassWeighting, str]] = ..., class_weighting_examples: _Optional[int] = ..., top_k_percent_pixels: _Optional[float] = ..., hard_example_mining_step: _Optional[int] = ..., upsample_logits: bool = ..., dice_weight: _Optional[float] = ...) -> None: ...
 
 class InstanceCenterHead(_message.Message):
-    __slots__ = ('num_filters', 'sigma', 'weight')
+    __slots__ = ("weight", "sigma", "num_filters")
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
     SIGMA_FIELD_NUMBER: _ClassVar[int]
     NUM_FILTERS_FIELD_NUMBER: _ClassVar[int]
     weight: float
     sigma: float
     num_filters: int
-    def __init__(
-        self,
-        weight: _Optional[float] = ...,
-        sigma: _Optional[float] = ...,
-        num_filters: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, weight: _Optional[float] = ..., sigma: _Optional[float] = ..., num_filters: _Optional[int] = ...) -> None: ...
 
 class OffsetHead(_message.Message):
-    __slots__ = ('num_filters', 'weight')
+    __slots__ = ("weight", "num_filters")
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
     NUM_FILTERS_FIELD_NUMBER: _ClassVar[int]
     weight: float
     num_filters: int
-    def __init__(
-        self, weight: _Optional[float] = ..., num_filters: _Optional[int] = ...
-    ) -> None: ...
+    def __init__(self, weight: _Optional[float] = ..., num_filters: _Optional[int] = ...) -> None: ...
 
 class EdgeHead(_message.Message):
-    __slots__ = (
-        'edge_pixel_weight',
-        'edge_width',
-        'num_classes',
-        'num_filters',
-        'of_instances',
-        'tolerance',
-        'weight',
-    )
+    __slots__ = ("weight", "edge_width", "num_classes", "of_instances", "num_filters", "edge_pixel_weight", "tolerance")
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
     EDGE_WIDTH_FIELD_NUMBER: _ClassVar[int]
     NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
@@ -447,26 +246,10 @@ class EdgeHead(_message.Message):
     num_filters: int
     edge_pixel_weight: float
     tolerance: float
-    def __init__(
-        self,
-        weight: _Optional[float] = ...,
-        edge_width: _Optional[int] = ...,
-        num_classes: _Optional[int] = ...,
-        of_instances: bool = ...,
-        num_filters: _Optional[int] = ...,
-        edge_pixel_weight: _Optional[float] = ...,
-        tolerance: _Optional[float] = ...,
-    ) -> None: ...
+    def __init__(self, weight: _Optional[float] = ..., edge_width: _Optional[int] = ..., num_classes: _Optional[int] = ..., of_instances: bool = ..., num_filters: _Optional[int] = ..., edge_pixel_weight: _Optional[float] = ..., tolerance: _Optional[float] = ...) -> None: ...
 
 class InstanceGrouping(_message.Message):
-    __slots__ = (
-        'center_threshold',
-        'max_instances',
-        'min_instance_area',
-        'min_stuff_area',
-        'suppression_window',
-        'thing_classes',
-    )
+    __slots__ = ("thing_classes", "center_threshold", "suppression_window", "max_instances", "min_instance_area", "min_stuff_area")
     THING_CLASSES_FIELD_NUMBER: _ClassVar[int]
     CENTER_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
     SUPPRESSION_WINDOW_FIELD_NUMBER: _ClassVar[int]
@@ -479,25 +262,10 @@ class InstanceGrouping(_message.Message):
     max_instances: int
     min_instance_area: int
     min_stuff_area: int
-    def __init__(
-        self,
-        thing_classes: _Optional[_Iterable[int]] = ...,
-        center_threshold: _Optional[float] = ...,
-        suppression_window: _Optional[int] = ...,
-        max_instances: _Optional[int] = ...,
-        min_instance_area: _Optional[int] = ...,
-        min_stuff_area: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, thing_classes: _Optional[_Iterable[int]] = ..., center_threshold: _Optional[float] = ..., suppression_window: _Optional[int] = ..., max_instances: _Optional[int] = ..., min_instance_area: _Optional[int] = ..., min_stuff_area: _Optional[int] = ...) -> None: ...
 
 class SegmentationEvaluation(_message.Message):
-    __slots__ = (
-        'add_flipped_images',
-        'crop_height',
-        'crop_width',
-        'save_raw_predictions',
-        'scales',
-        'training_metrics_window',
-    )
+    __slots__ = ("scales", "add_flipped_images", "training_metrics_window", "save_raw_predictions", "crop_height", "crop_width")
     SCALES_FIELD_NUMBER: _ClassVar[int]
     ADD_FLIPPED_IMAGES_FIELD_NUMBER: _ClassVar[int]
     TRAINING_METRICS_WINDOW_FIELD_NUMBER: _ClassVar[int]
@@ -510,18 +278,10 @@ class SegmentationEvaluation(_message.Message):
     save_raw_predictions: bool
     crop_height: int
     crop_width: int
-    def __init__(
-        self,
-        scales: _Optional[_Iterable[float]] = ...,
-        add_flipped_images: bool = ...,
-        training_metrics_window: _Optional[int] = ...,
-        save_raw_predictions: bool = ...,
-        crop_height: _Optional[int] = ...,
-        crop_width: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, scales: _Optional[_Iterable[float]] = ..., add_flipped_images: bool = ..., training_metrics_window: _Optional[int] = ..., save_raw_predictions: bool = ..., crop_height: _Optional[int] = ..., crop_width: _Optional[int] = ...) -> None: ...
 
 class SegmentationExport(_message.Message):
-    __slots__ = ('add_flipped_images', 'atrous_rates', 'output_stride', 'scales')
+    __slots__ = ("output_stride", "atrous_rates", "scales", "add_flipped_images")
     OUTPUT_STRIDE_FIELD_NUMBER: _ClassVar[int]
     ATROUS_RATES_FIELD_NUMBER: _ClassVar[int]
     SCALES_FIELD_NUMBER: _ClassVar[int]
@@ -530,10 +290,4 @@ class SegmentationExport(_message.Message):
     atrous_rates: _containers.RepeatedScalarFieldContainer[int]
     scales: _containers.RepeatedScalarFieldContainer[float]
     add_flipped_images: bool
-    def __init__(
-        self,
-        output_stride: _Optional[int] = ...,
-        atrous_rates: _Optional[_Iterable[int]] = ...,
-        scales: _Optional[_Iterable[float]] = ...,
-        add_flipped_images: bool = ...,
-    ) -> None: ...
+    def __init__(self, output_stride: _Optional[int] = ..., atrous_rates: _Optional[_Iterable[int]] = ..., scales: _Optional[_Iterable[float]] = ..., add_flipped_images: bool = ...) -> None: ...

@@ -1,17 +1,12 @@
-from typing import ClassVar as _ClassVar
-from typing import Iterable as _Iterable
-from typing import Mapping as _Mapping
-from typing import Optional as _Optional
-from typing import Union as _Union
-
-from google.protobuf import descriptor as _descriptor
-from google.protobuf import message as _message
-from google.protobuf.internal import containers as _containers
-from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
-
 from protos import augmentation_pb2 as _augmentation_pb2
 from protos import cluster_pb2 as _cluster_pb2
 from protos import optimizer_pb2 as _optimizer_pb2
+from protos import rules_pb2 as _rules_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -36,7 +31,6 @@ class GradientClipping(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     GLOBAL_NORM: _ClassVar[GradientClipping]
     NORM_PER_VARIABLE: _ClassVar[GradientClipping]
-
 UNKNOWN: CheckpointVersion
 V1: CheckpointVersion
 V2: CheckpointVersion
@@ -49,57 +43,7 @@ GLOBAL_NORM: GradientClipping
 NORM_PER_VARIABLE: GradientClipping
 
 class TrainConfig(_message.Message):
-    __slots__ = (
-        'add_regularization_loss',
-        'batch_queue_capacity',
-        'batch_size',
-        'bias_grad_multiplier',
-        'checkpoint_exclude_scopes',
-        'checkpoint_include_scopes',
-        'checkpoint_names',
-        'checkpoints',
-        'cluster',
-        'data_augmentation_options',
-        'early_stopping',
-        'fine_tune_checkpoint',
-        'fine_tune_checkpoint_type',
-        'fine_tune_checkpoint_version',
-        'freeze_variables',
-        'from_detection_checkpoint',
-        'gradient_clipping',
-        'gradient_clipping_by_norm',
-        'gradient_multipliers',
-        'ignore_missing_variables',
-        'initialize_last_layer',
-        'keep_checkpoint_every_n_hours',
-        'last_layer_gradient_multiplier',
-        'load_all_detection_checkpoint_vars',
-        'loop',
-        'loss_scale',
-        'max_number_of_boxes',
-        'max_skipped_steps',
-        'merge_multiple_label_boxes',
-        'min_restored_fraction',
-        'non_finite_loss_policy',
-        'num_batch_queue_threads',
-        'num_steps',
-        'optimizer',
-        'prefetch_queue_capacity',
-        'progress',
-        'random_seed',
-        'replicas_to_aggregate',
-        'retain_original_images',
-        'run_fine_tune_checkpoint_dummy_computation',
-        'startup_delay_steps',
-        'steps_per_call',
-        'summarize_gradients',
-        'sync_replicas',
-        'trainable_scopes',
-        'unpad_groundtruth_tensors',
-        'update_trainable_variables',
-        'use_bfloat16',
-        'use_multiclass_scores',
-    )
+    __slots__ = ("batch_size", "data_augmentation_options", "sync_replicas", "keep_checkpoint_every_n_hours", "optimizer", "gradient_clipping_by_norm", "fine_tune_checkpoint", "fine_tune_checkpoint_type", "fine_tune_checkpoint_version", "from_detection_checkpoint", "load_all_detection_checkpoint_vars", "run_fine_tune_checkpoint_dummy_computation", "num_steps", "startup_delay_steps", "bias_grad_multiplier", "update_trainable_variables", "freeze_variables", "replicas_to_aggregate", "batch_queue_capacity", "num_batch_queue_threads", "prefetch_queue_capacity", "merge_multiple_label_boxes", "use_multiclass_scores", "add_regularization_loss", "max_number_of_boxes", "unpad_groundtruth_tensors", "retain_original_images", "use_bfloat16", "summarize_gradients", "checkpoints", "progress", "non_finite_loss_policy", "gradient_multipliers", "last_layer_gradient_multiplier", "random_seed", "early_stopping", "cluster", "checkpoint_exclude_scopes", "trainable_scopes", "ignore_missing_variables", "initialize_last_layer", "gradient_clipping", "max_skipped_steps", "checkpoint_include_scopes", "checkpoint_names", "min_restored_fraction", "loop", "steps_per_call", "loss_scale")
     BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
     DATA_AUGMENTATION_OPTIONS_FIELD_NUMBER: _ClassVar[int]
     SYNC_REPLICAS_FIELD_NUMBER: _ClassVar[int]
@@ -150,9 +94,7 @@ class TrainConfig(_message.Message):
     STEPS_PER_CALL_FIELD_NUMBER: _ClassVar[int]
     LOSS_SCALE_FIELD_NUMBER: _ClassVar[int]
     batch_size: int
-    data_augmentation_options: _containers.RepeatedCompositeFieldContainer[
-        _augmentation_pb2.PreprocessingStep
-    ]
+    data_augmentation_options: _containers.RepeatedCompositeFieldContainer[_augmentation_pb2.PreprocessingStep]
     sync_replicas: bool
     keep_checkpoint_every_n_hours: float
     optimizer: _optimizer_pb2.Optimizer
@@ -200,84 +142,20 @@ class TrainConfig(_message.Message):
     loop: TrainingLoop
     steps_per_call: int
     loss_scale: float
-    def __init__(
-        self,
-        batch_size: _Optional[int] = ...,
-        data_augmentation_options: _Optional[
-            _Iterable[_Union[_augmentation_pb2.PreprocessingStep, _Mapping]]
-        ] = ...,
-        sync_replicas: bool = ...,
-        keep_checkpoint_every_n_hours: _Optional[float] = ...,
-        optimizer: _Optional[_Union[_optimizer_pb2.Optimizer, _Mapping]] = ...,
-        gradient_clipping_by_norm: _Optional[float] = ...,
-        fine_tune_checkpoint: _Optional[str] = ...,
-        fine_tune_checkpoint_type: _Optional[str] = ...,
-        fine_tune_checkpoint_version: _Optional[_Union[CheckpointVersion, str]] = ...,
-        from_detection_checkpoint: bool = ...,
-        load_all_detection_checkpoint_vars: bool = ...,
-        run_fine_tune_checkpoint_dummy_computation: bool = ...,
-        num_steps: _Optional[int] = ...,
-        startup_delay_steps: _Optional[float] = ...,
-        bias_grad_multiplier: _Optional[float] = ...,
-        update_trainable_variables: _Optional[_Iterable[str]] = ...,
-        freeze_variables: _Optional[_Iterable[str]] = ...,
-        replicas_to_aggregate: _Optional[int] = ...,
-        batch_queue_capacity: _Optional[int] = ...,
-        num_batch_queue_threads: _Optional[int] = ...,
-        prefetch_queue_capacity: _Optional[int] = ...,
-        merge_multiple_label_boxes: bool = ...,
-        use_multiclass_scores: bool = ...,
-        add_regularization_loss: bool = ...,
-        max_number_of_boxes: _Optional[int] = ...,
-        unpad_groundtruth_tensors: bool = ...,
-        retain_original_images: bool = ...,
-        use_bfloat16: bool = ...,
-        summarize_gradients: bool = ...,
-        checkpoints: _Optional[_Union[CheckpointConfig, _Mapping]] = ...,
-        progress: _Optional[_Union[ProgressConfig, _Mapping]] = ...,
-        non_finite_loss_policy: _Optional[_Union[NonFiniteLossPolicy, str]] = ...,
-        gradient_multipliers: _Optional[_Iterable[_Union[GradientMultiplier, _Mapping]]] = ...,
-        last_layer_gradient_multiplier: _Optional[float] = ...,
-        random_seed: _Optional[int] = ...,
-        early_stopping: _Optional[_Union[EarlyStopping, _Mapping]] = ...,
-        cluster: _Optional[_Union[_cluster_pb2.ClusterConfig, _Mapping]] = ...,
-        checkpoint_exclude_scopes: _Optional[_Iterable[str]] = ...,
-        trainable_scopes: _Optional[_Iterable[str]] = ...,
-        ignore_missing_variables: bool = ...,
-        initialize_last_layer: bool = ...,
-        gradient_clipping: _Optional[_Union[GradientClipping, str]] = ...,
-        max_skipped_steps: _Optional[int] = ...,
-        checkpoint_include_scopes: _Optional[_Iterable[str]] = ...,
-        checkpoint_names: _Optional[_Iterable[_Union[CheckpointName, _Mapping]]] = ...,
-        min_restored_fraction: _Optional[float] = ...,
-        loop: _Optional[_Union[TrainingLoop, str]] = ...,
-        steps_per_call: _Optional[int] = ...,
-        loss_scale: _Optional[float] = ...,
-    ) -> None: ...
+    def __init__(self, batch_size: _Optional[int] = ..., data_augmentation_options: _Optional[_Iterable[_Union[_augmentation_pb2.PreprocessingStep, _Mapping]]] = ..., sync_replicas: bool = ..., keep_checkpoint_every_n_hours: _Optional[float] = ..., optimizer: _Optional[_Union[_optimizer_pb2.Optimizer, _Mapping]] = ..., gradient_clipping_by_norm: _Optional[float] = ..., fine_tune_checkpoint: _Optional[str] = ..., fine_tune_checkpoint_type: _Optional[str] = ..., fine_tune_checkpoint_version: _Optional[_Union[CheckpointVersion, str]] = ..., from_detection_checkpoint: bool = ..., load_all_detection_checkpoint_vars: bool = ..., run_fine_tune_checkpoint_dummy_computation: bool = ..., num_steps: _Optional[int] = ..., startup_delay_steps: _Optional[float] = ..., bias_grad_multiplier: _Optional[float] = ..., update_trainable_variables: _Optional[_Iterable[str]] = ..., freeze_variables: _Optional[_Iterable[str]] = ..., replicas_to_aggregate: _Optional[int] = ..., batch_queue_capacity: _Optional[int] = ..., num_batch_queue_threads: _Optional[int] = ..., prefetch_queue_capacity: _Optional[int] = ..., merge_multiple_label_boxes: bool = ..., use_multiclass_scores: bool = ..., add_regularization_loss: bool = ..., max_number_of_boxes: _Optional[int] = ..., unpad_groundtruth_tensors: bool = ..., retain_original_images: bool = ..., use_bfloat16: bool = ..., summarize_gradients: bool = ..., checkpoints: _Optional[_Union[CheckpointConfig, _Mapping]] = ..., progress: _Optional[_Union[ProgressConfig, _Mapping]] = ..., non_finite_loss_policy: _Optional[_Union[NonFiniteLossPolicy, str]] = ..., gradient_multipliers: _Optional[_Iterable[_Union[GradientMultiplier, _Mapping]]] = ..., last_layer_gradient_multiplier: _Optional[float] = ..., random_seed: _Optional[int] = ..., early_stopping: _Optional[_Union[EarlyStopping, _Mapping]] = ..., cluster: _Optional[_Union[_cluster_pb2.ClusterConfig, _Mapping]] = ..., checkpoint_exclude_scopes: _Optional[_Iterable[str]] = ..., trainable_scopes: _Optional[_Iterable[str]] = ..., ignore_missing_variables: bool = ..., initialize_last_layer: bool = ..., gradient_clipping: _Optional[_Union[GradientClipping, str]] = ..., max_skipped_steps: _Optional[int] = ..., checkpoint_include_scopes: _Optional[_Iterable[str]] = ..., checkpoint_names: _Optional[_Iterable[_Union[CheckpointName, _Mapping]]] = ..., min_restored_fraction: _Optional[float] = ..., loop: _Optional[_Union[TrainingLoop, str]] = ..., steps_per_call: _Optional[int] = ..., loss_scale: _Optional[float] = ...) -> None: ...
 
 class CheckpointConfig(_message.Message):
-    __slots__ = ('keep_max', 'save_every_n_seconds', 'save_every_n_steps')
+    __slots__ = ("save_every_n_steps", "save_every_n_seconds", "keep_max")
     SAVE_EVERY_N_STEPS_FIELD_NUMBER: _ClassVar[int]
     SAVE_EVERY_N_SECONDS_FIELD_NUMBER: _ClassVar[int]
     KEEP_MAX_FIELD_NUMBER: _ClassVar[int]
     save_every_n_steps: int
     save_every_n_seconds: int
     keep_max: int
-    def __init__(
-        self,
-        save_every_n_steps: _Optional[int] = ...,
-        save_every_n_seconds: _Optional[int] = ...,
-        keep_max: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, save_every_n_steps: _Optional[int] = ..., save_every_n_seconds: _Optional[int] = ..., keep_max: _Optional[int] = ...) -> None: ...
 
 class ProgressConfig(_message.Message):
-    __slots__ = (
-        'every_n_steps',
-        'pictures_every_n_steps',
-        'profile_step',
-        'summarize_variables',
-        'summary_every_n_steps',
-    )
+    __slots__ = ("every_n_steps", "summary_every_n_steps", "profile_step", "summarize_variables", "pictures_every_n_steps")
     EVERY_N_STEPS_FIELD_NUMBER: _ClassVar[int]
     SUMMARY_EVERY_N_STEPS_FIELD_NUMBER: _ClassVar[int]
     PROFILE_STEP_FIELD_NUMBER: _ClassVar[int]
@@ -288,27 +166,18 @@ class ProgressConfig(_message.Message):
     profile_step: int
     summarize_variables: bool
     pictures_every_n_steps: int
-    def __init__(
-        self,
-        every_n_steps: _Optional[int] = ...,
-        summary_every_n_steps: _Optional[int] = ...,
-        profile_step: _Optional[int] = ...,
-        summarize_variables: bool = ...,
-        pictures_every_n_steps: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, every_n_steps: _Optional[int] = ..., summary_every_n_steps: _Optional[int] = ..., profile_step: _Optional[int] = ..., summarize_variables: bool = ..., pictures_every_n_steps: _Optional[int] = ...) -> None: ...
 
 class GradientMultiplier(_message.Message):
-    __slots__ = ('multiplier', 'variable_pattern')
+    __slots__ = ("variable_pattern", "multiplier")
     VARIABLE_PATTERN_FIELD_NUMBER: _ClassVar[int]
     MULTIPLIER_FIELD_NUMBER: _ClassVar[int]
     variable_pattern: str
     multiplier: float
-    def __init__(
-        self, variable_pattern: _Optional[str] = ..., multiplier: _Optional[float] = ...
-    ) -> None: ...
+    def __init__(self, variable_pattern: _Optional[str] = ..., multiplier: _Optional[float] = ...) -> None: ...
 
 class CheckpointName(_message.Message):
-    __slots__ = ('name', 'variable')
+    __slots__ = ("variable", "name")
     VARIABLE_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     variable: str
@@ -316,7 +185,7 @@ class CheckpointName(_message.Message):
     def __init__(self, variable: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
 
 class EarlyStopping(_message.Message):
-    __slots__ = ('higher_is_better', 'metric', 'min_delta', 'min_steps', 'patience_evaluations')
+    __slots__ = ("metric", "higher_is_better", "patience_evaluations", "min_delta", "min_steps")
     METRIC_FIELD_NUMBER: _ClassVar[int]
     HIGHER_IS_BETTER_FIELD_NUMBER: _ClassVar[int]
     PATIENCE_EVALUATIONS_FIELD_NUMBER: _ClassVar[int]
@@ -327,11 +196,4 @@ class EarlyStopping(_message.Message):
     patience_evaluations: int
     min_delta: float
     min_steps: int
-    def __init__(
-        self,
-        metric: _Optional[str] = ...,
-        higher_is_better: bool = ...,
-        patience_evaluations: _Optional[int] = ...,
-        min_delta: _Optional[float] = ...,
-        min_steps: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, metric: _Optional[str] = ..., higher_is_better: bool = ..., patience_evaluations: _Optional[int] = ..., min_delta: _Optional[float] = ..., min_steps: _Optional[int] = ...) -> None: ...
