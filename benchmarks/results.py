@@ -25,7 +25,7 @@ from typing import Any, Dict
 from benchmarks import measuring
 
 _ROUNDS, _RUNS = 5, 20
-_COLUMNS, _SIDE = 2, 150  # of the picture, and pixels of an image in it
+_ROWS, _HEIGHT = 2, 240  # of the picture, and pixels of an image in it
 
 
 def best_export(run: str) -> str:
@@ -101,11 +101,13 @@ def draw(run: str, images: str, path: str) -> None:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         names = sorted(glob.glob(os.path.join(folder, '*.png')))
         names = [name for name in names if not name.endswith(('_classes.png', '_instances.png'))]
-        pictures = [
-            visualization.resized(np.asarray(Image.open(name).convert('RGB')), _SIDE, _SIDE)
-            for name in names[: _COLUMNS * _COLUMNS]
-        ]
-    Image.fromarray(visualization.grid(pictures, _COLUMNS)).save(path, quality=85)
+        pictures = [np.asarray(Image.open(name).convert('RGB')) for name in names[: 2 * _ROWS]]
+    height, width, _ = pictures[0].shape
+    columns = 1 if width > 1.5 * height else 2  # one where image and prediction are side by side
+    width = _HEIGHT * width // height
+    pictures = [visualization.resized(picture, _HEIGHT, width) for picture in pictures]
+    sheet = visualization.grid(pictures[: columns * _ROWS], columns)
+    Image.fromarray(sheet).save(path, quality=85)
 
 
 def main() -> None:
