@@ -23,7 +23,6 @@ _BOX_WIDTH, _BOX_HEIGHT, _GAP, _MARGIN = 168, 34, 16, 24
 _ROW_GAP = 44  # between two rows, for the arrows
 _FLOOR_WIDTH = 24  # of the number of a floor, left of the boxes
 _PER_ROW = 7
-CHARACTER_WIDTH = 8.5  # pixels, more than a letter of the font takes
 _COLORS = {'model_fns': '#fff3e0', 'estimator_lib': '#e8f0fe', 'protos': '#e6f4ea'}
 
 Graph = Mapping[str, Set[str]]
