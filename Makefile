@@ -101,7 +101,7 @@ fuzz: $(INSTALLED)
 	$(BIN)/python -m benchmarks.fuzz $(FUZZ)
 
 docs: $(INSTALLED_DOCS)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
 	rm -rf $(VENV)

@@ -1,12 +1,13 @@
 """Score, size and latency of trained runs, as the results table of the README has them.
 
-    python -m benchmarks.results RUN [RUN ...] [--metric=accuracy] [--images=GLOB --picture=FILE]
+    python -m benchmarks.results RUN [RUN ...] [--metric=accuracy] \
+        [--images=GLOB --picture=FILE --score_threshold=0.5]
 
 `RUN` is a `model_dir` whose config exports the best model (`export_config.best`). Each row has the
 best value of the metric, the size of `saved_model.pb`, and the milliseconds that the export takes
 for one image of the run's evaluation: the least of the medians of some rounds, so that other work
-on the machine counts as little as possible. `--picture` draws the detections of the last run in the
-first images of `--images`.
+on the machine counts as little as possible. `--picture` draws the predictions of the last run in
+the first images of `--images`.
 """
 
 from __future__ import annotations
@@ -87,8 +88,15 @@ def measure(run: str, metric: str) -> Dict[str, Any]:
     }
 
 
-def draw(run: str, images: str, path: str) -> None:
-    """Draw the predictions of a run in the first images, side by side, as a JPEG file."""
+def draw(run: str, images: str, path: str, threshold: str = '') -> None:
+    """Draw the predictions of a run in the first images, side by side, as a JPEG file.
+
+    Args:
+        run: a `model_dir`.
+        images: what `--mode=predict` takes.
+        path: of the JPEG file.
+        threshold: the least score of a detection; empty: the model's own.
+    """
     import numpy as np
     from PIL import Image
 
@@ -97,6 +105,7 @@ def draw(run: str, images: str, path: str) -> None:
     program = os.path.join(measuring.ROOT, 'run_train_eval.py')
     with tempfile.TemporaryDirectory() as folder:
         flags = [f'--saved_model_dir={best_export(run)}', f'--images={images}']
+        flags += [f'--score_threshold={threshold}'] if threshold else []
         command = [sys.executable, program, '--mode=predict', *flags, f'--output_dir={folder}']
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         names = sorted(glob.glob(os.path.join(folder, '*.png')))
@@ -117,6 +126,7 @@ def main() -> None:
     parser.add_argument('--metric', default='', help='left out: that of export_config.best')
     parser.add_argument('--images', help='what --mode=predict takes, for --picture')
     parser.add_argument('--picture', help='where to draw the last run')
+    parser.add_argument('--score_threshold', default='', help='of detections in the picture')
     parser.add_argument('--output', default='benchmark_results.json', help='the JSON')
     arguments = parser.parse_args()
     if bool(arguments.picture) != bool(arguments.images):
@@ -131,7 +141,7 @@ def main() -> None:
     with open(arguments.output, 'w', encoding='utf-8') as file:
         json.dump(rows, file, indent=2)
     if arguments.picture:
-        draw(arguments.runs[-1], arguments.images, arguments.picture)
+        draw(arguments.runs[-1], arguments.images, arguments.picture, arguments.score_threshold)
 
 
 if __name__ == '__main__':
