@@ -185,9 +185,9 @@ def detection_metrics():
 
 
 def segmentation_backbones():
-    from model_fns.segmentation.networks import backbones
+    from model_fns.backbones import registry
 
-    return backbones.backbone_names()
+    return registry.network_names('segmentation')
 
 
 def segmentation_data_sets():
@@ -268,7 +268,7 @@ def accepted(row):
 
 
 def converters():
-    from model_fns.datasets import convert  # noqa: F401  (its sources register themselves)
+    from model_fns.datasets.convert import command  # noqa: F401  (its sources register themselves)
     from model_fns.datasets.sources import SOURCES
 
     return SOURCES

@@ -71,12 +71,6 @@ def area(boxes: tf.Tensor) -> tf.Tensor:
     return (ymax - ymin) * (xmax - xmin)
 
 
-def height_width(boxes: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
-    """Return heights [...] and widths [...]."""
-    ymin, xmin, ymax, xmax = tf.unstack(boxes, axis=-1)
-    return ymax - ymin, xmax - xmin
-
-
 def has_area(boxes: tf.Tensor) -> tf.Tensor:
     """Return bool [...]: whether both sides are above 0."""
     return tf.reduce_all(boxes[..., 2:] > boxes[..., :2], axis=-1)
@@ -208,18 +202,6 @@ def clip_to_window(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
 def area_inside(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
     """Return areas [...] of the parts of boxes [..., 4] that are inside of a window; see there."""
     return area(clip_to_window(boxes, window))
-
-
-def is_inside(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-    """Return bool [...]: boxes of which nothing is outside of a window; they may touch its border.
-
-    Args:
-        boxes: [..., 4].
-        window: [4], or of a shape that broadcasts against [..., 4].
-    """
-    low, high = tf.split(window, 2, axis=-1)
-    inside = tf.concat([boxes[..., :2] >= low, boxes[..., 2:] <= high], axis=-1)
-    return tf.reduce_all(inside, axis=-1)
 
 
 def scale(boxes: tf.Tensor, y_scale: tf.Tensor, x_scale: tf.Tensor) -> tf.Tensor:
