@@ -15,6 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 MOST_FLOORS = 9
 MOST_ROOT_MODULES = 9
 MOST_FILES_ON_A_PATH = 19
+MOST_LINES = 500
 PACKAGES = architecture.PACKAGES
 TASKS = ('classification', 'detection', 'segmentation')
 
@@ -139,6 +140,11 @@ def test_no_folder_is_a_crowd(folder):
     assert len(modules) <= 22, f'{len(modules)} modules side by side'
 
 
+def test_no_file_is_too_long():
+    lengths = {path.relative_to(ROOT): len(path.read_text().splitlines()) for path in sources()}
+    assert not {path: lines for path, lines in lengths.items() if lines >= MOST_LINES}
+
+
 def test_drawing_is_of_the_code_as_it_is():
     assert architecture.DRAWING.read_text() == architecture.draw(), 'python -m tools.architecture'
 
@@ -171,7 +177,8 @@ def defines_nothing(path):
 
 def mirror(path):
     """The test file of a source file: `test_a.py` for `a.py`, and for `a/__init__.py` inside."""
-    name = path.parent.name if path.name == '__init__.py' else path.stem
+    of_folder = path.name in ('__init__.py', '__main__.py')
+    name = path.parent.name if of_folder else path.stem
     return ROOT / 'tests' / path.relative_to(ROOT).parent / f'test_{name}.py'
 
 
