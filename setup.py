@@ -76,7 +76,10 @@ setup(
         'faster-coco-eval>=1.6',  # reads the masks of COCO files
         'PyYAML>=5.1',  # reads the data files of YOLO
     ],
-    extras_require={**EXTRAS, 'test': [*TOOLS, *sum(EXTRAS.values(), [])]},
+    extras_require={
+        **EXTRAS,
+        'test': [*TOOLS, *(need for extra in EXTRAS.values() for need in extra)],
+    },
     entry_points={
         'console_scripts': [
             'run-train-eval=run_train_eval:main',
