@@ -351,7 +351,7 @@ class Targets:
 
 
 def _spoil_example(generator: random.Random, content: bytes) -> bytes:
-    """A `tf.train.Example` with features of other kinds, odd values, or none."""
+    """Return a `tf.train.Example` with features of other kinds, odd values, or none."""
     example = tf.train.Example.FromString(content)
     features = example.features.feature
     for _ in range(generator.randint(1, 3)):

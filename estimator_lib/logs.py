@@ -55,6 +55,14 @@ def silenced(names: Sequence[str], level: int) -> Iterator[None]:
             logger.setLevel(before)
 
 
+def silence_tensorflow() -> None:
+    """Keep the log of TensorFlow's C++ off the terminal, unless the environment asks for it.
+
+    For programs, before they import TensorFlow: ten lines of the log are about its start.
+    """
+    os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
+
+
 def configure(level: int = logging.INFO) -> None:
     """Send the log of `estimator_lib` and `model_fns` to standard error, one plain line each.
 
