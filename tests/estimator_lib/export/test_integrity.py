@@ -44,9 +44,16 @@ def test_a_file_that_ends_its_process_is_refused(path, monkeypatch):
     assert os.listdir(path.parent) == ['model.tflite']
 
 
-def test_what_the_loader_refuses_is_left_to_it(path, monkeypatch):
-    monkeypatch.setattr(integrity, '_PROGRAM', 'raise SystemExit(1)')
-    integrity.check(str(path), ends_process=True)
+def test_what_the_other_process_refuses_is_not_loaded_here(path):
+    """An interpreter that raises an error there may end this process."""
+    with pytest.raises(errors.UserError, match=r'model\.tflite cannot be run by TFLite: '):
+        integrity.check(str(path), ends_process=True)
+
+
+def test_another_error_of_that_process_is_named(path, monkeypatch):
+    monkeypatch.setattr(integrity, '_PROGRAM', 'raise KeyError("x")')
+    with pytest.raises(errors.UserError, match=r"model\.tflite cannot be run: KeyError: 'x'\.$"):
+        integrity.check(str(path), ends_process=True)
 
 
 def test_a_file_that_never_ends_is_refused(path, monkeypatch):
