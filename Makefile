@@ -10,7 +10,7 @@
 # make benchmark    start, steps, input, evaluation and clusters on this machine
 # make performance  the figures of docs/performance.md, on this machine (hours)
 # make promises    trains the demo, holds it to its limits, draws the README's picture
-# make fuzz    gives spoilt inputs to whatever reads them, see benchmarks/fuzz.py
+# make fuzz    gives malformed inputs to whatever reads them, see tests/campaigns/fuzz; FUZZ=--seed=7
 # make test-estimator-api  every call of tf.estimator with every task; the suite has a part of it
 # make predicting    images a second of --mode=predict, beside a loop over one at a time
 # make chaos   runs clusters on this machine and kills their tasks, see benchmarks/chaos.py
@@ -95,8 +95,8 @@ promises: $(INSTALLED)
 chaos: $(INSTALLED)
 	$(BIN)/python -m benchmarks.chaos $(CHAOS)
 
-fuzz: $(INSTALLED)
-	$(BIN)/python -m benchmarks.fuzz $(FUZZ)
+fuzz: $(INSTALLED_TEST)
+	$(BIN)/python -m tests.campaigns.fuzz $(FUZZ)
 
 clean:
 	rm -rf $(VENV)

@@ -1,85 +1,144 @@
-"""Spoilt inputs are taken or refused; and the campaign says so where they are not."""
+"""Malformed inputs are accepted or refused; and the campaign reports those that are not."""
 
 import random
+import time
 
 import pytest
 
-from benchmarks import fuzz, fuzz_data, fuzz_mutations, fuzz_targets
 from estimator_lib import errors
 from protos import pipeline_pb2
+from tests.campaigns.fuzz import campaign, mutations, targets, valid_inputs
+
+# Each of their cases takes a second or more: a process, a graph of a network.
+SLOW = ('tflite', 'export')
 
 
-def test_what_is_spoilt_is_taken_or_refused_with_a_sentence(tmp_path):
-    (tmp_path / 'all').mkdir()
-    # Files for devices are tried in processes of their own, which takes seconds for each.
-    names = [name for name in fuzz_targets.Targets(tmp_path / 'all').all if name != 'tflite']
-    assert len(names) == 20
-    (tmp_path / 'run').mkdir()
-    report = fuzz.run_cases(0, 240, seed=20, folder=tmp_path / 'run', names=names)
+def test_malformed_inputs_are_accepted_or_refused_with_a_sentence(tmp_path):
+    all_targets = targets.create(tmp_path)
+    assert len(all_targets) >= 29
+    quick = {name: target for name, target in all_targets.items() if name not in SLOW}
+    count = 10 * len(quick)
+    report = campaign.run_cases(range(count), 20, quick)
     assert report.faults == []
-    assert report.count(fuzz.ACCEPTED) + report.count(fuzz.REFUSED) == 240
-    # What is spoilt is refused at least once, by each that it is given to.
-    assert [name for name in names if not report.counts[name, fuzz.REFUSED]] == []
+    assert report.count(campaign.ACCEPTED) + report.count(campaign.REFUSED) == count
+    # Only of a cache and of the files of a run is what is malformed left out.
+    assert {name for name in quick if not report.counts[name, campaign.REFUSED]} <= {
+        'cache',
+        'state',
+    }
 
 
-class _Faulty:
-    def __init__(self, folder):
-        self.all = {'good': self._pass, 'bad': self._fail, 'unwanted': self._refuse}
-
-    def _pass(self, generator):
-        generator.random()
-
-    def _fail(self, generator):
-        raise KeyError(generator.random())
-
-    def _refuse(self, generator):
-        raise errors.DataError('no')
+def accept(generator):
+    generator.random()
 
 
-def test_a_fault_is_counted_and_can_be_repeated(monkeypatch, tmp_path):
-    monkeypatch.setattr(fuzz_targets, 'Targets', _Faulty)
-    said = []
-    place = tmp_path / 'place'
-    report = fuzz.run_cases(1, 6, seed=3, folder=tmp_path, place=place, say=said.append)
+def fail(generator):
+    raise KeyError(generator.random())
+
+
+def refuse(generator):
+    raise errors.DataError('no')
+
+
+CASES = {'good': accept, 'bad': fail, 'unwanted': refuse}
+
+
+def test_a_fault_is_counted_and_can_be_repeated(tmp_path):
+    told = []
+    journal = campaign.Journal(tmp_path / 'journal')
+    report = campaign.run_cases(range(1, 7), 3, CASES, told.append, journal)
     assert report.lines() == [
-        '              accepted   refused     other',
-        'bad                  0         0         2',
-        'good                 2         0         0',
-        'unwanted             0         2         0',
+        '                  accepted   refused     other',
+        'bad                      0         0         2',
+        'good                     2         0         0',
+        'unwanted                 0         2         0',
         'tried 6, accepted 2, refused 2, other 2',
     ]
-    assert place.read_text() == '6 good'
-    assert said == report.faults
+    assert told == report.faults
     value = random.Random('3/4/bad').random()
-    assert said[1].startswith(
-        'case 4: python -m benchmarks.fuzz --seed=3 --first=4 --cases=1 '
+    assert told[1].startswith(
+        'case 4: python -m tests.campaigns.fuzz --seed=3 --first=4 --cases=1 '
         '--targets=good,bad,unwanted\nTraceback'
     )
-    assert f'KeyError: {value}' in said[1]
+    assert f'KeyError: {value}' in told[1]
+    read = campaign.Report()
+    assert journal.read(read) is None
+    assert read.counts == report.counts
 
 
-def test_a_campaign_ends_with_1_where_there_is_a_fault(monkeypatch, capsys):
-    monkeypatch.setattr(fuzz_targets, 'Targets', _Faulty)
-    monkeypatch.setattr(fuzz.logging, 'disable', lambda level: None)
-    for names, status, told in (('good,unwanted', 0, 'other 0'), ('bad', 1, 'other 2')):
-        with pytest.raises(SystemExit) as ended:
-            fuzz.main(['--in_process', '--cases=2', f'--targets={names}'])
-        assert ended.value.code == status
-        assert told in capsys.readouterr().out
+def test_a_case_that_takes_too_long_or_too_much_memory_is_a_fault(monkeypatch):
+    monkeypatch.setattr(campaign, 'MOST_SECONDS', 0.01)
+    report = campaign.run_cases(range(1), 0, {'slow': lambda generator: time.sleep(0.05)})
+    assert report.faults[0].endswith('0 s; expected at most 0 s')
+    monkeypatch.setattr(campaign, 'MOST_MEGABYTES', 1)
+    monkeypatch.setattr(campaign, 'MOST_SECONDS', 60)
+    report = campaign.run_cases(range(1), 0, {'large': accept})
+    assert 'MB of memory; expected at most 1 MB' in report.faults[0]
+    assert report.count(campaign.OTHER) == 1
+
+
+def test_the_case_that_a_process_dies_of_is_a_fault_and_the_next_one_runs(monkeypatch):
+    """The process of the cases is played by a function: it dies in case 2, of 0 to 3."""
+    started = []
+
+    def run(command, path):
+        flags = dict(one[2:].split('=') for one in command if one.startswith('--'))
+        started.append(flags)
+        journal, first = campaign.Journal(path), int(flags['first'])
+        for number in range(first, first + int(flags['cases'])):
+            journal.begin(number, 'list')
+            if number == 2:
+                return -11
+            journal.end(campaign.REFUSED, 1.5, 100 * number)
+        return 0
+
+    monkeypatch.setattr(campaign, '_run_until_silent', run)
+    told = []
+    report = campaign.supervise(0, 4, 7, 'list', told.append)
+    assert [(one['first'], one['cases'], one['seed']) for one in started] == [
+        ('0', '4', '7'),
+        ('3', '1', '7'),
+    ]
+    assert report.lines()[-1] == 'tried 4, accepted 0, refused 3, other 1'
+    assert (report.slowest, report.largest) == (1.5, 300)
+    assert told == report.faults
+    assert told[0].startswith('case 2 (list) has ended the process with status -11: ')
+
+
+def test_a_process_that_hangs_is_ended(monkeypatch, tmp_path):
+    monkeypatch.setattr(campaign, 'HANGING_SECONDS', 0.0)
+    path = tmp_path / 'journal'
+    path.write_text('')
+    assert campaign._run_until_silent(['sleep', '600'], path) == -9
+
+
+@pytest.mark.parametrize(('faults', 'status'), [([], 0), (['case 1'], 1)])
+def test_a_campaign_ends_with_1_where_there_is_a_fault(monkeypatch, capsys, faults, status):
+    def supervise(first, count, seed, names):
+        report = campaign.Report()
+        report.faults += faults
+        report.counts[names, campaign.ACCEPTED] = count
+        return report
+
+    monkeypatch.setattr(campaign, 'supervise', supervise)
+    with pytest.raises(SystemExit) as ended:
+        campaign.main(['--cases=2', '--targets=coco'])
+    assert ended.value.code == status
+    assert 'tried 2, accepted 2' in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    'spoil',
+    'mutate',
     [
-        lambda generator: fuzz_mutations.spoil_bytes(generator, b'some bytes'),
-        lambda generator: fuzz_mutations.spoil_text(generator, fuzz_data.VOC),
-        lambda generator: fuzz_mutations.spoil_json(generator, fuzz_data.COCO),
-        lambda generator: fuzz_mutations.spoil_message(
+        lambda generator: mutations.mutate_bytes(generator, b'some bytes'),
+        lambda generator: mutations.mutate_text(generator, valid_inputs.VOC),
+        lambda generator: mutations.mutate_json(generator, valid_inputs.COCO),
+        lambda generator: mutations.mutate_message(
             generator, pipeline_pb2.TrainEvalPipelineConfig()
         ).SerializeToString(deterministic=True),
     ],
 )
-def test_what_is_spoilt_depends_on_the_seed_alone(spoil):
-    first = [spoil(random.Random(seed)) for seed in range(40)]
-    assert first == [spoil(random.Random(seed)) for seed in range(40)]
+def test_mutations_depend_on_the_seed_alone(mutate):
+    first = [mutate(random.Random(seed)) for seed in range(40)]
+    assert first == [mutate(random.Random(seed)) for seed in range(40)]
     assert len(set(first)) > 10

@@ -1,8 +1,9 @@
-"""Gives spoilt configs, records and files to what reads them: `python -m benchmarks.fuzz`.
+"""Gives malformed configs, records and files to what reads them: `python -m tests.campaigns.fuzz`.
 
-Whatever is wrong with an input, it is taken, or refused with one sentence (`errors.UserError`);
-anything else is a fault, which is printed with what repeats it. The exit status is 1 where there is
-one. A case is a function of the seed and its number alone.
+Each input is accepted, or refused with one sentence (`errors.UserError`). Anything else is a fault:
+another error, a process that ends by a signal, a minute, 4 GB. Each fault is printed with the
+command that repeats it, and the exit status is then 1. A case depends on the seed, its number and
+the list of targets alone.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
-import functools
 import io
 import logging
 import os
@@ -19,140 +19,248 @@ import random
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
-from typing import Callable, Counter, List, Optional, Sequence
+from typing import Any, Callable, Counter, Iterator, List, Mapping, Optional, Sequence, Tuple
 
-# The messages of TensorFlow's runtime, of thousands of cases, are of no use.
+# Thousands of cases make TensorFlow's runtime write many lines that nobody reads.
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
 
 ACCEPTED, REFUSED, OTHER = 'accepted', 'refused', 'other'
+OUTCOMES = (ACCEPTED, REFUSED, OTHER)
+MODULE = 'tests.campaigns.fuzz'
+MOST_SECONDS = 60.0
+MOST_MEGABYTES = 4096
+# A process that is silent for longer hangs in its case.
+HANGING_SECONDS = 5 * MOST_SECONDS
+
+Say = Callable[[str], None]
 
 
 class Report:
-    """Counts outcomes by target."""
+    """Counts of outcomes by target.
+
+    Attributes:
+        faults: a text for each.
+        slowest: the most seconds that a case took.
+        largest: the most megabytes of memory that the process had.
+    """
 
     def __init__(self) -> None:
-        self.counts: Counter[tuple] = collections.Counter()
+        self.counts: Counter[Tuple[str, str]] = collections.Counter()
         self.faults: List[str] = []
+        self.slowest = 0.0
+        self.largest = 0.0
 
     def count(self, outcome: str) -> int:
-        """How many cases ended so."""
+        """Return the number of cases with an outcome."""
         return sum(n for (_, ended), n in self.counts.items() if ended == outcome)
 
     def lines(self) -> List[str]:
-        """A table, and totals."""
+        """Return a table and the totals."""
         names = sorted({name for name, _ in self.counts})
         rows = [
-            f'{name:<12}' + ''.join(f'{self.counts[name, ended]:>10}' for ended in _OUTCOMES)
+            f'{name:<16}' + ''.join(f'{self.counts[name, ended]:>10}' for ended in OUTCOMES)
             for name in names
         ]
-        totals = ', '.join(f'{ended} {self.count(ended)}' for ended in _OUTCOMES)
-        head = f'{"":<12}' + ''.join(f'{ended:>10}' for ended in _OUTCOMES)
+        totals = ', '.join(f'{ended} {self.count(ended)}' for ended in OUTCOMES)
+        head = f'{"":<16}' + ''.join(f'{ended:>10}' for ended in OUTCOMES)
         return [head, *rows, f'tried {sum(self.counts.values())}, {totals}']
 
 
-_OUTCOMES = (ACCEPTED, REFUSED, OTHER)
+class Journal:
+    """File of begun and ended cases, which outlives the process that runs them."""
+
+    def __init__(self, path: pathlib.Path):
+        self._path = path
+
+    def begin(self, number: int, name: str) -> None:
+        """Note that a case begins."""
+        self._write(f'begin {number} {name}')
+
+    def end(self, outcome: str, seconds: float, megabytes: float) -> None:
+        """Note how the case has ended."""
+        self._write(f'end {outcome} {seconds:.1f} {megabytes:.0f}')
+
+    def _write(self, line: str) -> None:
+        with self._path.open('a') as file:
+            file.write(f'{line}\n')
+
+    def read(self, report: Report) -> Optional[Tuple[int, str]]:
+        """Add all cases to a report, and empty the journal.
+
+        Returns:
+            Number and target of a case that has not ended.
+        """
+        lines = self._path.read_text().splitlines() if self._path.exists() else []
+        self._path.write_text('')
+        number, name = -1, ''
+        for line in lines:
+            kind, *words = line.split()
+            if kind == 'begin':
+                number, name = int(words[0]), words[1]
+                continue
+            report.counts[name, words[0]] += 1
+            report.slowest = max(report.slowest, float(words[1]))
+            report.largest = max(report.largest, float(words[2]))
+            number = -1
+        return None if number < 0 else (number, name)
 
 
 def run_cases(
-    first: int,
-    count: int,
+    numbers: Sequence[int],
     seed: int,
-    folder: pathlib.Path,
-    names: Sequence[str] = (),
-    place: Optional[pathlib.Path] = None,
-    say: Callable[[str], None] = lambda text: None,
+    targets: Mapping[str, Callable[[random.Random], None]],
+    say: Say = lambda text: None,
+    journal: Optional[Journal] = None,
 ) -> Report:
-    """Runs cases in this process.
+    """Run cases in this process.
 
     Args:
-        first: number of the first.
-        count: how many.
+        numbers: of the cases.
         seed: of all.
-        folder: an empty one.
-        names: of the targets; empty: all.
-        place: a file that is told which case runs, in case the process dies of it.
-        say: is told of each fault at once.
+        targets: functions by name; they raise `errors.UserError` for what they refuse.
+        say: called with the text of each fault at once.
+        journal: written to as cases begin and end.
     """
-    from benchmarks import fuzz_targets
     from estimator_lib import errors
 
-    targets = fuzz_targets.Targets(folder)
-    names = list(names or targets.all)
-    report = Report()
-    for number in range(first, first + count):
+    report, names = Report(), list(targets)
+    for number in numbers:
         name = names[number % len(names)]
-        if place is not None:
-            place.write_text(f'{number} {name}')
-        outcome = ACCEPTED
-        try:
-            with contextlib.redirect_stderr(io.StringIO()):
-                targets.all[name](random.Random(f'{seed}/{number}/{name}'))
-        except errors.UserError:
-            outcome = REFUSED
-        except Exception as error:
+        if journal is not None:
+            journal.begin(number, name)
+        outcome, fault = ACCEPTED, ''
+        started = time.monotonic()
+        with _peak_memory() as megabytes:
+            try:
+                with contextlib.redirect_stderr(io.StringIO()):
+                    targets[name](random.Random(f'{seed}/{number}/{name}'))
+            except errors.UserError:
+                outcome = REFUSED
+            except Exception as error:
+                trace = traceback.format_exception(type(error), error, error.__traceback__)
+                fault = ''.join(trace)
+        seconds = time.monotonic() - started
+        fault = fault or _excess(seconds, megabytes[0])
+        if fault:
             outcome = OTHER
-            trace = ''.join(traceback.format_exception(type(error), error, error.__traceback__))
-            report.faults.append(f'{_repeating(number, seed, names)}\n{trace}')
+            report.faults.append(f'{_repeating(number, seed, names)}\n{fault}')
             say(report.faults[-1])
         report.counts[name, outcome] += 1
+        if journal is not None:
+            journal.end(outcome, seconds, megabytes[0])
     return report
+
+
+def _excess(seconds: float, megabytes: float) -> str:
+    """Return the fault of a case that took too much; empty where it did not."""
+    if seconds > MOST_SECONDS:
+        return f'{seconds:.0f} s; expected at most {MOST_SECONDS:.0f} s'
+    if megabytes > MOST_MEGABYTES:
+        return f'{megabytes:.0f} MB of memory; expected at most {MOST_MEGABYTES} MB'
+    return ''
+
+
+@contextlib.contextmanager
+def _peak_memory() -> Iterator[List[float]]:
+    """Measure the peak of this process's memory inside, in megabytes; 0 where it is not known.
+
+    Yields:
+        A list that holds the peak afterwards.
+    """
+    megabytes = [0.0]
+    with contextlib.suppress(OSError):
+        pathlib.Path('/proc/self/clear_refs').write_text('5')  # the peak begins from here
+    yield megabytes
+    with contextlib.suppress(OSError):
+        for line in pathlib.Path('/proc/self/status').read_text().splitlines():
+            if line.startswith('VmHWM:'):
+                megabytes[0] = float(line.split()[1]) / 1024
 
 
 def _repeating(number: int, seed: int, names: Sequence[str]) -> str:
     return (
-        f'case {number}: python -m benchmarks.fuzz --seed={seed} --first={number} --cases=1 '
+        f'case {number}: python -m {MODULE} --seed={seed} --first={number} --cases=1 '
         f'--targets={",".join(names)}'
     )
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs the campaign that the command line asks for."""
+    """Run the campaign that the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--cases', type=int, default=5000)
     parser.add_argument('--seed', type=int, default=1)
     parser.add_argument('--first', type=int, default=0, help='number of the first case')
-    parser.add_argument('--targets', default='', help='with commas between; left out: all')
-    parser.add_argument('--in_process', action='store_true', help=argparse.SUPPRESS)
+    parser.add_argument('--targets', default='', help='separated by commas; left out: all')
+    parser.add_argument('--journal', type=pathlib.Path, help=argparse.SUPPRESS)
     flags = parser.parse_args(arguments)
-    if not flags.in_process:
-        sys.exit(_supervise(flags))
+    if flags.journal is None:
+        report = supervise(flags.first, flags.cases, flags.seed, flags.targets)
+        print('\n'.join(report.lines()))
+        print(f'the slowest case: {report.slowest:.1f} s; most memory: {report.largest:.0f} MB')
+        sys.exit(1 if report.faults else 0)
     logging.disable(logging.CRITICAL)
-    names = [name for name in flags.targets.split(',') if name]
+    from tests.campaigns.fuzz import targets
+
     with tempfile.TemporaryDirectory(prefix='fuzz-') as folder:
-        place = os.environ.get(_PLACE)
-        report = run_cases(
-            flags.first,
-            flags.cases,
-            flags.seed,
-            pathlib.Path(folder),
-            names,
-            pathlib.Path(place) if place else None,
-            functools.partial(print, flush=True),
-        )
-    print('\n'.join(report.lines()))
-    sys.exit(1 if report.faults else 0)
+        chosen = targets.create(pathlib.Path(folder), _names(flags.targets))
+        numbers = range(flags.first, flags.first + flags.cases)
+        run_cases(numbers, flags.seed, chosen, _print, Journal(flags.journal))
 
 
-_PLACE = 'FUZZ_PLACE'  # names the file that says which case runs
+def _names(text: str) -> List[str]:
+    return [name for name in text.split(',') if name]
 
 
-def _supervise(flags: argparse.Namespace) -> int:
-    """Runs the campaign in a process of its own, and says which case it died of, if it did."""
-    with tempfile.TemporaryDirectory(prefix='fuzz-place-') as folder:
-        place = os.path.join(folder, 'place')
-        command = [sys.executable, '-m', 'benchmarks.fuzz', '--in_process', *sys.argv[1:]]
-        ended = subprocess.run(command, env={**os.environ, _PLACE: place}, check=False)
-        if ended.returncode in (0, 1):
-            return ended.returncode
-        with contextlib.suppress(OSError), open(place) as file:
-            number, name = file.read().split()
-            print(
-                f'the process died (status {ended.returncode}) of case {number} ({name}): python '
-                f'-m benchmarks.fuzz --seed={flags.seed} --first={number} --cases=1'
+def _print(text: str) -> None:
+    print(text, flush=True)
+
+
+def supervise(first: int, count: int, seed: int, targets: str, say: Say = _print) -> Report:
+    """Run cases in processes of their own: the next one continues where one dies.
+
+    Args:
+        first: number of the first case.
+        count: of the cases.
+        seed: of all.
+        targets: names, separated by commas; empty: all.
+        say: called with the text of each fault of a process that dies.
+
+    Raises:
+        RuntimeError: a process ends before its first case.
+    """
+    report, end = Report(), first + count
+    with tempfile.TemporaryDirectory(prefix='fuzz-journal-') as folder:
+        path = pathlib.Path(folder) / 'journal'
+        journal = Journal(path)
+        while first < end:
+            path.write_text('')
+            flags = [f'--first={first}', f'--cases={end - first}', f'--seed={seed}']
+            flags += [f'--targets={targets}', f'--journal={path}']
+            status = _run_until_silent([sys.executable, '-m', MODULE, *flags], path)
+            died = journal.read(report)
+            if status == 0:
+                break
+            if died is None:
+                raise RuntimeError(f'the process of the cases has ended with status {status}')
+            number, name = died
+            report.counts[name, OTHER] += 1
+            report.faults.append(
+                f'case {number} ({name}) has ended the process with status {status}: python -m '
+                f'{MODULE} --seed={seed} --first={number} --cases=1 --targets={targets}'
             )
-    return 1
+            say(report.faults[-1])
+            first = number + 1
+    report.faults += ['printed above'] * (report.count(OTHER) - len(report.faults))
+    return report
 
 
-if __name__ == '__main__':
-    main()
+def _run_until_silent(command: Sequence[str], journal: pathlib.Path) -> Any:
+    """Run a command, and end it where its journal has not grown for minutes."""
+    with subprocess.Popen(command) as process:
+        while True:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return process.wait(timeout=1.0)
+            if time.time() - journal.stat().st_mtime > HANGING_SECONDS:
+                process.kill()
