@@ -114,6 +114,23 @@ def operations_do_not_know_their_lines():
         yield
 
 
+@pytest.fixture(scope='module', autouse=True)
+def graphs_end_with_their_module():
+    """Free the graphs of a module: garbage collection of all graphs takes minutes of a whole run.
+
+    TensorFlow registers each custom gradient that a graph uses under a name of its own, for the
+    life of the process, and the entry holds the graph.
+    """
+    from tensorflow.python.framework import ops
+
+    entries = ops.gradient_registry._registry
+    before = set(entries)
+    yield
+    for name in set(entries) - before:
+        if name.startswith('CustomGradient-'):
+            del entries[name]
+
+
 @pytest.fixture(scope='session', autouse=True)
 def processes_compute_on_one_thread():
     """What tests start shares the cores with other processes: threads would wait for each other.

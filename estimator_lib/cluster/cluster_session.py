@@ -31,11 +31,11 @@ class ClusterSessionHook(global_steps.GlobalStepHook):
         self._should_end = should_end
 
     def session_begun(self) -> None:
-        """Reports where the session begins."""
+        """Report where the session begins."""
         self._session_opened(self.step)
 
     def step_done(self, run_context: Any, run_values: Any) -> None:
-        """Reports the step; ends the session when it should."""
+        """Report the step; ends the session when it should."""
         del run_values
         self._step_done(self.step)
         if self._should_end():

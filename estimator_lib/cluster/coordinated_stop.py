@@ -52,7 +52,7 @@ class StopAgreement:
             checkpoint_files.write_atomically(self._request, json.dumps({'reason': reason}))
 
     def asked(self) -> Optional[str]:
-        """The reason that a task has given for the end; None before one has."""
+        """Return the reason that a task has given for the end; None before one has."""
         request = checkpoint_files.read_json(self._request)
         return request['reason'] if request else None
 
@@ -111,7 +111,7 @@ class AgreedStopHook(global_steps.GlobalStepHook):
         self._looks.clear()
 
     def step_done(self, run_context: Any, run_values: Any) -> None:
-        """Looks, asks, answers, and stops after the agreed step."""
+        """Look, asks, answers, and stops after the agreed step."""
         del run_values
         if self._agreed is None and time.monotonic() >= self._next_look:
             self._next_look = time.monotonic() + self._every_n_seconds

@@ -30,7 +30,7 @@ def evaluate_until_finished(
     evaluator: evaluating.Evaluator,
     schedule: eval_pb2.EvaluationSchedule,
 ) -> Dict[str, Dict[str, float]]:
-    """Evaluates until the job is finished, its last checkpoint included.
+    """Evaluate until the job is finished, its last checkpoint included.
 
     What early stopping makes of the evaluations is in a file, which the chief reads. An evaluation
     that an earlier start of this task was killed in is made first.
@@ -70,7 +70,7 @@ def _interrupted(job: Job, schedule: scheduling.Schedule) -> Optional[str]:
 def _evaluate(
     job: Job, evaluator: evaluating.Evaluator, schedule: scheduling.Schedule, checkpoint: str
 ) -> None:
-    """Evaluates a checkpoint, which may be deleted in the meantime: it is then left out."""
+    """Evaluate a checkpoint, which may be deleted in the meantime: it is then left out."""
     step = checkpoint_files.step_of(checkpoint)
     try:
         with _held(checkpoint, _held_folder(job)) as held, schedule.evaluating(step):
@@ -89,7 +89,7 @@ def _held_folder(job: Job) -> str:
 
 @contextlib.contextmanager
 def _held(checkpoint: str, folder: str) -> Iterator[str]:
-    """Keeps the files of a checkpoint, which the chief deletes when it has written newer ones.
+    """Keep the files of a checkpoint, which the chief deletes when it has written newer ones.
 
     They get a second name, where the file system allows that; it takes no space and no time.
 

@@ -32,7 +32,7 @@ LEAST_SILENT_SECONDS = 15.0
 
 
 def beat_seconds(num_tasks: int) -> float:
-    """Seconds between two heartbeats of one task."""
+    """Return seconds between two heartbeats of one task."""
     return max(LEAST_SECONDS, num_tasks / MOST_PER_SECOND)
 
 
@@ -70,16 +70,16 @@ class Heart:
         return self._content['state']
 
     def at_step(self, step: int) -> None:
-        """Takes note of the global step; the next beat tells it."""
+        """Take note of the global step; the next beat tells it."""
         self._content['step'] = step
 
     def tell(self, state: str, **more: Any) -> None:
-        """Says at once what this task does now."""
+        """Say at once what this task does now."""
         self._content.update(state=state, **more)
         self.beat()
 
     def beat(self) -> None:
-        """Writes the heartbeat."""
+        """Write the heartbeat."""
         with self._lock:
             self._content['beat'] += 1
             self._content['time'] = time.time()
@@ -105,7 +105,7 @@ class Watch:
         self._alive = dict.fromkeys(names, False)
 
     def look(self) -> None:
-        """Reads the heartbeats."""
+        """Read the heartbeats."""
         for name, path in self._paths.items():
             beat = job_state.read_state(path)
             if beat is not None and beat != self._seen[name]:
@@ -118,11 +118,11 @@ class Watch:
         return time.monotonic() - self._changed[name]
 
     def is_alive(self, name: str) -> bool:
-        """Whether a task has been heard of since this watch began, and is not silent."""
+        """Return whether a task has been heard of since this watch began, and is not silent."""
         return self._alive[name] and self.silence(name) < self.silent_after
 
     def was_alive(self, name: str) -> bool:
-        """Whether a task has been heard of since this watch began."""
+        """Return whether a task has been heard of since this watch began."""
         return self._alive[name]
 
     def last(self, name: str) -> Mapping[str, Any]:
@@ -138,5 +138,5 @@ class Watch:
 
 
 def path_of(folder: str, name: str) -> str:
-    """The file of a task's heartbeat."""
+    """Return the file of a task's heartbeat."""
     return os.path.join(folder, f'heartbeat_{name.replace(":", "_")}.json')

@@ -62,7 +62,7 @@ class JobState:
         self._leftover = read_state(self._failed)
 
     def finished(self) -> Optional[int]:
-        """The last global step of a finished job; None while it is not finished."""
+        """Return the last global step of a finished job; None while it is not finished."""
         finished = read_state(self._finished)
         if finished is None or finished.get('goal') != self._goal:
             return None
@@ -110,7 +110,7 @@ def read_state(path: str) -> Optional[Mapping[str, Any]]:
 
 
 def write_state(path: str, content: Mapping[str, Any]) -> None:
-    """Writes a state file; a folder that cannot be written to is only warned about.
+    """Write a state file; a folder that cannot be written to is only warned about.
 
     What matters more, a checkpoint, has its own error for that.
     """
@@ -121,7 +121,7 @@ def write_state(path: str, content: Mapping[str, Any]) -> None:
 
 
 def leave_now(status: int, message: str) -> None:
-    """Ends the process from any thread, whatever the main thread is doing.
+    """End the process from any thread, whatever the main thread is doing.
 
     Args:
         status: of the process.

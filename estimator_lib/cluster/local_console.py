@@ -34,11 +34,11 @@ class Console:
         self._lines: queue.SimpleQueue = queue.SimpleQueue()
 
     def put(self, name: str, line: str) -> None:
-        """Takes a line; from any thread."""
+        """Take a line; from any thread."""
         self._lines.put((name, line))
 
     def show(self) -> None:
-        """Writes what has come."""
+        """Write what has come."""
         while not self._lines.empty():
             name, line = self._lines.get()
             is_progress = _PROGRESS.search(line) is not None
@@ -52,7 +52,7 @@ class Console:
         self._stream.flush()
 
     def close(self) -> None:
-        """Writes the rest, and leaves the terminal in order."""
+        """Write the rest, and leave the terminal in order."""
         self.show()
         if self._status:
             self._stream.write('\n')
@@ -72,7 +72,7 @@ class Console:
 def run(
     addresses: Addresses, command: Sequence[str], *, restart: int = 0, stream: TextIO = sys.stderr
 ) -> int:
-    """Runs a cluster until all its tasks have ended, or one has failed.
+    """Run a cluster until all its tasks have ended, or one has failed.
 
     Args:
         addresses: of the tasks, by role.

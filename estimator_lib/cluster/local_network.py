@@ -27,7 +27,7 @@ _REMOTE = re.compile(r'\b(?!file:)[a-z][a-z0-9]*://[^\s\'"]*')
 
 
 def isolate() -> None:
-    """Moves this process, and those that it starts from now on, into a network of their own.
+    """Move this process, and those that it starts from now on, into a network of their own.
 
     The process must have one thread. Without root it moves into a user namespace as well, in which
     it has the same user id, and the rights to files that it had.
@@ -82,7 +82,7 @@ def _enter() -> None:
 
 
 def remote_path(arguments: Sequence[str]) -> Optional[str]:
-    """The first path of another machine (`gs://...`) in a command line of the front door.
+    """Return the first path of another machine (`gs://...`) in a command line of the front door.
 
     Args:
         arguments: the command line. The files that it names, as a config, are searched as well,

@@ -125,7 +125,7 @@ class Task:
         return self._process.pid
 
     def start(self) -> None:
-        """Starts it, or starts it again."""
+        """Start it, or start it again."""
         self.restarts += 1
         self._process = subprocess.Popen(
             self._command,
@@ -151,7 +151,7 @@ class Task:
         return 128 - status if status < 0 else status
 
     def send(self, number: int) -> None:
-        """Sends a signal, if the process runs."""
+        """Send a signal, if the process runs."""
         if self._process.poll() is None:
             self._process.send_signal(number)
 
@@ -200,16 +200,16 @@ class LocalCluster:
         self._output = output
 
     def start(self) -> None:
-        """Starts all tasks."""
+        """Start all tasks."""
         for task in self.tasks:
             task.start()
 
     def task(self, name: str) -> Task:
-        """A task by its name."""
+        """Return a task by its name."""
         return next(task for task in self.tasks if task.name == name)
 
     def poll(self) -> Optional[Tuple[str, int]]:
-        """Looks at all tasks, and starts those again that are to be.
+        """Look at all tasks, and start those again that are to be.
 
         Returns:
             Name and status of a task that has failed for good; None while none has.
@@ -235,7 +235,7 @@ class LocalCluster:
         return [task for task in self.tasks if task.name not in self.ended]
 
     def stop(self) -> None:
-        """Ends all tasks: SIGTERM, SIGKILL after a deadline; parameter servers last."""
+        """End all tasks: SIGTERM, SIGKILL after a deadline; parameter servers last."""
         others = [task for task in self.running if task.role != _SERVER_ROLE]
         self._stop(others, WORKERS_SECONDS)
         self._stop(self.running, SERVERS_SECONDS)

@@ -23,7 +23,7 @@ _LEAVING_SECONDS = 15.0
 
 
 def start_server(job: Job, session_config: tf1.ConfigProto) -> tf1.train.Server:
-    """Starts TensorFlow's server of this task, by which the tasks reach each other's devices.
+    """Start TensorFlow's server of this task, by which the tasks reach each other's devices.
 
     Raises:
         errors.ClusterError: its port is taken.
@@ -46,7 +46,7 @@ def start_server(job: Job, session_config: tf1.ConfigProto) -> tf1.train.Server:
 
 
 def require_free_address(job: Job) -> None:
-    """Refuses an address of this task that another process has.
+    """Refuse an address of this task that another process has.
 
     Raises:
         errors.ClusterError: one listens there.
@@ -60,7 +60,7 @@ def require_free_address(job: Job) -> None:
 
 
 def serve(job: Job, supervisor: Supervisor, session_config: tf1.ConfigProto) -> None:
-    """Serves until the job is finished.
+    """Serve until the job is finished.
 
     Raises:
         errors.ClusterError: the job has failed, or its chief is silent for too long.
@@ -84,7 +84,7 @@ def serve(job: Job, supervisor: Supervisor, session_config: tf1.ConfigProto) -> 
 
 
 def _wait_for_workers(job: Job, supervisor: Supervisor) -> None:
-    """Serves those who are about to leave; not one that has died without a word.
+    """Serve those who are about to leave; not one that has died without a word.
 
     Its last heartbeat says for some time yet that it trains, but nobody listens at its address.
     """

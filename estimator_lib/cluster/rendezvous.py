@@ -18,7 +18,7 @@ MEMBERS_FILE = 'members.json'
 
 
 def join(job: Job, supervisor: Supervisor) -> bool:
-    """Waits for all workers, and tells the supervisor who they are.
+    """Wait for all workers, and tell the supervisor who they are.
 
     Returns:
         False when the job is finished already.

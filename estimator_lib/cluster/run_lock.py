@@ -36,7 +36,7 @@ _lost: Dict[str, str] = {}  # why this process has a folder no more, by the fold
 
 
 def require(model_dir: str) -> None:
-    """Ends a run that has lost the lock of its folder.
+    """End a run that has lost the lock of its folder.
 
     Raises:
         errors.UserError: it has; the message has the process id and host of the other run.
@@ -89,7 +89,7 @@ class _Lock:
         }
 
     def take(self) -> None:
-        """Takes the lock, also that of an owner that has died."""
+        """Take the lock, also that of an owner that has died."""
         while not self._create(self._path):
             text = _read(self._path)
             if text is None:  # released just now
@@ -106,7 +106,7 @@ class _Lock:
                 return
 
     def keep(self, stopped: threading.Event) -> None:
-        """Replaces the lock every few seconds, until another run has it."""
+        """Replace the lock every few seconds, until another run has it."""
         while not stopped.wait(heartbeats.LEAST_SECONDS):
             owner = _parsed(_read(self._path) or '')
             if owner and not self._is_own(owner):
@@ -121,7 +121,7 @@ class _Lock:
             job_state.write_state(self._path, self._content)
 
     def release(self) -> None:
-        """Gives the lock up."""
+        """Give the lock up."""
         if self._is_own(_parsed(_read(self._path) or '')):
             _remove(self._path)
 
@@ -129,7 +129,7 @@ class _Lock:
         return owner.get('token') == self._content['token']
 
     def _create(self, path: str) -> bool:
-        """Whether a file was not there, and is this process's now."""
+        """Return whether a file was not there, and is this process's now."""
         text = json.dumps(self._content)
         if '://' in path:  # where no file is created exclusively
             if tf.io.gfile.exists(path):
@@ -163,7 +163,7 @@ class _Lock:
         return False
 
     def _take_over(self, text: str) -> bool:
-        """Replaces the lock, if it is still the one that was looked at.
+        """Replace the lock, if it is still the one that was looked at.
 
         Of several runs that want to, the one does that creates a second file, named by the lock's
         text: what is replaced is what all of them found dead.
@@ -211,7 +211,7 @@ def _parsed(text: str) -> Dict[str, Any]:
 
 
 def _machine() -> str:
-    """The same in two processes that can see each other by their ids, and in no others."""
+    """Return the same in two processes that can see each other by their ids, and in no others."""
     try:
         with open('/proc/sys/kernel/random/boot_id') as file:
             boot = file.read().strip()
@@ -221,7 +221,7 @@ def _machine() -> str:
 
 
 def _runs(owner: Dict[str, Any]) -> bool:
-    """Whether an owner's process runs, and is not another one that has got its id."""
+    """Return whether an owner's process runs, and is not another one that has got its id."""
     try:
         os.kill(owner['pid'], 0)
     except PermissionError:  # another user's, which /proc may not show

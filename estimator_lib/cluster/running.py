@@ -61,7 +61,7 @@ class Trainer(Protocol):
         max_steps: Optional[int] = None,
         saving_listeners: Sequence[tf.estimator.CheckpointSaverListener] = (),
     ) -> Any:
-        """Trains as `tf.estimator.Estimator.train` does."""
+        """Train as `tf.estimator.Estimator.train` does."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +97,7 @@ def run_task(
     session_config: tf1.ConfigProto,
     parts: Parts,
 ) -> Metrics:
-    """Does the work of this process's task until the job is finished.
+    """Do the work of this process's task until the job is finished.
 
     Args:
         cluster: the tasks, and which this is.
@@ -134,7 +134,7 @@ def run_task(
 
 @contextlib.contextmanager
 def _supervised(job: Job) -> Iterator[supervision.Supervisor]:
-    """Tells the other tasks that this one runs, and how it has ended."""
+    """Tell the other tasks that this one runs, and how it has ended."""
     supervisor = supervision.Supervisor(job)
     supervisor.start()
     status = 1
@@ -174,7 +174,7 @@ class _Worker:
         self._agreement = coordinated_stop.StopAgreement(job.state.folder, self._is_chief)
 
     def run(self) -> Metrics:
-        """Trains, and ends the job where this is the chief."""
+        """Train, and ends the job where this is the chief."""
         reason = 'num_steps'
         if self._job.state.finished() is None:
             train = self._train_all_reduce if self._job.is_all_reduce else self._train
@@ -243,7 +243,7 @@ class _Worker:
                 time.sleep(_ATTEMPT_SECONDS)
 
     def _wait(self) -> bool:
-        """Waits for who is needed to begin; False when the job is finished."""
+        """Wait for who is needed to begin; False when the job is finished."""
         self._supervisor.heart.tell(heartbeats.WAITING)
         job = self._job
 
@@ -264,7 +264,7 @@ class _Worker:
         return waiting.wait_for(idle_chief, who=job.name, until='to train', **options)
 
     def _train_all_reduce(self) -> Optional[str]:
-        """All workers together; when one is lost all end, to be started again together."""
+        """Return all workers together; when one is lost all end, to be started again together."""
         parameter_server.require_free_address(self._job)
         if not rendezvous.join(self._job, self._supervisor):
             return None
@@ -278,7 +278,7 @@ class _Worker:
         return stop.reason
 
     def _train_together(self, hooks: List[tf.estimator.SessionRunHook]) -> None:
-        """Trains among the workers that have come."""
+        """Train among the workers that have come."""
         max_steps = self._job.train_config.num_steps or None
         trainer = self._parts.create_trainer()  # A strategy in eager TensorFlow comes first.
         input_fn = self._parts.create_input_fn()
@@ -297,7 +297,7 @@ class _Worker:
         tf.estimator.train_and_evaluate(trainer, train_spec, eval_spec)
 
     def _raise_if_peer_lost(self, error: tf.errors.OpError) -> None:
-        """Gives the supervisor the time to find out whether another worker is gone."""
+        """Give the supervisor the time to find out whether another worker is gone."""
         log.warning('%s: %s', self._job.name, errors.first_line(error))
         deadline = time.monotonic() + 3 * heartbeats.LEAST_SECONDS
         while time.monotonic() < deadline:
@@ -345,7 +345,7 @@ def _add_listeners(
     estimator: tf.estimator.Estimator,
     listeners: Sequence[tf.estimator.CheckpointSaverListener],
 ) -> tf.estimator.Estimator:
-    """Returns an Estimator whose saver hook tells the listeners.
+    """Return an Estimator whose saver hook tells the listeners.
 
     Under all-reduce TensorFlow drops the listeners of a `TrainSpec`.
     """

@@ -78,12 +78,12 @@ class Supervisor:
         self._thread = threading.Thread(target=self._run, name='supervisor', daemon=True)
 
     def start(self) -> None:
-        """Begins."""
+        """Begin."""
         self.heart.beat()
         self._thread.start()
 
     def stop(self, status: int) -> None:
-        """Ends, and tells the others with what status this task does."""
+        """End, and tells the others with what status this task does."""
         self._stopped.set()
         self._thread.join()
         self.heart.tell(heartbeats.ENDED, status=status)
@@ -94,7 +94,7 @@ class Supervisor:
         return self._verdict
 
     def raise_verdict(self) -> None:
-        """Ends the task here, when it is to end.
+        """End the task here, when it is to end.
 
         Raises:
             errors.ClusterError: the job has failed, or another task is silent for too long.
@@ -179,7 +179,7 @@ class Supervisor:
         self._judge_silence(now, job_state.PEER_LOST_STATUS)
 
     def _is_gone(self, name: str, now: float) -> bool:
-        """Whether nobody has listened at a worker's address for some seconds."""
+        """Return whether nobody has listened at a worker's address for some seconds."""
         if self.heart.state != heartbeats.TRAINING or not self._job.not_listening([name]):
             self._unreachable_since.pop(name, None)
             return False
@@ -199,7 +199,7 @@ class Supervisor:
             self._verdict = Verdict(status, message, now)
 
     def _enforce(self, now: float) -> None:
-        """Ends the process when the main thread does not."""
+        """End the process when the main thread does not."""
         verdict = self._verdict
         if verdict is not None:
             is_lost = verdict.status == job_state.PEER_LOST_STATUS
@@ -242,5 +242,5 @@ class Supervisor:
             )
 
     def has_evaluator(self) -> bool:
-        """Whether the job has a task that evaluates."""
+        """Return whether the job has a task that evaluates."""
         return 'evaluator' in self._job.cluster.addresses or self.watch.is_alive(EVALUATOR)

@@ -26,7 +26,7 @@ def wait_for(
     timeout_seconds: float,
     give_up: Callable[[], bool] = lambda: False,
 ) -> bool:
-    """Waits until nobody is missing.
+    """Wait until nobody is missing.
 
     Args:
         missing: the names of the tasks that are still waited for.
@@ -74,7 +74,7 @@ def wait_for(
 
 
 def is_listening(address: str) -> bool:
-    """Whether a process takes connections at `host:port`.
+    """Return whether a process takes connections at `host:port`.
 
     A process that is stopped (SIGSTOP) does: its kernel answers.
     """

@@ -11,7 +11,7 @@ from estimator_lib.task import IMAGE, SOURCE_ID, Features, Labels
 
 
 def named_features(features: Any) -> Features:
-    """Returns the features of a batch by name, with source ids.
+    """Return the features of a batch by name, with source ids.
 
     Args:
         features: a mapping of tensors with `IMAGE`. `SOURCE_ID` may be left out: it is then ''
@@ -27,7 +27,7 @@ def named_features(features: Any) -> Features:
 
 
 def named_labels(labels: Any) -> Optional[Labels]:
-    """Returns the labels of a batch by name; None where there are none.
+    """Return the labels of a batch by name; None where there are none.
 
     Raises:
         errors.DataError: they are no mapping.

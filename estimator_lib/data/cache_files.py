@@ -103,7 +103,7 @@ class CacheFile:
         return self._size
 
     def get(self, key: Key) -> Optional[np.ndarray]:
-        """The bytes of a key, uint8 [n], not to be written to; None: there are none."""
+        """Return the bytes of a key, uint8 [n], not to be written to; None: there are none."""
         place = self._places.get(key)
         if place is None:
             return None
@@ -120,7 +120,7 @@ class CacheFile:
         return found
 
     def put(self, key: Key, value: np.ndarray) -> bool:
-        """Adds the bytes of a key; False where there is no room for them."""
+        """Add the bytes of a key; False where there is no room for them."""
         size = value.size
         padding = bytes(-size % ALIGNMENT)
         with self._lock:
@@ -141,14 +141,14 @@ class CacheFile:
             return True
 
     def close(self) -> None:
-        """Gives the file up; what `get` returned stays, and what was not mapped is not found."""
+        """Give the file up; what `get` returned stays, and what was not mapped is not found."""
         with self._lock:
             self._writes = False
             self._places.clear()
             self._closed()
 
     def _open(self) -> None:
-        """Reads what is in the file, or makes it anew."""
+        """Read what is in the file, or make it anew."""
         begin = os.pread(self._file, ALIGNMENT, 0)
         if begin != self._header:
             self._size = 0
@@ -166,7 +166,7 @@ class CacheFile:
             os.ftruncate(self._file, self._size)
 
     def _read_entries(self, end: int) -> int:
-        """Finds the entries; where the last whole one ends."""
+        """Find the entries; where the last whole one ends."""
         offset = ALIGNMENT
         while offset + ALIGNMENT <= end:
             mark, first, second, size, checksum = _ENTRY.unpack(
@@ -180,7 +180,7 @@ class CacheFile:
         return offset
 
     def _replace(self) -> None:
-        """Puts a new file, which is locked, in the place of the present one."""
+        """Put a new file, which is locked, in the place of the present one."""
         temporary = f'{self._path}.{os.getpid()}.tmp'
         new = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
         fcntl.flock(new, fcntl.LOCK_EX)
@@ -208,13 +208,13 @@ class CacheFile:
 
 
 def _release(file: int) -> None:
-    """Unlocks and closes a file; what maps it would keep the lock."""
+    """Unlock and close a file; what maps it would keep the lock."""
     fcntl.flock(file, fcntl.LOCK_UN)
     os.close(file)
 
 
 def _open_locked(path: str) -> Tuple[int, bool]:
-    """A file, and whether it is locked by this process: else another one has the lock."""
+    """Return a file, and whether it is locked by this process: else another one has the lock."""
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:

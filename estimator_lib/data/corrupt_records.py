@@ -41,7 +41,7 @@ class RecordProblem(NamedTuple):
 
 
 def decode(task: Task, mode: str, record: tf.Tensor, seed: tf.Tensor) -> Tuple[Features, Labels]:
-    """One record as features and labels; varied when it is for training.
+    """Return one record as features and labels; varied when it is for training.
 
     Args:
         task: knows how.
@@ -53,14 +53,14 @@ def decode(task: Task, mode: str, record: tf.Tensor, seed: tf.Tensor) -> Tuple[F
 
 
 def vary(task: Task, mode: str, example: Example, seed: tf.Tensor) -> Tuple[Features, Labels]:
-    """One decoded example as features and labels; see `decode`."""
+    """Return one decoded example as features and labels; see `decode`."""
     if mode == tf.estimator.ModeKeys.TRAIN:
         example = task.augment(example, seed)
     return task.prepare(example, mode)
 
 
 def attempt(function: Callable[[tf.Tensor], Any], record: tf.Tensor) -> Tuple[tf.Tensor, Any]:
-    """Runs a function on a record where a failure must not end the dataset.
+    """Run a function on a record where a failure must not end the dataset.
 
     A graph has no exceptions, but a dataset can leave out an element that fails; so the function
     runs in a dataset of its own, followed by zeros. That takes about 0.15 ms.
@@ -87,7 +87,7 @@ def attempt(function: Callable[[tf.Tensor], Any], record: tf.Tensor) -> Tuple[tf
 def attempt_all(
     source: Source, function: Callable[[tf.Tensor], Any], limit: int = -1, limit_each: int = -1
 ) -> Iterator[Tuple[int, bytes, bool, Any]]:
-    """Runs a function on the records of files, in order.
+    """Run a function on the records of files, in order.
 
     Args:
         source: whose files.
@@ -124,7 +124,7 @@ def skip_invalid(
     report: Callable[..., bool],
     num_parallel_calls: int,
 ) -> tf.data.Dataset:
-    """Maps a stream of records, without those that fail.
+    """Return maps a stream of records, without those that fail.
 
     Args:
         stream: from `record_streams.create_stream`.
@@ -173,7 +173,7 @@ class SkippedLog:
         self._run_start = 0  # position of the first of the failures that followed on one another
 
     def __call__(self, number: int, position: int, record_id: int, record: bytes) -> bool:
-        """Takes note of a record that failed; False.
+        """Take note of a record that failed; False.
 
         Raises:
             ValueError: no record of a whole epoch could be used.
@@ -227,7 +227,7 @@ class RecordTester:
         return None if text is None else RecordProblem(file.path, index, text)
 
     def close(self) -> None:
-        """Ends its session, if it needed one."""
+        """End its session, if it needed one."""
         if self._session is not None:
             self._session.close()
 
@@ -282,7 +282,7 @@ def describe_corrupt_frame(file: records.RecordFile, index: int) -> RecordProble
 
 
 def find_corrupt_frame(source: Source) -> Optional[RecordProblem]:
-    """The first corrupt frame that is met in the files of a source; None when there is none.
+    """Return the first corrupt frame that is met in the files of a source; None when there is none.
 
     What TensorFlow's reader says of one has neither path nor record, so the files are read again.
     """
@@ -296,7 +296,7 @@ def find_corrupt_frame(source: Source) -> Optional[RecordProblem]:
 
 
 def data_error(problem: RecordProblem) -> errors.DataError:
-    """The error that a corrupt record is reported by."""
+    """Return the error that a corrupt record is reported by."""
     return errors.DataError(
         f'{problem}. Mend or remove the record, or set corrupt_record_policy: SKIP to leave such '
         'records out.'

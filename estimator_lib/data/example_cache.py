@@ -97,11 +97,11 @@ class MemoryStore:
         return len(self._values)
 
     def get(self, key: Key) -> Optional[np.ndarray]:
-        """The bytes of a key, uint8 [n], not to be written to; None: there are none."""
+        """Return the bytes of a key, uint8 [n], not to be written to; None: there are none."""
         return self._values.get(key)
 
     def put(self, key: Key, value: np.ndarray) -> bool:
-        """Adds the bytes of a key; False where there is no room for them."""
+        """Add the bytes of a key; False where there is no room for them."""
         with self._lock:
             if key in self._values:
                 return True
@@ -194,7 +194,7 @@ class ExampleCache:
 
 
 def _nothing(spec: tf.TensorSpec) -> np.ndarray:
-    """An array of a type and number of dimensions, with as little in it as can be."""
+    """Return an array of a type and number of dimensions, with as little in it as can be."""
     shape = [0] * spec.shape.rank
     if spec.dtype == tf.string:
         return np.full(shape, b'', object)
@@ -202,7 +202,7 @@ def _nothing(spec: tf.TensorSpec) -> np.ndarray:
 
 
 def digest_of_decoding(graph_def: tf1.GraphDef) -> str:
-    """Returns the digest of how records are decoded, for the file that keeps the examples.
+    """Return the digest of how records are decoded, for the file that keeps the examples.
 
     Args:
         graph_def: the graph of `decode`.
@@ -220,7 +220,7 @@ def digest_of_decoding(graph_def: tf1.GraphDef) -> str:
 
 
 def open_file(plan: CachePlan, folder: str, name: str, digest: str) -> CacheFile:
-    """Opens the file of a reader, with a line in the log.
+    """Open the file of a reader, with a line in the log.
 
     Args:
         plan: how much it may hold.

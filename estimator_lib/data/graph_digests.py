@@ -42,7 +42,7 @@ class _Walk:
         self._functions = functions
 
     def body(self, nodes: Iterable[Any], arguments: Sequence[str]) -> Dict[str, str]:
-        """Adds the nodes of a graph, or of a function with these arguments.
+        """Add the nodes of a graph, or of a function with these arguments.
 
         Returns:
             The number of each argument and node, by its name.

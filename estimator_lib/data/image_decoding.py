@@ -21,7 +21,7 @@ _HEADER_BYTES = 26
 
 
 def decode_image(encoded: tf.Tensor, channels: int = 3) -> tf.Tensor:
-    """Decodes a JPEG, PNG, GIF (its first frame) or BMP image.
+    """Decode a JPEG, PNG, GIF (its first frame) or BMP image.
 
     Transparency is dropped, palettes are looked up and 16 bits become 8.
 
@@ -56,7 +56,7 @@ def pixel_limit(config: pipeline_pb2.TrainEvalPipelineConfig) -> int:
 def limit_pixels(
     encoded: tf.Tensor, most: Union[int, tf.Tensor], name: str = 'the image'
 ) -> tf.Tensor:
-    """An encoded image whose header does not announce too many pixels: it is safe to decode.
+    """Return an encoded image whose header does not announce too many pixels: it is safe to decode.
 
     Args:
         encoded: string scalar, as `decode_image` takes it.

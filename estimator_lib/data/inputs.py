@@ -106,7 +106,7 @@ class RecordInput:
         return self._resumed(reading, names[own], config)
 
     def open(self, config: tf.estimator.RunConfig) -> Callable[[], Tuple[Any, Any]]:
-        """Opens the records in eager TensorFlow, where the latest checkpoint says.
+        """Open the records in eager TensorFlow, where the latest checkpoint says.
 
         Args:
             config: of the run: its `model_dir`.
@@ -157,7 +157,7 @@ class RecordInput:
     def _resumed(
         self, reading: Reading, name: str, config: Optional[tf.estimator.RunConfig]
     ) -> tf.data.Dataset:
-        """The batches from where the latest checkpoint says that this reader was."""
+        """Return the batches from where the latest checkpoint says that this reader was."""
         start = np.zeros([reading.num_sources + 1, reader_state.COLUMNS], np.int64)
         if reading.mode == ModeKeys.TRAIN:
             model_dir = config.model_dir if config is not None else None
@@ -165,7 +165,7 @@ class RecordInput:
         return create_batches(reading, start, self._watch, self._cache)
 
     def failure(self, error: Exception) -> Optional[errors.UserError]:
-        """The record that an error of a session came from, or the memory that was not there.
+        """Return the record that an error of a session came from, or the memory that was not there.
 
         Args:
             error: one of `corrupt_records.SESSION_ERRORS`, as `session.run` raised it, or a
@@ -201,7 +201,7 @@ class RecordInput:
             return features, labels
 
     def _open_cache(self, reading: Reading, config: Optional[tf.estimator.RunConfig]) -> None:
-        """Opens the cache of decoded examples, which all calls have in common."""
+        """Open the cache of decoded examples, which all calls have in common."""
         plan = reading.cache
         if plan is None or self._cache is not None:
             return
@@ -246,7 +246,7 @@ class RecordInput:
 
 
 def _trainers(config: tf.estimator.RunConfig) -> Tuple[List[str], int]:
-    """The processes of a cluster that train, and which of them this one is."""
+    """Return the processes of a cluster that train, and which of them this one is."""
     cluster = config.cluster_spec.as_dict()
     names = [
         f'{role}_{index}'
@@ -268,7 +268,7 @@ def _count_examples(reading: Reading) -> Optional[int]:
 
 
 def _timed(get_next: Callable[[], Any]) -> Tuple[Any, tf.Tensor]:
-    """The next batch, and the seconds that the step waited for it: float32 scalar."""
+    """Return the next batch, and the seconds that the step waited for it: float32 scalar."""
     before = tf.timestamp()
     with tf.control_dependencies([before]):
         batch = get_next()

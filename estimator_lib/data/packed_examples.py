@@ -52,7 +52,7 @@ class Layout:
         return packed
 
     def unpack(self, packed: np.ndarray) -> List[np.ndarray]:
-        """The arrays of an example; those of numbers lie in `packed`."""
+        """Return the arrays of an example; those of numbers lie in `packed`."""
         sides = packed[: 8 * self._num_sides].view(np.int64).tolist()
         shapes, taken, num_strings = [], 0, 0
         for dtype, rank in self._fields:

@@ -56,12 +56,12 @@ def pop_reader_state(features: Dict[str, Any]) -> Tuple[Dict[str, Any], Optional
 
 
 def variable_name(reader_name: str) -> str:
-    """The variable of a reader, which is named by its process: `chief_0`, `worker_1`."""
+    """Return the variable of a reader, which is named by its process: `chief_0`, `worker_1`."""
     return f'{READER_SCOPE}/{reader_name}/position'
 
 
 def position_variable(reader_name: str, num_sources: int, **options: Any) -> tf.Variable:
-    """The variable that holds a reader's position: zeros at first.
+    """Return the variable that holds a reader's position: zeros at first.
 
     Args:
         reader_name: see `variable_name`.
@@ -93,7 +93,7 @@ def remember_names(reader_names: Sequence[str], own: int) -> None:
 
 
 def advance_position(state: ReaderState) -> tf.Operation:
-    """An op that makes this batch's position the one that is saved; part of the train op.
+    """Return an op that makes this batch's position the one that is saved; part of the train op.
 
     Under a distribution strategy it is called in replica context. Several replicas then share a
     reader, which gives each of them one batch a step in turn: the last one's position counts.
@@ -120,7 +120,7 @@ def advance_position(state: ReaderState) -> tf.Operation:
 
 
 def read_position(model_dir: Optional[str], reader_name: str, num_sources: int) -> np.ndarray:
-    """Reads the position from the latest checkpoint of a folder; zeros when none fits.
+    """Read the position from the latest checkpoint of a folder; zeros when none fits.
 
     Args:
         model_dir: the folder.
@@ -141,7 +141,7 @@ def read_position(model_dir: Optional[str], reader_name: str, num_sources: int) 
 
 
 def valid_start(position: tf.Tensor, fingerprints: np.ndarray) -> tf.Tensor:
-    """The position to start from.
+    """Return the position to start from.
 
     Where the files of a source are not those that the position was counted in, its epoch starts
     anew, with a warning on standard error.
@@ -172,7 +172,7 @@ def with_state(
     start: tf.Tensor,
     watch: Optional[Callable[[np.ndarray], Any]] = None,
 ) -> tf.data.Dataset:
-    """Adds the reader's state to the features of each batch.
+    """Add the reader's state to the features of each batch.
 
     Args:
         batches: elements ((source index, position, number), features, labels); the first three

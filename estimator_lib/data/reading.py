@@ -92,7 +92,7 @@ class Reading:
         return prints
 
     def order_of(self, source: Source) -> Order:
-        """The order of one source: it has its share of the readers."""
+        """Return the order of one source: it has its share of the readers."""
         num_readers = math.ceil(self.order.num_readers * source.weight)
         return dataclasses.replace(self.order, num_readers=num_readers)
 
@@ -101,7 +101,7 @@ class Reading:
         return record_streams.stream_seed(self.order, source)
 
     def sharded(self, shard: Tuple[int, int]) -> Reading:
-        """The same for one of several processes that share the records.
+        """Return the same for one of several processes that share the records.
 
         Args:
             shard: (index, count) of this process.
@@ -199,7 +199,7 @@ def create_batches(
     watch: Optional[Callable[[np.ndarray], Any]] = None,
     cache: Optional[ExampleCache] = None,
 ) -> tf.data.Dataset:
-    """Batches from a position on.
+    """Return batches from a position on.
 
     Args:
         reading: what is read and how.
@@ -246,14 +246,14 @@ def sequences_of(
 def _create_examples(
     reading: Reading, source: Source, start: tf.Tensor, cache: Optional[ExampleCache]
 ) -> tf.data.Dataset:
-    """Elements ((source index, position, number), features, labels) of one source."""
+    """Return elements ((source index, position, number), features, labels) of one source."""
     return _decode(reading, source, _create_stream(reading, source, start), cache)
 
 
 def _create_batches_by_size(
     reading: Reading, source: Source, start: tf.Tensor, cache: Optional[ExampleCache]
 ) -> tf.data.Dataset:
-    """Batches of the elements of `_create_examples`, each of images of one size.
+    """Return batches of the elements of `_create_examples`, each of images of one size.
 
     Images of one size are put together among a few batches of records that follow each other, so
     that memory is bounded however many sizes there are. Images that have all the same size come in
@@ -280,7 +280,7 @@ def _size_key(place: Any, features: Features, labels: Labels) -> tf.Tensor:
 
 
 def _create_stream(reading: Reading, source: Source, start: tf.Tensor) -> tf.data.Dataset:
-    """The records of one source, see `record_streams.create_stream`."""
+    """Return the records of one source, see `record_streams.create_stream`."""
     order = reading.order_of(source)
     stream = record_streams.create_stream(source, order, start[source.index, :2])
     return stream if reading.max_examples is None else stream.take(reading.max_examples)
@@ -338,7 +338,7 @@ def _num_parallel_calls(reader: input_reader_pb2.InputReader, batch_size: int) -
 
 
 def _check_shard(source: Source, count: int) -> None:
-    """Refuses shares of the records that would be empty, and read for ever."""
+    """Refuse shares of the records that would be empty, and read for ever."""
     if len(source.files) >= count:
         return
     num_records = count_records(source.files)
@@ -350,7 +350,7 @@ def _check_shard(source: Source, count: int) -> None:
 
 
 def _share_counts(source: Source, count: int) -> Source:
-    """A source as one of several processes reads it that share each batch."""
+    """Return a source as one of several processes reads it that share each batch."""
     if source.per_batch is None:
         return source
     if source.per_batch % count:

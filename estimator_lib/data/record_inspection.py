@@ -82,7 +82,7 @@ def inspect_records(
 
 
 def check_first_examples(task: Task, reader: input_reader_pb2.InputReader) -> List[str]:
-    """Asks the task whether the first training examples are worth training on.
+    """Ask the task whether the first training examples are worth training on.
 
     Args:
         task: see `Task.check_first_examples`.
@@ -103,7 +103,7 @@ def check_first_examples(task: Task, reader: input_reader_pb2.InputReader) -> Li
 def find_failure(
     reading: Reading, error: tf.errors.OpError, recent: Sequence[np.ndarray] = ()
 ) -> Optional[RecordProblem]:
-    """Decodes again, one by one, what the failed batch may have been made of.
+    """Decode again, one by one, what the failed batch may have been made of.
 
     Args:
         reading: what was read and how.
@@ -134,7 +134,7 @@ def find_failure(
 def _first_failure(
     reading: Reading, positions: np.ndarray, limit: Optional[int]
 ) -> Optional[RecordProblem]:
-    """The first record that fails, of so many from each source, or of one epoch."""
+    """Return the first record that fails, of so many from each source, or of one epoch."""
     for source in reading.sources:
         start = divmod(int(positions[source.index]), record_streams.INDEX_SPAN)
         tester = RecordTester(reading.task, reading.mode, source, reading.seed_of(source))

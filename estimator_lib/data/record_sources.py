@@ -44,7 +44,7 @@ class Source:
 
 
 def input_files(reader: input_reader_pb2.InputReader) -> List[records.RecordFile]:
-    """The files of a reader, of all its sources, sorted and each once.
+    """Return the files of a reader, of all its sources, sorted and each once.
 
     Raises:
         errors.ConfigError: the reader has no TFRecord paths.
@@ -56,7 +56,7 @@ def input_files(reader: input_reader_pb2.InputReader) -> List[records.RecordFile
 def create_sources(
     reader: input_reader_pb2.InputReader, mode: str, batch_size: int
 ) -> Tuple[List[Source], int]:
-    """The sources that are read, in the order of their index.
+    """Return the sources that are read, in the order of their index.
 
     Training mixes the paths as `sample_from_datasets_weights` or `examples_per_batch` say. An
     evaluation takes each example of them once, so it reads them one after the other, without those
@@ -119,7 +119,7 @@ def _field(reader: input_reader_pb2.InputReader) -> str:
 def _shares(
     reader: input_reader_pb2.InputReader, num_paths: int, batch_size: Optional[int]
 ) -> Optional[Sequence[float]]:
-    """Weights or counts, one a path; None when neither is set."""
+    """Return weights or counts, one a path; None when neither is set."""
     weights = list(reader.sample_from_datasets_weights)
     counts = list(reader.examples_per_batch)
     if weights and counts:

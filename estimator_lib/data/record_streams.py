@@ -76,7 +76,7 @@ def unconverted(function: Callable) -> Callable:
 
 
 def steady(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """The dataset in its own order, without autotuning and rewriting.
+    """Return the dataset in its own order, without autotuning and rewriting.
 
     TensorFlow 2.15's autotuning has a thread for each iterator, and to delete the iterator (at the
     end of an evaluation, say) can take until that thread wakes up: half a minute now and then.
@@ -91,19 +91,19 @@ def steady(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def open_session(graph: Optional[tf.Graph] = None) -> tf1.Session:
-    """A session for a graph that runs a few times: to optimize it would take longer."""
+    """Return a session for a graph that runs a few times: to optimize it would take longer."""
     config = tf1.ConfigProto()
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     return tf1.Session(graph=graph, config=config)
 
 
 def parallel_calls() -> int:
-    """Records that are decoded at a time: a few more than there are cores."""
+    """Return records that are decoded at a time: a few more than there are cores."""
     return 2 * (os.cpu_count() or 1)
 
 
 def create_stream(source: Source, order: Order, start: tf.Tensor) -> tf.data.Dataset:
-    """The records of a source from a position on.
+    """Return the records of a source from a position on.
 
     Args:
         source: what is read.
@@ -150,7 +150,7 @@ def mix(
     seed: int,
     start: tf.Tensor,
 ) -> tf.data.Dataset:
-    """One dataset of examples from several sources.
+    """Return one dataset of examples from several sources.
 
     Which source the i-th example comes from is a function of the seed and i alone. The mixture
     ends with the first source that does: it would not be the same mixture without it.
@@ -200,7 +200,7 @@ def read_file(
 
 
 def file_tensors(files: Sequence[records.RecordFile]) -> tf.data.Dataset:
-    """Elements (path, compression, file number), the first arguments of `read_file`."""
+    """Return elements (path, compression, file number), the first arguments of `read_file`."""
     return tf.data.Dataset.from_tensor_slices(
         (
             [file.path for file in files],
@@ -211,13 +211,13 @@ def file_tensors(files: Sequence[records.RecordFile]) -> tf.data.Dataset:
 
 
 def locate(source: Source, record_id: int) -> Tuple[records.RecordFile, int]:
-    """The file of a record of a source, and its index in it."""
+    """Return the file of a record of a source, and its index in it."""
     file_number, index = divmod(int(record_id), FILE_SPAN)
     return source.files[file_number], index
 
 
 def elements(dataset: tf.data.Dataset) -> Iterator[Any]:
-    """The elements of a dataset of the current graph, one after the other."""
+    """Yield the elements of a dataset of the current graph, one after the other."""
     iterator = tf1.data.make_initializable_iterator(steady(dataset))
     element = iterator.get_next()
     with open_session() as session:
@@ -303,7 +303,7 @@ def count_readable(file: records.RecordFile) -> int:
 
 
 def _read_past_corrupt(path: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
-    """The records of a file, with `CORRUPT_FRAME` where a frame is corrupt.
+    """Return the records of a file, with `CORRUPT_FRAME` where a frame is corrupt.
 
     Behind the first corrupt frame each record is read by its own offset. When the chain of frames
     itself ends, one `CORRUPT_FRAME` stands for all that would follow.
@@ -335,7 +335,7 @@ def _read_past_corrupt(path: tf.Tensor, compression: tf.Tensor) -> tf.data.Datas
 
 
 def _opened(path: bytes) -> bytes:
-    """The path, when the file can be read."""
+    """Return the path, when the file can be read."""
     with tf.io.gfile.GFile(path.decode(), 'rb') as file:
         file.read(1)
     return path

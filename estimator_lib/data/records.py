@@ -144,7 +144,7 @@ def list_frames(file: RecordFile) -> Tuple[List[Frame], Optional[FrameError]]:
 
 
 def first_records(files: Iterable[RecordFile], most: int) -> List[bytes]:
-    """Returns the payloads of the first records, by Python alone: TensorFlow may not begin yet.
+    """Return the payloads of the first records, by Python alone: TensorFlow may not begin yet.
 
     Reading ends at the first corrupt frame, which training names: a length may be beyond memory.
 
@@ -228,7 +228,7 @@ def _compression(path: str) -> str:
 
 
 def is_record_file(path: str) -> bool:
-    """Whether a file begins as a TFRecord file does, compressed or not."""
+    """Return whether a file begins as a TFRecord file does, compressed or not."""
     try:
         with _open(_inspect_file(path)) as stream:
             return _is_header(stream.read(_HEADER_BYTES))
@@ -237,18 +237,18 @@ def is_record_file(path: str) -> bool:
 
 
 def _is_header(start: bytes) -> bool:
-    """Whether bytes are the header of a frame."""
+    """Return whether bytes are the header of a frame."""
     return len(start) == _HEADER_BYTES and start[8:] == struct.pack('<I', masked_crc(start[:8]))
 
 
 def _is_empty(file: RecordFile) -> bool:
-    """Whether there is not a single byte of a record."""
+    """Return whether there is not a single byte of a record."""
     # No GZIP header is longer than that in practice.
     return file.size <= 1024 and list_frames(file) == ([], None)
 
 
 def _match(pattern: str, field: str) -> List[str]:
-    """The files that a pattern matches."""
+    """Return the files that a pattern matches."""
     if not pattern.strip():
         raise errors.DataError(f'{field}: the path is empty; expected a TFRecord file or a glob.')
     if _PLACEHOLDER in pattern:

@@ -40,7 +40,7 @@ class Sequences:
         return dataset.flat_map(_unconverted(frames_of))
 
     def one_frame(self, stream: tf.data.Dataset, seed: int) -> tf.data.Dataset:
-        """A stream with a frame in place of each record, where one is taken.
+        """Return a stream with a frame in place of each record, where one is taken.
 
         Args:
             stream: elements (position, (record id, record)).

@@ -15,7 +15,7 @@ from estimator_lib.distribution.tf_config import CHIEF_ROLES
 
 
 def create_strategy(plan: Plan) -> tf.distribute.Strategy:
-    """The `MultiWorkerMirroredStrategy` of this process, which starts its server too.
+    """Return the `MultiWorkerMirroredStrategy` of this process, which starts its server too.
 
     Args:
         plan: of a worker.
@@ -71,7 +71,7 @@ class MeanOfWorkers:
         self._mean = tf.function(self._reduced, autograph=False)
 
     def __call__(self, values: Sequence[float]) -> np.ndarray:
-        """The means over the workers, which are the same bits on all of them.
+        """Return the means over the workers, which are the same bits on all of them.
 
         Args:
             values: of this worker; as many on each.
@@ -88,7 +88,7 @@ class MeanOfWorkers:
 
 
 def _configure_collectives() -> None:
-    """Sets, for the life of the process, how its collective ops work.
+    """Set, for the life of the process, how its collective ops work.
 
     They get their numbers when a graph is built, as in sessions: parts of a step's graph would not
     pass on a number that is given at each call. And only `cluster.supervision` watches the other

@@ -93,7 +93,7 @@ _TENSOR_CORES = (7, 0)
 
 
 def cpu_flags(path: str) -> FrozenSet[str]:
-    """The instruction sets of the processor, by the names that Linux gives them.
+    """Return the instruction sets of the processor, by the names that Linux gives them.
 
     Args:
         path: of the kernel's description of the processors.
@@ -115,7 +115,7 @@ def multiplies_bfloat16() -> bool:
 
 
 def half_type() -> Optional[tf.DType]:
-    """The half type that training multiplies in on this machine; None: it is float32.
+    """Return the half type that training multiplies in on this machine; None: it is float32.
 
     Where there are GPUs, it is they that train.
     """
@@ -126,13 +126,13 @@ def half_type() -> Optional[tf.DType]:
 
 
 def gpu_capabilities() -> List[Tuple[int, ...]]:
-    """The compute capability of each GPU: (8, 0) of 8.0; (0, 0) of one that has none."""
+    """Return the compute capability of each GPU: (8, 0) of 8.0; (0, 0) of one that has none."""
     found = map(tf.config.experimental.get_device_details, tf.config.list_physical_devices('GPU'))
     return [tuple(details.get('compute_capability', (0, 0))) for details in found]
 
 
 def rewrite(session_config: tf.compat.v1.ConfigProto) -> None:
-    """Lets a session that trains compute in the half type of this machine; see `choose`.
+    """Let a session that trains compute in the half type of this machine; see `choose`.
 
     Args:
         session_config: changed in place.
@@ -146,7 +146,7 @@ def rewrite(session_config: tf.compat.v1.ConfigProto) -> None:
 
 
 def create_loss_scale(config: train_pb2.TrainConfig) -> Optional[LossScale]:
-    """The loss scaling of a training graph; None where nothing is computed in float16."""
+    """Return the loss scaling of a training graph; None where nothing is computed in float16."""
     if config.use_bfloat16 and half_type() is tf.float16:
         return LossScale(config.loss_scale)
     return None
@@ -168,7 +168,7 @@ def choose(graph: tf.Graph) -> None:
 
 
 def apply(graph: tf.Graph) -> None:
-    """Adds what `choose` has noted to the environment of the process, where the rewrite looks.
+    """Add what `choose` has noted to the environment of the process, where the rewrite looks.
 
     Entries of the user stay. What an earlier call added does not: of several graphs that train in
     one process the last one decides.
@@ -184,7 +184,7 @@ def apply(graph: tf.Graph) -> None:
 
 
 def restore() -> None:
-    """Gives the environment back as it was before `apply`."""
+    """Give the environment back as it was before `apply`."""
     while _of_user:
         variable, value = _of_user.popitem()
         if value is None:
@@ -200,7 +200,7 @@ class EnvironmentHook(tf.estimator.SessionRunHook):
     """
 
     def after_create_session(self, session: Any, coord: Optional[tf.train.Coordinator]) -> None:
-        """Applies the choice before the first step, which the session compiles."""
+        """Apply the choice before the first step, which the session compiles."""
         apply(session.graph)
         if coord is not None:
             # A hook is not told of an error. A coordinator is, and it waits for its threads.
@@ -239,7 +239,7 @@ class Balance(NamedTuple):
 
 
 def balance(graph: tf.Graph) -> Balance:
-    """Weighs what bfloat16 gains and costs.
+    """Weigh what bfloat16 gains and costs.
 
     Args:
         graph: with the forward pass in it.

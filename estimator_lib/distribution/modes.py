@@ -141,12 +141,12 @@ def create_plan(
 
 
 def alone(config: pipeline_pb2.TrainEvalPipelineConfig) -> Plan:
-    """The plan of a process that shares its work with nobody, whatever the config's mode."""
+    """Return the plan of a process that shares its work with nobody, whatever the config's mode."""
     return Plan(Mode.ONE_DEVICE, batch_size=config.train_config.batch_size)
 
 
 def choose_mode(train_config: train_pb2.TrainConfig, cluster: Optional[Cluster]) -> Mode:
-    """The mode that a config asks for; for AUTO, the one that fits the cluster.
+    """Return the mode that a config asks for; for AUTO, the one that fits the cluster.
 
     Raises:
         errors.UserError: it does not fit the cluster.
@@ -258,7 +258,7 @@ def _startup_delay(mode: Mode, train_config: train_pb2.TrainConfig) -> float:
 
 
 def idle_fields(plan: Plan, train_config: train_pb2.TrainConfig) -> List[str]:
-    """The fields that are set, but have no effect in the mode, nor on what is learned."""
+    """Return the fields that are set, but have no effect in the mode, nor on what is learned."""
     sets_delay = train_config.HasField('startup_delay_steps') and train_config.startup_delay_steps
     idle = {
         f'{_FIELD}.partition_variables_over_bytes': (
@@ -283,7 +283,7 @@ def idle_fields(plan: Plan, train_config: train_pb2.TrainConfig) -> List[str]:
 
 
 def require_own_batches(plan: Plan, fields: Sequence[str]) -> None:
-    """Refuses fields by which replicas compute over each other's batches, where they cannot.
+    """Refuse fields by which replicas compute over each other's batches, where they cannot.
 
     The replicas of a strategy can; others exchange nothing before they have their gradients.
 
@@ -305,7 +305,7 @@ def require_own_batches(plan: Plan, fields: Sequence[str]) -> None:
 
 
 def _check_fields(mode: Mode, train_config: train_pb2.TrainConfig) -> None:
-    """Refuses fields that the mode does not read and whose effect someone would miss."""
+    """Refuse fields that the mode does not read and whose effect someone would miss."""
     config = train_config.cluster
     if train_config.sync_replicas and config.num_clones > 1:
         raise errors.ConfigError(

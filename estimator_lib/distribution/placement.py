@@ -20,12 +20,12 @@ VARIABLE_OPS = ('Variable', 'VariableV2', 'VarHandleOp')
 
 
 def worker_device(cluster: Cluster) -> str:
-    """The device of what a worker computes."""
+    """Return the device of what a worker computes."""
     return f'/job:{cluster.role}/task:{cluster.index}'
 
 
 def device_fn(cluster: Cluster) -> Callable[[tf.Operation], str]:
-    """The device function of a worker: variables on the parameter servers, all else here.
+    """Return the device function of a worker: variables on the parameter servers, all else here.
 
     Each new variable goes to the server that has the fewest bytes of variables so far (ties: the
     first). Since all workers build the same graph, they agree.
@@ -95,7 +95,7 @@ def _getter(servers: int, over_bytes: int) -> Callable[..., Any]:
 
 
 def _fewest_bytes(servers: int) -> Callable[[tf.Operation], int]:
-    """Chooses servers; counts for each graph anew."""
+    """Choose servers; counts for each graph anew."""
     loads: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
     def choose(op: tf.Operation) -> int:

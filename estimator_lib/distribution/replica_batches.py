@@ -11,7 +11,7 @@ tf1 = tf.compat.v1
 
 
 def build_once(build: Callable[..., Any], batch: Sequence[Any]) -> Any:
-    """Builds a part of the graph once, on what the replicas of this process have.
+    """Build a part of the graph once, on what the replicas of this process have.
 
     A metric has one state, whichever replica an example was on. So its variables are created
     outside of the strategy.
@@ -47,14 +47,14 @@ def _join(parts: Sequence[tf.Tensor]) -> tf.Tensor:
 
 
 def _pad(values: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
-    """Returns values with zeros behind them: `sizes` are those of all dimensions but the first."""
+    """Return values with zeros behind them: `sizes` are those of all dimensions but the first."""
     after = sizes - tf.shape(values)[1:]
     paddings = tf.pad(tf.stack([tf.zeros_like(after), after], axis=1), [[1, 0], [0, 0]])
     return tf.pad(values, paddings, constant_values=tf.zeros([], values.dtype))
 
 
 def _call_outside_of_strategies(function: Callable[[], Any]) -> Any:
-    """Calls a function with the current graph, in a thread that no strategy is in scope of."""
+    """Call a function with the current graph, in a thread that no strategy is in scope of."""
     graph = tf1.get_default_graph()
 
     def call() -> Any:

@@ -36,7 +36,7 @@ def remember_worker(index: int) -> None:
 
 
 def index_in_step() -> int:
-    """Returns which replica of a strategy, or which worker of parameter servers, is built.
+    """Return which replica of a strategy, or which worker of parameter servers, is built.
 
     The replicas of `Mode.CLONES` are parts of one worker.
     """
@@ -46,12 +46,12 @@ def index_in_step() -> int:
 
 
 def scope_of(index: int, count: int) -> str:
-    """The name scope of a replica: `clone_<i>`, or none where there is only one."""
+    """Return the name scope of a replica: `clone_<i>`, or none where there is only one."""
     return f'clone_{index}' if count > 1 else ''
 
 
 def place(device: str, variable_device: Device = HOST) -> Callable[[tf.Operation], str]:
-    """A device function: variables on one device, all else that has none yet on another.
+    """Return a device function: variables on one device, all else that has none yet on another.
 
     Args:
         device: of what computes.
@@ -69,7 +69,7 @@ def place(device: str, variable_device: Device = HOST) -> Callable[[tf.Operation
 def build(
     count: int, replica_fn: Callable[[int, str], Any], device_of: Callable[[int], Any]
 ) -> list:
-    """Builds replicas of a part of the graph that share their variables.
+    """Build replicas of a part of the graph that share their variables.
 
     Args:
         count: how many.
@@ -100,7 +100,7 @@ def mean_losses(
     features: Features,
     labels: Labels,
 ) -> Tensors:
-    """The losses of a batch that several devices share.
+    """Return the losses of a batch that several devices share.
 
     What the second and later replicas add to `UPDATE_OPS` and `REGULARIZATION_LOSSES` is taken out
     again.
@@ -139,7 +139,7 @@ def mean_losses(
 
 
 def split(batch: Any, count: int) -> List[Tuple[Any, ...]]:
-    """A batch in parts of the same size, on the host.
+    """Return a batch in parts of the same size, on the host.
 
     Args:
         batch: nested tensors, whose first dimension is a multiple of `count`.

@@ -39,7 +39,7 @@ def create(plan: Plan, session_config: tf.compat.v1.ConfigProto, **options: Any)
 
 
 def _set_task(run_config: tf.estimator.RunConfig, plan: Plan) -> None:
-    """Says which task of its cluster a worker is.
+    """Say which task of its cluster a worker is.
 
     With a strategy of several workers TensorFlow leaves that to what runs Estimators under one, and
     takes each for the first worker until then.

@@ -35,7 +35,7 @@ def hooks(
 
 
 def startup_step(delay_steps: float, num_steps: int) -> int:
-    """The global step at which a delayed worker begins: not behind the end of training."""
+    """Return the global step at which a delayed worker begins: not behind the end of training."""
     return int(min(delay_steps, num_steps) if num_steps else delay_steps)
 
 
@@ -52,11 +52,11 @@ class StartupDelayHook(tf1.train.SessionRunHook):
         self._poll_seconds = poll_seconds
 
     def begin(self) -> None:
-        """Finds the global step."""
+        """Find the global step."""
         self._global_step = tf1.train.get_global_step()
 
     def after_create_session(self, session: tf1.Session, coord: Any) -> None:
-        """Waits, in this session and in each that is made anew."""
+        """Wait, in this session and in each that is made anew."""
 
         def should_end() -> bool:
             return preemption.requested() or coord.should_stop()
@@ -72,7 +72,7 @@ def wait_for_step(
     poll_seconds: float = 1.0,
     still_seconds: float = 60.0,
 ) -> None:
-    """Returns when the global step has come to a step, or no longer moves.
+    """Return when the global step has come to a step, or no longer moves.
 
     Where the others have trained and then stop at an earlier step (the `max_steps` of a program, of
     which a worker is not told), nobody would ever get there.

@@ -17,7 +17,7 @@ tf1 = tf.compat.v1
 
 
 def create_strategy(plan: Plan) -> Optional[tf.distribute.Strategy]:
-    """The strategy of a plan; None where it uses none.
+    """Return the strategy of a plan; None where it uses none.
 
     For an Estimator a strategy of several workers reads `TF_CONFIG`. Eager execution is then off
     for the rest of the process: outside of a graph such a strategy would want to be the first thing
@@ -60,7 +60,7 @@ def scope(strategy: Optional[tf.distribute.Strategy]) -> Iterator[None]:
 
 
 def require(plan: Plan) -> None:
-    """Raises where a plan's strategy is not in use.
+    """Raise where a plan's strategy is not in use.
 
     Raises:
         errors.ConfigError: the Estimator was made without it.
@@ -74,13 +74,13 @@ def require(plan: Plan) -> None:
 
 
 def configure_devices(plan: Plan, session_config: tf1.ConfigProto) -> None:
-    """Lets a session have as many CPU devices as a strategy uses: it hangs where they are fewer."""
+    """Let a session have as many CPU devices as a strategy uses: it hangs where they are fewer."""
     if plan.mode is Mode.MIRRORED and 'CPU' in plan.devices[0]:
         session_config.device_count['CPU'] = len(plan.devices)
 
 
 def _divide_cpu(count: int) -> None:
-    """Lets eager TensorFlow have as many CPU devices as a strategy uses.
+    """Let eager TensorFlow have as many CPU devices as a strategy uses.
 
     Raises:
         errors.ConfigError: TensorFlow has begun to work with fewer.
@@ -102,7 +102,7 @@ def _divide_cpu(count: int) -> None:
 
 
 def replica_index() -> int:
-    """Returns which replica of a strategy is built; 0 outside of replicas."""
+    """Return which replica of a strategy is built; 0 outside of replicas."""
     context = tf.distribute.get_replica_context()
     if context is None or not tf.distribute.has_strategy():
         return 0
@@ -110,7 +110,7 @@ def replica_index() -> int:
 
 
 def regularization_loss() -> Optional[tf.Tensor]:
-    """Returns the sum of the graph's `REGULARIZATION_LOSSES`; None where there are none.
+    """Return the sum of the graph's `REGULARIZATION_LOSSES`; None where there are none.
 
     The replicas of one process build one graph, and add to one collection. A regularization loss is
     a function of the weights of one replica, and belongs to that replica. One that only the first
@@ -136,7 +136,7 @@ def regularization_loss() -> Optional[tf.Tensor]:
 
 
 def _regularization_by_replica(count: int) -> List[tf.Tensor]:
-    """Returns the sum of the losses of each replica of this process, see `regularization_loss`."""
+    """Return the sum of the losses of each replica of this process, see `regularization_loss`."""
     by_replica: List[List[tf.Tensor]] = [[] for _ in range(count)]
     replicas = _replicas_of_handles()
     for loss in tf1.get_collection(tf1.GraphKeys.REGULARIZATION_LOSSES):
@@ -149,7 +149,7 @@ def _regularization_by_replica(count: int) -> List[tf.Tensor]:
 
 
 def _replicas_of_handles() -> Dict[tf.Operation, int]:
-    """The replica of this process that an op which holds a variable is of."""
+    """Return the replica of this process that an op which holds a variable is of."""
     graph = tf1.get_default_graph()
     replicas = {}
     for variable in tf1.global_variables():
@@ -162,7 +162,7 @@ def _replicas_of_handles() -> Dict[tf.Operation, int]:
 
 
 def mean_over_replicas(losses: Tensors) -> Tensors:
-    """The losses of the whole batch, for reports: means over the replicas.
+    """Return the losses of the whole batch, for reports: means over the replicas.
 
     Without a strategy the losses are those of the whole batch already.
 
@@ -186,7 +186,7 @@ def num_replicas() -> int:
 
 
 def sum_over_replicas(values: tf.Tensor) -> tf.Tensor:
-    """The sum of the values of all replicas; gradients reach those of each.
+    """Return the sum of the values of all replicas; gradients reach those of each.
 
     Args:
         values: of one shape in all replicas.
@@ -216,7 +216,7 @@ def _reduced(values: tf.Tensor, how: tf.distribute.ReduceOp) -> tf.Tensor:
 
 
 def all_of_this_process(values: tf.Tensor) -> tf.Tensor:
-    """A batch's values of all replicas of this process, one after the other.
+    """Return a batch's values of all replicas of this process, one after the other.
 
     Args:
         values: [batch, ...], of this replica.

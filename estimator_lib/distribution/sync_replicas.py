@@ -96,7 +96,7 @@ class TokenExchange:
             return dict(zip(losses, tf.unstack(mean))) if self._own == 0 else losses
 
     def average(self, pairs: Sequence[Pair]) -> List[Pair]:
-        """Hands over this replica's gradients.
+        """Hand over this replica's gradients.
 
         Args:
             pairs: gradients of this replica's batch, and the variables, on their servers.
@@ -117,7 +117,7 @@ class TokenExchange:
         return [(mean, variable) for mean, (_, variable) in zip(means, pairs)]
 
     def finish(self, update: tf.Operation) -> tf.Operation:
-        """The op of a whole step.
+        """Return the op of a whole step.
 
         Args:
             update: changes the variables and the global step; only the chief runs it.
@@ -136,11 +136,11 @@ class TokenExchange:
                 return self._announce(self._token + 1)
 
     def hook(self) -> tf1.train.SessionRunHook:
-        """Puts this replica in step with the others when a session begins."""
+        """Put this replica in step with the others when a session begins."""
         return _ChiefHook(self) if self._own == 0 else _WorkerHook(self)
 
     def _exchange(self, value: Any, name: str, shape: tf.TensorShape, device: str) -> Any:
-        """Hands over a value; the mean of as many replicas' values as make a step."""
+        """Hand over a value; the mean of as many replicas' values as make a step."""
         is_sparse = isinstance(value, tf.IndexedSlices)
         make = tf1.SparseConditionalAccumulator if is_sparse else tf1.ConditionalAccumulator
         notes = _variable(f'notes/{name}', [0] * len(self._replicas), device)
@@ -165,7 +165,7 @@ class TokenExchange:
             return tf1.FIFOQueue(-1, [tf.int64], [[]], shared_name=f'{_SCOPE}/{name}', name=name)
 
     def _announce(self, token: tf.Tensor) -> tf.Operation:
-        """Sends a token to all; who begins later than this finds it on the server."""
+        """Send a token to all; who begins later than this finds it on the server."""
         with tf.control_dependencies([self._newest.assign(token, read_value=False)]):
             return tf.group(
                 self._own_token.assign(token, read_value=False),
@@ -174,7 +174,7 @@ class TokenExchange:
 
 
 def from_plan(plan: Plan) -> Optional[TokenExchange]:
-    """The exchange of this process's replica; None in other modes."""
+    """Return the exchange of this process's replica; None in other modes."""
     if plan.mode is not Mode.SYNC_PARAMETER_SERVERS:
         return None
     return TokenExchange(
@@ -208,7 +208,7 @@ class _ChiefHook(tf1.train.SessionRunHook):
             self._announce = exchange._announce(self._token)
 
     def after_create_session(self, session: tf1.Session, coord: Any) -> None:
-        """Empties the accumulators, and sends all replicas their first token."""
+        """Empty the accumulators, and send all replicas their first token."""
         del coord
         are_set = session.run(self._are_set)
         noted = session.run([one for one, is_set in zip(self._noted, are_set) if is_set])
@@ -234,7 +234,7 @@ class _WorkerHook(tf1.train.SessionRunHook):
             self._begin = exchange._own_token.assign(newest, read_value=False)
 
     def after_create_session(self, session: tf1.Session, coord: Any) -> None:
-        """Waits for the chief's session, and begins at its token."""
+        """Wait for the chief's session, and begin at its token."""
         while not session.run(self._is_set):
             preemption.raise_if_requested()
             if coord is not None and coord.should_stop():

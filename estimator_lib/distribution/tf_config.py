@@ -56,7 +56,7 @@ class Cluster:
 
 
 def read_tf_config(environment: Optional[Mapping[str, str]] = None) -> Optional[Cluster]:
-    """The cluster that `TF_CONFIG` describes.
+    """Return the cluster that `TF_CONFIG` describes.
 
     Args:
         environment: in place of the process's own.
@@ -111,7 +111,7 @@ def environment(cluster: Optional[Cluster]) -> Iterator[None]:
 
 
 def cluster_of(run_config: tf.estimator.RunConfig) -> Optional[Cluster]:
-    """The cluster that an Estimator's config describes; None for one machine."""
+    """Return the cluster that an Estimator's config describes; None for one machine."""
     addresses = {
         role: tuple(tasks) for role, tasks in run_config.cluster_spec.as_dict().items() if tasks
     }
@@ -142,7 +142,7 @@ def _parse(text: str) -> Dict[str, Any]:
 
 
 def _check_keys(where: str, parsed: Mapping[str, Any], expected: Sequence[str]) -> None:
-    """Refuses a key that is nearly an expected one: there are others, which are not read here."""
+    """Refuse a key that is nearly an expected one: there are others, which are not read here."""
     missing = [key for key in expected if key not in parsed]
     for key in parsed:
         near = difflib.get_close_matches(key.lower(), missing, cutoff=0.8)

@@ -32,7 +32,7 @@ def named(name: str) -> Color:
 
 
 def of_class(number: int) -> Color:
-    """A bright color that differs from those of neighboring numbers."""
+    """Return a bright color that differs from those of neighboring numbers."""
     hue = (_FIRST_HUE + number * _GOLDEN_SECTION) % 1.0
     value = (1.0, 0.8, 0.92)[number % 3]
     red, green, blue = colorsys.hsv_to_rgb(hue, 0.9, value)
@@ -40,6 +40,6 @@ def of_class(number: int) -> Color:
 
 
 def is_light(color: Color) -> bool:
-    """Whether dark text on it is easier to read than white text."""
+    """Return whether dark text on it is easier to read than white text."""
     red, green, blue = color
     return 0.299 * red + 0.587 * green + 0.114 * blue > 140

@@ -28,7 +28,7 @@ class Tiling(NamedTuple):
     whole: bool = False
 
     def windows(self, height: int, width: int) -> List[Window]:
-        """The tiles of an image, row by row; the last of a row ends where the image does."""
+        """Return the tiles of an image, row by row; the last of a row ends where the image does."""
         return [
             Window(top, left, min(self.size, height), min(self.size, width))
             for top in self._starts(height)

@@ -42,7 +42,7 @@ _LEAST_NAMED_CELL = 9
 
 
 def displayable(image: np.ndarray) -> np.ndarray:
-    """An image as people can look at it.
+    """Return an image as people can look at it.
 
     Args:
         image: [height, width, 1 or 3]. uint8 images stay; others, which a network's preprocessing
@@ -63,7 +63,7 @@ def displayable(image: np.ndarray) -> np.ndarray:
 
 @contextlib.contextmanager
 def canvas(picture: np.ndarray) -> Iterator[Image.Image]:
-    """Lends an image to draw on; the picture, uint8 [height, width, 3], has it afterwards."""
+    """Lend an image to draw on; the picture, uint8 [height, width, 3], has it afterwards."""
     image = Image.fromarray(picture)
     yield image
     picture[:] = np.asarray(image)
@@ -72,7 +72,7 @@ def canvas(picture: np.ndarray) -> Iterator[Image.Image]:
 def draw_tag(
     image: Image.Image, text: str, bottom: int, left: int, color: Color, scale: int = 1
 ) -> None:
-    """Writes a line of text on a bar of a color; one that would be cut off is moved inside."""
+    """Write a line of text on a bar of a color; one that would be cut off is moved inside."""
     font, text = _font(_TEXT_SIZE * scale), _plain(text)
     width = math.ceil(font.getlength(text)) + 4 * scale
     height = sum(font.getmetrics())
@@ -84,7 +84,7 @@ def draw_tag(
 
 
 def draw_box(image: Image.Image, box: Sequence[float], color: Color, thickness: int = 1) -> None:
-    """Draws the outline of a box; what is outside of the image is cut off.
+    """Draw the outline of a box; what is outside of the image is cut off.
 
     Args:
         image: to draw on.
@@ -111,26 +111,26 @@ def draw_line(
     color: Color,
     thickness: int = 1,
 ) -> None:
-    """Draws a line from (y, x) to (y, x) in pixels; what is outside is cut off."""
+    """Draw a line from (y, x) to (y, x) in pixels; what is outside is cut off."""
     points = [(float(x), float(y)) for y, x in (start, end)]
     ImageDraw.Draw(image).line(points, color, thickness)
 
 
 def draw_dot(image: Image.Image, center: Sequence[float], color: Color, diameter: int) -> None:
-    """Draws a disc around (y, x) in pixels; what is outside is cut off."""
+    """Draw a disc around (y, x) in pixels; what is outside is cut off."""
     y, x = (float(side) for side in center)
     reach = (diameter - 1) / 2
     ImageDraw.Draw(image).ellipse((x - reach, y - reach, x + reach, y + reach), color)
 
 
 def tint(picture: np.ndarray, mask: np.ndarray, color: Color, opacity: float = 0.4) -> None:
-    """Mixes a color into the pixels for which a mask, bool [height, width], is true, in place."""
+    """Mix a color into the pixels for which a mask, bool [height, width], is true, in place."""
     mixed = (1.0 - opacity) * picture[mask] + opacity * np.array(color)
     picture[mask] = np.rint(mixed).astype(np.uint8)
 
 
 def resized(image: np.ndarray, height: int, width: int) -> np.ndarray:
-    """An image of another size, interpolated between the centers of pixels.
+    """Return an image of another size, interpolated between the centers of pixels.
 
     Args:
         image: uint8 [h, w, 3].
@@ -142,7 +142,7 @@ def resized(image: np.ndarray, height: int, width: int) -> np.ndarray:
 
 
 def captioned(image: np.ndarray, lines: Sequence[str], alarming: bool = False) -> np.ndarray:
-    """An image with lines of text below it.
+    """Return an image with lines of text below it.
 
     Args:
         image: uint8 [height, width, 3]; one narrower than 240 pixels is enlarged by a whole number.
@@ -162,7 +162,7 @@ def captioned(image: np.ndarray, lines: Sequence[str], alarming: bool = False) -
 
 
 def grid(pictures: Sequence[np.ndarray], columns: int, gap: int = 8) -> np.ndarray:
-    """Pictures side by side, row by row.
+    """Return pictures side by side, row by row.
 
     Args:
         pictures: at least one; they may differ in size.
@@ -182,7 +182,7 @@ def grid(pictures: Sequence[np.ndarray], columns: int, gap: int = 8) -> np.ndarr
 
 
 def confusion_matrix(shares: np.ndarray, names: Sequence[str]) -> np.ndarray:
-    """A confusion matrix as a picture: rows are labels, columns what was predicted.
+    """Return a confusion matrix as a picture: rows are labels, columns what was predicted.
 
     Cells have their share in percent, and names are beside them, where there are few enough classes
     for it to be read.
@@ -204,7 +204,7 @@ def confusion_matrix(shares: np.ndarray, names: Sequence[str]) -> np.ndarray:
 
 
 def encode_png(pixels: np.ndarray) -> bytes:
-    """The bytes of a PNG file.
+    """Return the bytes of a PNG file.
 
     Args:
         pixels: uint8 [height, width] or [height, width, channels] with 1, 3 or 4 channels, or
@@ -223,14 +223,14 @@ def encode_png(pixels: np.ndarray) -> bytes:
 
 
 def write_png(path: str, picture: np.ndarray) -> None:
-    """Writes a picture as a PNG file."""
+    """Write a picture as a PNG file."""
     with tf.io.gfile.GFile(path, 'wb') as file:
         file.write(encode_png(picture))
 
 
 @functools.cache
 def _font(size: int) -> ImageFont.FreeTypeFont:
-    """The font that Pillow carries along: pictures do not depend on what a machine has."""
+    """Return the font that Pillow carries along: pictures do not depend on what a machine has."""
     return ImageFont.load_default(size)
 
 
@@ -279,7 +279,7 @@ def _write_percents(cells: np.ndarray, shares: np.ndarray, cell: int) -> None:
 
 
 def _with_names(cells: np.ndarray, names: Sequence[str], cell: int) -> np.ndarray:
-    """Puts class names at the left (labels) and, from bottom to top, above (predictions)."""
+    """Put class names at the left (labels) and, from bottom to top, above (predictions)."""
     font, pad = _font(_TEXT_SIZE), 8
     named = cell >= _LEAST_NAMED_CELL
     shown = [_shortened(name, font, _MAX_NAME_WIDTH) if named else '' for name in names]
@@ -299,7 +299,7 @@ def _with_names(cells: np.ndarray, names: Sequence[str], cell: int) -> np.ndarra
 
 
 def _texts(names: Sequence[str], height: int, width: int, x: int, side: str) -> np.ndarray:
-    """A line for each text, so high and wide; they begin (`l`) or end (`r`) at x."""
+    """Return a line for each text, so high and wide; they begin (`l`) or end (`r`) at x."""
     picture = _filled(height * len(names), width, PAPER)
     with canvas(picture) as image:
         for index, name in enumerate(names):

@@ -112,7 +112,7 @@ class EarlyStopping:
         return self._state
 
     def update(self, step: int, metrics: Mapping[str, Any]) -> bool:
-        """Takes note of an evaluation.
+        """Take note of an evaluation.
 
         A step that was seen before changes nothing: an evaluation that is repeated after a restart
         counts once.
@@ -139,7 +139,7 @@ class EarlyStopping:
         return self.should_stop(step)
 
     def should_stop(self, step: int) -> bool:
-        """Whether the evaluations up to a step are reason enough to stop.
+        """Return whether the evaluations up to a step are reason enough to stop.
 
         Args:
             step: the latest.
@@ -159,7 +159,7 @@ class EarlyStopping:
         return self.should_stop(step)
 
     def _forget_after(self, run_step: int) -> None:
-        """Forgets evaluations of steps that the run has not come to."""
+        """Forget evaluations of steps that the run has not come to."""
         state = self._state
         steps = tuple(step for step in state.steps if step <= run_step)
         if state.best_step is not None and state.best_step > run_step:

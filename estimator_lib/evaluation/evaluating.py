@@ -78,7 +78,7 @@ class Evaluator:
         self.last_metrics: Dict[str, Dict[str, float]] = {}
 
     def evaluate(self, checkpoint_path: str, is_final: bool = False) -> bool:
-        """Evaluates one checkpoint on all sets, prints, saves, exports.
+        """Evaluate one checkpoint on all sets, prints, saves, exports.
 
         Args:
             checkpoint_path: its prefix.
@@ -142,7 +142,7 @@ class Evaluator:
 def create_pictures(
     task: Task, eval_config: eval_pb2.EvalConfig, eval_dir: str
 ) -> summaries.ExamplePictures:
-    """The hook that draws the first examples of an evaluation.
+    """Return the hook that draws the first examples of an evaluation.
 
     Args:
         task: draws.
@@ -161,7 +161,7 @@ def create_pictures(
 def log_metrics(
     task: Task, what: str, metrics: Mapping[str, float], seconds: float, first: float
 ) -> None:
-    """Logs what an evaluation came to.
+    """Log what an evaluation came to.
 
     Args:
         task: names the metrics.
@@ -178,7 +178,7 @@ def log_metrics(
 
 @contextlib.contextmanager
 def explained(input_fn: inputs.RecordInput) -> Iterator[None]:
-    """Turns TensorFlow's error about some record, or about memory, into one plain sentence.
+    """Turn TensorFlow's error about some record, or about memory, into one plain sentence.
 
     Args:
         input_fn: where the records come from.
@@ -196,7 +196,7 @@ def explained(input_fn: inputs.RecordInput) -> Iterator[None]:
 
 
 def finish_metrics(task: Task, values: Mapping[str, Any]) -> Dict[str, float]:
-    """The scalars to report, from what `Estimator.evaluate` returned."""
+    """Return the scalars to report, from what `Estimator.evaluate` returned."""
     of_losses = set(losses.loss_metric_names(task))
     of_task = {
         name: value

@@ -61,18 +61,18 @@ class Passes(abc.ABC):
 
     @abc.abstractmethod
     def _measure(self) -> Measured:
-        """Builds the graph: a batch of examples, what is made of it, its metrics."""
+        """Build the graph: a batch of examples, what is made of it, its metrics."""
 
     def close(self) -> None:
-        """Gives the memory back."""
+        """Give the memory back."""
         self._session.close()
 
     def _begin(self, session: tf1.Session) -> None:
-        """Gives the graph's variables their values in the pass that begins; there are none."""
+        """Give the graph's variables their values in the pass that begins; there are none."""
         del session
 
     def _run_pass(self) -> Dict[str, Any]:
-        """One pass; returns what the metrics came to, by name."""
+        """Return one pass; returns what the metrics came to, by name."""
         session, started = self._session, self._started or time.monotonic()
         self._started = None
         self._begin(session)
@@ -89,7 +89,7 @@ class Passes(abc.ABC):
         return session.run(self._values)
 
     def _step(self) -> bool:
-        """Takes a batch into the metrics; False where the examples have ended."""
+        """Take a batch into the metrics; False where the examples have ended."""
         asked = [hook.before_run(None) for hook in self._hooks]
         fetches = [self._update, *(one.fetches for one in asked)]
         try:
@@ -128,7 +128,7 @@ class EvaluationSession(Passes):
         super().__init__(config, hooks)
 
     def evaluate(self, checkpoint_path: str) -> Dict[str, Any]:
-        """One pass with the variables of a checkpoint.
+        """Return one pass with the variables of a checkpoint.
 
         Args:
             checkpoint_path: its prefix.

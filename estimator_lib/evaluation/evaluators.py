@@ -28,7 +28,7 @@ def create_evaluator(
     graph_hook_fn: GraphHook = None,
     further_exporters: Sequence[tf.estimator.Exporter] = (),
 ) -> evaluating.Evaluator:
-    """The evaluator of a training run, with its exports and early stopping.
+    """Return the evaluator of a training run, with its exports and early stopping.
 
     Args:
         task: what is evaluated.
@@ -77,7 +77,7 @@ def evaluation_sets(
 
 
 def titles(config: pipeline_pb2.TrainEvalPipelineConfig) -> Dict[str, str]:
-    """Returns what people know the sets of a config's readers by, by the names of the sets."""
+    """Return what people know the sets of a config's readers by, by the names of the sets."""
     return {
         reader.name or str(index): reader.name or f'eval_input_reader[{index}]{_files(reader)}'
         for index, reader in enumerate(config.eval_input_reader)
@@ -92,7 +92,7 @@ def _files(reader: input_reader_pb2.InputReader) -> str:
 def _training_sample(
     reader: input_reader_pb2.InputReader, one_of: int
 ) -> input_reader_pb2.InputReader:
-    """Every n-th training example, once, in order, the last batch included."""
+    """Return every n-th training example, once, in order, the last batch included."""
     sample = input_reader_pb2.InputReader()
     sample.CopyFrom(reader)
     sample.sample_1_of_n_examples = one_of
@@ -107,7 +107,7 @@ def _input_fn(
     config: pipeline_pb2.TrainEvalPipelineConfig,
     reader: input_reader_pb2.InputReader,
 ) -> inputs.RecordInput:
-    """One pass over the examples of a reader."""
+    """Return one pass over the examples of a reader."""
     eval_config = config.eval_config
     return inputs.create_input_fn(
         task,
@@ -121,12 +121,12 @@ def _input_fn(
 
 
 def metric_names(task: Task) -> List[str]:
-    """Every name that an evaluation of the task may report."""
+    """Return every name that an evaluation of the task may report."""
     return [*task.metric_names(), *losses.loss_metric_names(task)]
 
 
 def check_metric_names(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
-    """Refuses a metric that no evaluation will report, before hours of training.
+    """Refuse a metric that no evaluation will report, before hours of training.
 
     Raises:
         errors.ConfigError: the message has the field, and the metrics that there are.

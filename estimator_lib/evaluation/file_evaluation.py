@@ -49,7 +49,7 @@ class FileSession(Passes):
         super().__init__(config, hooks)
 
     def evaluate(self) -> Dict[str, Any]:
-        """One pass; returns what the metrics came to, by name."""
+        """Return one pass; returns what the metrics came to, by name."""
         return self._run_pass()
 
     def _measure(self) -> Measured:
@@ -69,7 +69,7 @@ def evaluate_file(
     config: tf.estimator.RunConfig,
     model_dir: Optional[str] = None,
 ) -> Dict[str, Dict[str, float]]:
-    """Evaluates a file as a checkpoint is evaluated, but for losses.
+    """Evaluate a file as a checkpoint is evaluated, but for losses.
 
     Args:
         task: of the model that the file is of.

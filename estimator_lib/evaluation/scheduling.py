@@ -46,7 +46,7 @@ class Schedule:
         self._next_time = time.monotonic() + config.start_delay_seconds
 
     def is_due(self, step: int) -> bool:
-        """Whether the checkpoint of a step is to be evaluated now."""
+        """Return whether the checkpoint of a step is to be evaluated now."""
         if step == self.interrupted:
             return True
         done = self._record[_DONE]
@@ -59,7 +59,7 @@ class Schedule:
         return self._record[_FINAL] == step
 
     def postpone(self, step: int) -> None:
-        """Leaves an evaluation that is due to the next start of the program."""
+        """Leave an evaluation that is due to the next start of the program."""
         self._write(begun=step)
 
     @contextlib.contextmanager
@@ -83,7 +83,7 @@ class Schedule:
 
 
 def _read(path: str, run_step: int) -> Dict[str, int]:
-    """The record; steps that the run has not come to are of another run, and count as 0."""
+    """Return the record; steps that the run has not come to are of another run, and count as 0."""
     found = checkpoint_files.read_state(path)
     steps = {name: found.get(name) for name in (_BEGUN, _DONE, _FINAL)}
     return {
@@ -107,12 +107,12 @@ class EvaluationListener(tf1.train.CheckpointSaverListener):
         self._model_dir = model_dir
 
     def catch_up(self) -> None:
-        """Evaluates the checkpoint that training resumes from, where that is still to be done."""
+        """Evaluate the checkpoint that training resumes from, where that is still to be done."""
         if checkpoint_files.latest_checkpoint(self._model_dir) is not None:
             self._evaluate_if_due(checkpoint_files.latest_step(self._model_dir))
 
     def after_save(self, session: tf1.Session, global_step_value: int) -> bool:
-        """Evaluates when it is time; whether training should stop."""
+        """Evaluate when it is time; whether training should stop."""
         del session
         return self._evaluate_if_due(int(global_step_value))
 

@@ -26,7 +26,7 @@ def watch(
     poll_seconds: float = 5.0,
     idle_seconds: float = 600.0,
 ) -> None:
-    """Evaluates each new checkpoint; one that is deleted meanwhile is left out.
+    """Evaluate each new checkpoint; one that is deleted meanwhile is left out.
 
     Args:
         evaluator: does the work.
@@ -54,7 +54,7 @@ def watch(
 def evaluate_with_retries(
     evaluator: evaluating.Evaluator, path: str, max_retries: int, pause_seconds: float = 5.0
 ) -> None:
-    """Evaluates a checkpoint, once and `max_retries` times more (negative: for ever) if it fails.
+    """Evaluate a checkpoint, once and `max_retries` times more (negative: for ever) if it fails.
 
     Raises:
         tf.errors.OpError, errors.DataError, errors.CheckpointError: the last try failed, or one
@@ -73,7 +73,7 @@ def evaluate_with_retries(
 
 
 def exists(path: str) -> bool:
-    """Whether a checkpoint is (still) there."""
+    """Return whether a checkpoint is (still) there."""
     return tf.io.gfile.exists(path + '.index')
 
 

@@ -68,7 +68,7 @@ class CallLengths:
         )
 
     def next(self, step: int) -> int:
-        """The number of steps of the call that begins at a global step, at least 1."""
+        """Return the number of steps of the call that begins at a global step, at least 1."""
         if step == self._first:
             return 1
         ends = [step + self._most]
@@ -79,6 +79,6 @@ class CallLengths:
         return min(ends) - step
 
     def took(self, count: int, seconds: float) -> None:
-        """Learns how long a call of so many steps took (not of the first, which compiles)."""
+        """Learn how long a call of so many steps took (not of the first, which compiles)."""
         if self._is_chosen and seconds > 0:
             self._most = int(min(MOST_STEPS, max(1, _SECONDS * count / seconds)))

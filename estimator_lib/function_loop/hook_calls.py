@@ -44,14 +44,14 @@ class StepSession:
         self.read_step()
 
     def read_step(self) -> int:
-        """Takes over the global step that the variable has."""
+        """Take over the global step that the variable has."""
         self.step = int(_value(self.global_step))
         return self.step
 
     def run(
         self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None
     ) -> Any:
-        """Values of variables, as they are now, and of tensors, computed from them.
+        """Return values of variables, as they are now, and of tensors, computed from them.
 
         Args:
             fetches: nested; an operation is run and gives None.
@@ -83,7 +83,7 @@ class StepSession:
             self._user = outer
 
     def check(self, fetch: Any) -> None:
-        """Refuses what is neither a variable nor of the graph of the step.
+        """Refuse what is neither a variable nor of the graph of the step.
 
         Raises:
             errors.ConfigError: it is something else, the name of a tensor for example.
@@ -96,7 +96,7 @@ class StepSession:
         raise self.refusal(f'fetches {fetch!r}, which is no tensor of the graph of the step')
 
     def refusal(self, what: str) -> errors.ConfigError:
-        """The error about what the current user of the session does."""
+        """Return the error about what the current user of the session does."""
         return _refusal(f'{self._user} {what}, which')
 
     def _run(self, fetch: Any) -> Any:
@@ -128,7 +128,7 @@ class NamedListener(tf1.train.CheckpointSaverListener):
         self._listener = listener
 
     def begin(self) -> None:
-        """Tells that the graph is being built."""
+        """Tell that the graph is being built."""
         self._listener.begin()
 
     def before_save(self, session: StepSession, global_step_value: int) -> None:
@@ -142,7 +142,7 @@ class NamedListener(tf1.train.CheckpointSaverListener):
             return self._listener.after_save(session, global_step_value)
 
     def end(self, session: StepSession, global_step_value: int) -> None:
-        """Tells that training has ended."""
+        """Tell that training has ended."""
         with session.name_user(self._listener):
             self._listener.end(session, global_step_value)
 
@@ -168,7 +168,7 @@ class HookCalls:
         self.should_stop = False
 
     def begin(self) -> None:
-        """Tells that variables have their values; finds out what the hooks want to know."""
+        """Tell that variables have their values; finds out what the hooks want to know."""
         for hook in self._hooks:
             with self._session.name_user(hook):
                 hook.after_create_session(self._session, None)
@@ -224,7 +224,7 @@ class HookCalls:
         self.should_stop = self._now.stop_requested
 
     def end(self) -> None:
-        """Tells that training has ended."""
+        """Tell that training has ended."""
         for hook in self._hooks:
             with self._session.name_user(hook):
                 hook.end(self._session)
@@ -242,7 +242,7 @@ class HookCalls:
     def _asked(
         self, hook: tf.estimator.SessionRunHook
     ) -> Tuple[Any, Optional[tf1.train.SessionRunArgs]]:
-        """The hook, and what it wants of the coming step."""
+        """Return the hook, and what it wants of the coming step."""
         with self._session.name_user(hook):
             arguments = hook.before_run(self._now)
             if arguments is not None and arguments.feed_dict:
@@ -283,7 +283,7 @@ _OF_SESSIONS = (
 
 
 def refuse_of_sessions(hooks: Sequence[tf.estimator.SessionRunHook]) -> None:
-    """Refuses the hooks of TensorFlow that work in sessions only.
+    """Refuse the hooks of TensorFlow that work in sessions only.
 
     Raises:
         errors.ConfigError: there is one.
@@ -300,7 +300,7 @@ def _refusal(what: str) -> errors.ConfigError:
 
 
 def needs_single_steps(hooks: Sequence[tf.estimator.SessionRunHook]) -> bool:
-    """Returns whether a hook does not say of which steps of a call it is to be told."""
+    """Return whether a hook does not say of which steps of a call it is to be told."""
     return not all(hasattr(hook, 'sees_each_step') for hook in hooks)
 
 
@@ -309,7 +309,7 @@ def _sees_each_step(hook: tf.estimator.SessionRunHook) -> bool:
 
 
 def _operation(fetch: Any) -> Optional[tf.Operation]:
-    """Returns what a fetch runs: an operation, or the assignment that a variable came out of."""
+    """Return what a fetch runs: an operation, or the assignment that a variable came out of."""
     if isinstance(fetch, tf.Variable):
         # `variable.assign(..)` of a graph is the variable behind that operation.
         fetch = fetch.__dict__.get('_parent_op')

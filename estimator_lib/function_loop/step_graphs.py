@@ -26,14 +26,14 @@ STEP_READS = 'global_step_read_op_cache'
 
 
 def is_step_graph() -> bool:
-    """Whether the current graph is one that `trace` builds."""
+    """Return whether the current graph is one that `trace` builds."""
     return bool(tf1.get_collection(_MARK))
 
 
 def trace(
     build: Callable[[], Any], seed: int, strategy: Optional[tf.distribute.Strategy] = None
 ) -> Tuple[Any, Any]:
-    """Builds the graph of a step.
+    """Build the graph of a step.
 
     Args:
         build: code as it would build a graph for a session; variables become eager ones.
@@ -59,7 +59,7 @@ def trace(
 
 
 def _collected(next_creator: Callable[..., tf.Variable], **options: Any) -> tf.Variable:
-    """Creates a variable, and adds it to its collections, once.
+    """Create a variable, and add it to its collections, once.
 
     A strategy does so in graphs, but optimizers create their slots outside of the current one.
     """
@@ -76,7 +76,7 @@ def _collected(next_creator: Callable[..., tf.Variable], **options: Any) -> tf.V
 
 
 def create_global_step() -> tf.Variable:
-    """The global step of the current graph, as hooks expect it."""
+    """Return the global step of the current graph, as hooks expect it."""
     step = tf1.train.create_global_step()
     tf1.add_to_collection(STEP_READS, partitioned.components(step)[0].read_value())
     return step
@@ -108,7 +108,7 @@ class Steps:
         self._run = tf.function(self._steps, input_signature=[count], autograph=False)
 
     def __call__(self, count: int) -> Tuple[List[Sequence[Any]], List[Any]]:
-        """Runs steps.
+        """Run steps.
 
         Args:
             count: how many, at least 1.

@@ -50,7 +50,7 @@ class FunctionTrainer:
         max_steps: Optional[int] = None,
         saving_listeners: Sequence[tf1.train.CheckpointSaverListener] = (),
     ) -> None:
-        """Trains as `tf.estimator.Estimator.train` does, with the same arguments.
+        """Train as `tf.estimator.Estimator.train` does, with the same arguments.
 
         Raises:
             errors.UserError: eager execution is off, or a hook needs a session; and all that hooks
@@ -117,7 +117,7 @@ class FunctionTrainer:
         return traced
 
     def _step(self, features: Any, labels: Any) -> model_fn.TrainStep:
-        """The step: that of the first replica of a strategy, with the train op of all."""
+        """Return the step: that of the first replica of a strategy, with the train op of all."""
         arguments = features, labels, self._run_config
         if not tf.distribute.has_strategy():
             return self._step_fn(*arguments)
@@ -135,7 +135,7 @@ def _train(
     session: hook_calls.StepSession,
     max_steps: Optional[int],
 ) -> None:
-    """Makes calls until a step, or until a hook of any worker asks for the end."""
+    """Make calls until a step, or until a hook of any worker asks for the end."""
     stops = False
     while not stops and (max_steps is None or session.step < max_steps):
         count = lengths.next(session.step)
@@ -147,7 +147,7 @@ def _train(
 
 
 def _call(steps: step_graphs.Steps, calls: hook_calls.HookCalls, count: int) -> float:
-    """Runs the next call, and tells the hooks; returns how many seconds the call took."""
+    """Run the next call, and tell the hooks; returns how many seconds the call took."""
     options = calls.before(count)
     begun = time.monotonic()
     traces = options is not None and options.trace_level != tf1.RunOptions.NO_TRACE
@@ -159,7 +159,7 @@ def _call(steps: step_graphs.Steps, calls: hook_calls.HookCalls, count: int) -> 
 
 
 def _check_start(agreed: eager_workers.MeanOfWorkers, step: int, model_dir: Optional[str]) -> None:
-    """Waits until all workers have read where they begin: the chief may write there afterwards.
+    """Wait until all workers have read where they begin: the chief may write there afterwards.
 
     Raises:
         errors.ClusterError: they do not begin at one step.
@@ -175,7 +175,7 @@ def _check_start(agreed: eager_workers.MeanOfWorkers, step: int, model_dir: Opti
 def _set_variables(
     scaffold: tf1.train.Scaffold, session: hook_calls.StepSession, model_dir: Optional[str]
 ) -> None:
-    """Restores the latest checkpoint; where there is none, sets what the run starts from."""
+    """Restore the latest checkpoint; where there is none, sets what the run starts from."""
     checkpoint = checkpoint_files.latest_checkpoint(model_dir) if model_dir else None
     if checkpoint is not None:
         scaffold.saver.restore(session, checkpoint)

@@ -26,33 +26,33 @@ class GlobalStepHook(tf.estimator.SessionRunHook):
     sees_each_step = True
 
     def begin(self) -> None:
-        """Finds the global step."""
+        """Find the global step."""
         self._global_step = tf1.train.get_global_step()
 
     def after_create_session(self, session: tf1.Session, coord: Any) -> None:
-        """Reads where the session begins; it may replace another one that was lost."""
+        """Read where the session begins; it may replace another one that was lost."""
         del coord
         self.step = self.read_step(session)
         self.session_begun()
 
     def before_run(self, run_context: Any) -> tf.estimator.SessionRunArgs:
-        """Fetches the global step, and what the subclass asks for."""
+        """Fetch the global step, and what the subclass asks for."""
         del run_context
         options = self.run_options()
         return tf.estimator.SessionRunArgs((self._global_step, self.fetches()), options=options)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Counts the step, and hands over what was fetched."""
+        """Count the step, and hand over what was fetched."""
         fetched, results = run_values.results
         self.step = step_after_run(int(fetched), self.step)
         self.step_done(run_context, run_values._replace(results=results))
 
     def follow_step(self, step: int) -> None:
-        """Moves to a step; called where `before_run` and `after_run` were not called for each."""
+        """Move to a step; called where `before_run` and `after_run` were not called for each."""
         self.step = step
 
     def read_step(self, session: tf1.Session) -> int:
-        """The global step at this moment, by a run of its own."""
+        """Return the global step at this moment, by a run of its own."""
         return int(session.run(self._global_step))
 
     def fetches(self) -> Any:
@@ -76,7 +76,7 @@ class GlobalStepHook(tf.estimator.SessionRunHook):
 
 
 def step_after_run(fetched: int, last: int) -> int:
-    """The global step after a run in which it was fetched.
+    """Return the global step after a run in which it was fetched.
 
     A fetch reads it before the run's update or, in a small graph, after it. On one machine the
     answer is exact; in a cluster, where others update it too, it may be behind by those.

@@ -88,7 +88,7 @@ class NonFiniteLossHook(global_steps.GlobalStepHook):
         return self._fetches
 
     def step_done(self, run_context: Any, run_values: Any) -> None:
-        """Stops, or counts and warns.
+        """Stop, or counts and warns.
 
         Raises:
             NonFiniteLossError: the policy is to stop at the first such step, or after these.
@@ -166,11 +166,11 @@ class FiniteCheckpointSaverHook(tf1.train.CheckpointSaverHook):
         self._refusal = ''  # why the last state was not saved
 
     def listen(self, listeners: Sequence[tf1.train.CheckpointSaverListener]) -> None:
-        """Adds listeners; before `begin`."""
+        """Add listeners; before `begin`."""
         self._listeners.extend(listeners)
 
     def after_create_session(self, session: tf1.Session, coord: tf.train.Coordinator) -> None:
-        """Saves what the run starts from.
+        """Save what the run starts from.
 
         The hook that this is made from writes the graph as text before that, which takes longer
         than everything else of it; the events and each checkpoint's `.meta` have the graph.
@@ -182,18 +182,18 @@ class FiniteCheckpointSaverHook(tf1.train.CheckpointSaverHook):
         self._timer.update_last_triggered_step(step)
 
     def before_run(self, run_context: Any) -> tf.estimator.SessionRunArgs:
-        """Fetches the losses as well."""
+        """Fetch the losses as well."""
         own = super().before_run(run_context)
         return tf.estimator.SessionRunArgs([own.fetches, self._losses])
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Saves, when it is time."""
+        """Save, when it is time."""
         own, losses = run_values.results
         self._not_finite = non_finite(losses)
         super().after_run(run_context, run_values._replace(results=own))
 
     def end(self, session: tf1.Session) -> None:
-        """Saves the last state.
+        """Save the last state.
 
         Raises:
             NonFiniteLossError: it was not saved.
@@ -213,7 +213,7 @@ class FiniteCheckpointSaverHook(tf1.train.CheckpointSaverHook):
         return super()._save(session, step)
 
     def _broken_variable(self, session: tf1.Session) -> str:
-        """Returns `the variable x` for the first one that is not as it should be; '' for none.
+        """Return `the variable x` for the first one that is not as it should be; '' for none.
 
         The checkpoint of the session's start is there until the next one is saved: what was
         infinite in it is read before that.
@@ -235,7 +235,7 @@ def saver_hooks(
     losses: Mapping[str, tf.Tensor],
     scaffold: tf1.train.Scaffold,
 ) -> List[FiniteCheckpointSaverHook]:
-    """Returns the hook that saves into an Estimator's folder at its cadence; none without one.
+    """Return the hook that saves into an Estimator's folder at its cadence; none without one.
 
     Args:
         run_config: of the Estimator.
@@ -257,7 +257,7 @@ def saver_hooks(
 
 
 def non_finite(losses: Mapping[str, Any]) -> Dict[str, float]:
-    """The losses that are NaN or infinite."""
+    """Return the losses that are NaN or infinite."""
     return {name: float(loss) for name, loss in losses.items() if not math.isfinite(loss)}
 
 
@@ -278,7 +278,7 @@ def describe(
 
 
 def non_finite_variables(session: tf1.Session) -> Iterator[Tuple[tf.Variable, np.ndarray]]:
-    """Yields the variables that hold a NaN or infinity, and their values."""
+    """Yield the variables that hold a NaN or infinity, and their values."""
     for group in _groups(session.graph):
         for variable, value in zip(group, session.run(group)):
             if not np.isfinite(value).all():
@@ -286,7 +286,7 @@ def non_finite_variables(session: tf1.Session) -> Iterator[Tuple[tf.Variable, np
 
 
 def _saved_value(prefix: str, variable: tf.Variable) -> np.ndarray:
-    """Returns what a checkpoint has of a variable; 0 where it has nothing."""
+    """Return what a checkpoint has of a variable; 0 where it has nothing."""
     reader, name = tf.train.load_checkpoint(prefix), whole_name(variable)
     return part_of(reader.get_tensor(name), variable) if reader.has_tensor(name) else np.zeros(())
 

@@ -58,7 +58,7 @@ class Preempted(SystemExit):
 def preemption_guard(
     deadline_seconds: float = DEADLINE_SECONDS, ends_process: bool = False
 ) -> Iterator[None]:
-    """Handles SIGTERM and SIGINT while it is active.
+    """Handle SIGTERM and SIGINT while it is active.
 
     Inside of another guard, and in other threads than the main one (Python allows no handlers
     there), it does nothing.
@@ -93,12 +93,12 @@ def preemption_guard(
 
 
 def owns_process() -> bool:
-    """Returns whether a guard is active: the program has left it to the library how it ends."""
+    """Return whether a guard is active: the program has left it to the library how it ends."""
     return _Guard.active is not None
 
 
 def end_process_within(deadline_seconds: float) -> None:
-    """Lets the active guard stay, with this deadline, until the process has ended.
+    """Let the active guard stay, with this deadline, until the process has ended.
 
     For a task of a cluster, which others wait for. Without a guard it does nothing.
     """
@@ -108,7 +108,7 @@ def end_process_within(deadline_seconds: float) -> None:
 
 
 def requested() -> bool:
-    """Returns whether the process has been told to end."""
+    """Return whether the process has been told to end."""
     guard = _Guard.active
     return guard is not None and guard.signal_number is not None
 
@@ -120,7 +120,7 @@ def noticed() -> bool:
 
 
 def request(signal_number: int = signal.SIGTERM) -> None:
-    """Tells this process to end, as a signal would that comes during training.
+    """Tell this process to end, as a signal would that comes during training.
 
     For a task of a cluster of which another task got the signal.
     """
@@ -130,7 +130,7 @@ def request(signal_number: int = signal.SIGTERM) -> None:
 
 
 def raise_if_requested() -> None:
-    """Ends the program here, in an orderly way, when it has been told to end.
+    """End the program here, in an orderly way, when it has been told to end.
 
     Raises:
         Preempted: it has.
@@ -168,7 +168,7 @@ class PreemptionHook(tf.estimator.SessionRunHook):
         wait_for_step(True)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Asks for the end of the session, when told to end."""
+        """Ask for the end of the session, when told to end."""
         del run_values
         if requested() and not run_context.stop_requested:
             log.info('told to end: this was the last step')
@@ -181,7 +181,7 @@ class PreemptionHook(tf.estimator.SessionRunHook):
 
 
 def wait_for_step(waits: bool) -> None:
-    """Says whether a signal is only noted, because a hook will see it after the running step."""
+    """Say whether a signal is only noted, because a hook will see it after the running step."""
     if _Guard.active is not None:
         _Guard.active.waits_for_step = waits
 
@@ -217,7 +217,7 @@ class _Guard:
         self._old_handlers = {number: signal.signal(number, self._handle) for number in _SIGNALS}
 
     def restore(self) -> None:
-        """Gives the signals back to who had them, and forgets the deadline."""
+        """Give the signals back to who had them, and forget the deadline."""
         self.waits_for_step = True
         for number, handler in self._old_handlers.items():
             signal.signal(number, handler)
@@ -229,7 +229,7 @@ class _Guard:
         os.close(self._writer)
 
     def only_wait(self) -> None:
-        """Lets no further signal disturb the way out, for as long as the deadline allows."""
+        """Let no further signal disturb the way out, for as long as the deadline allows."""
         self.waits_for_step = True
 
     def _handle(self, number: int, frame: Any) -> None:

@@ -48,16 +48,16 @@ class ProfileHook(global_steps.GlobalStepHook):
         self._done = False
 
     def session_begun(self) -> None:
-        """Finds out whether the step is still to come."""
+        """Find out whether the step is still to come."""
         self._done = self._done or self.step >= self._profile_step
 
     def run_options(self) -> Optional[tf1.RunOptions]:
-        """Turns tracing on for the one step."""
+        """Turn tracing on for the one step."""
         self._tracing = not self._done and self.step + 1 >= self._profile_step
         return tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE) if self._tracing else None
 
     def step_done(self, run_context: Any, run_values: Any) -> None:
-        """Writes the profile."""
+        """Write the profile."""
         del run_context
         if self._tracing:
             self._done = True
@@ -80,7 +80,7 @@ class ProfileHook(global_steps.GlobalStepHook):
 
 @contextlib.contextmanager
 def traced() -> Iterator[ChromeTrace]:
-    """Traces what runs inside, where there is no session; the result has it behind."""
+    """Trace what runs inside, where there is no session; the result has it behind."""
     found = ChromeTrace()
     with tempfile.TemporaryDirectory() as folder:
         tf.profiler.experimental.start(folder)
@@ -119,7 +119,7 @@ def _chrome_trace(path: str) -> bytes:
 
 
 def write_chrome_trace(metadata: tf1.RunMetadata, path: str) -> None:
-    """Writes what a traced run did as a file for chrome://tracing."""
+    """Write what a traced run did as a file for chrome://tracing."""
     trace = timeline.Timeline(metadata.step_stats).generate_chrome_trace_format()
     with tf.io.gfile.GFile(path, 'w') as file:
         file.write(trace)

@@ -58,7 +58,7 @@ def paused() -> Iterator[None]:
 
 @contextlib.contextmanager
 def closing_bar() -> Iterator[None]:
-    """Leaves the terminal in order when training ends by an error, which no hook is told of."""
+    """Leave the terminal in order when training ends by an error, which no hook is told of."""
     try:
         yield
     finally:
@@ -102,7 +102,7 @@ class Progress:
         return '  '.join([f'step {self.step}{total}', *self.figures()])
 
     def figures(self) -> List[str]:
-        """The parts of the line, apart from the step."""
+        """Return the parts of the line, apart from the step."""
         figures = [f'loss {format_losses(self.losses)}', f'lr {self.learning_rate:.4g}']
         figures += [f'{name} {value:.4g}' for name, value in self.metrics.items()]
         if self.steps == 1:
@@ -183,7 +183,7 @@ class ProgressHook(global_steps.GlobalStepHook):
         self._bar: Optional[_Bar] = None
 
     def session_begun(self) -> None:
-        """Counts anew: rates are those of this session's steps."""
+        """Count anew: rates are those of this session's steps."""
         self._next = self.step + 1
         self._reporting = False
         self._first_step: Optional[int] = None
@@ -193,13 +193,13 @@ class ProgressHook(global_steps.GlobalStepHook):
             self._bar = _Bar(self._num_steps)
 
     def fetches(self) -> Dict[str, Any]:
-        """All scalars, whether this step reports them or not."""
+        """Return all scalars, whether this step reports them or not."""
         coming = self.step + 1
         self._reporting = coming >= self._next or coming == self._num_steps
         return self._fetches
 
     def step_done(self, run_context: Any, run_values: Any) -> None:
-        """Reports, when it is time."""
+        """Report, when it is time."""
         results = run_values.results
         self._interval.waiting += float(results.get('waiting', 0.0))
         if self._reporting:
@@ -209,7 +209,7 @@ class ProgressHook(global_steps.GlobalStepHook):
             self._bar.move(self.step)
 
     def end(self, session: tf.compat.v1.Session) -> None:
-        """Leaves the terminal in order."""
+        """Leave the terminal in order."""
         del session
         if self._bar is not None:
             self._bar.close()
@@ -239,7 +239,7 @@ class ProgressHook(global_steps.GlobalStepHook):
             self._bar.show(progress)
 
     def _remaining(self, now: float) -> Optional[float]:
-        """Seconds to the end: pauses of the past come again, so they count here."""
+        """Return seconds to the end: pauses of the past come again, so they count here."""
         if self._first_step is None or not self._num_steps:
             return None
         done = self.step - self._first_step

@@ -47,16 +47,16 @@ class TrainingScalars(global_steps.GlobalStepHook):
         self._every_n_steps = every_n_steps
 
     def session_begun(self) -> None:
-        """Counts from where the session begins."""
+        """Count from where the session begins."""
         self._next = self.step + 1
         self._interval: Optional[progress.Interval] = None
 
     def fetches(self) -> Any:
-        """The scalars, and how long the step waited."""
+        """Return the scalars, and how long the step waited."""
         return self._fetches
 
     def step_done(self, run_context: Any, run_values: Any) -> None:
-        """Writes, when it is time."""
+        """Write, when it is time."""
         del run_context
         scalars, waited = run_values.results
         if self._interval is not None:
@@ -104,15 +104,15 @@ class TrainingPictures(global_steps.GlobalStepHook):
         self._batch = tf.nest.map_structure(lambda one: one[:count], batch)
 
     def session_begun(self) -> None:
-        """Counts from where the session begins."""
+        """Count from where the session begins."""
         self._next = self.step + 1
 
     def fetches(self) -> Any:
-        """The examples to draw."""
+        """Return the examples to draw."""
         return self._batch
 
     def step_done(self, run_context: Any, run_values: Any) -> None:
-        """Draws, when it is time."""
+        """Draw, when it is time."""
         del run_context
         if self.step < self._next:
             return
@@ -146,15 +146,15 @@ class TrainingHistograms(global_steps.GlobalStepHook):
         self._every_n_steps = every_n_steps
 
     def session_begun(self) -> None:
-        """Counts from where the session begins."""
+        """Count from where the session begins."""
         self._next = self.step + 1
 
     def fetches(self) -> Any:
-        """The summary, when it is time."""
+        """Return the summary, when it is time."""
         return [self._summary] if self.step + 1 >= self._next else []
 
     def step_done(self, run_context: Any, run_values: Any) -> None:
-        """Writes, when it is time."""
+        """Write, when it is time."""
         del run_context
         if not run_values.results:
             return
@@ -170,7 +170,7 @@ def training_hooks(
     every_n_steps: int,
     wait_seconds: Optional[tf.Tensor] = None,
 ) -> List[tf1.train.SessionRunHook]:
-    """The hooks that write events of training.
+    """Return the hooks that write events of training.
 
     Args:
         scalars: float32 scalars by tag.
@@ -190,7 +190,7 @@ def training_hooks(
 
 
 def histograms(variables: Sequence[tf.Variable]) -> None:
-    """Adds a histogram summary for each variable to the current graph."""
+    """Add a histogram summary for each variable to the current graph."""
     for variable in variables:
         tf1.summary.histogram(f'variables/{variable.name.partition(":")[0]}', variable)
 
@@ -201,7 +201,7 @@ def write(
     scalars: Mapping[str, float],
     pictures: Optional[Mapping[str, np.ndarray]] = None,
 ) -> None:
-    """Writes an event.
+    """Write an event.
 
     Args:
         folder: of the events.
@@ -228,13 +228,13 @@ def write(
 
 
 def writer_of(folder: str) -> tf1.summary.FileWriter:
-    """The one writer of a folder's events, which hooks and Estimators use."""
+    """Return the one writer of a folder's events, which hooks and Estimators use."""
     with tf.Graph().as_default():  # It refuses to be made in eager mode.
         return tf1.summary.FileWriterCache.get(folder)
 
 
 def offer_examples(features: Features, outputs: Tensors, labels: Optional[Labels]) -> None:
-    """Leaves an evaluation's batches where an `ExamplePictures` hook of its session finds them.
+    """Leave an evaluation's batches where an `ExamplePictures` hook of its session finds them.
 
     The model function knows the tensors, and whoever runs the evaluation knows the folder.
     """
@@ -270,25 +270,25 @@ class ExamplePictures(tf1.train.SessionRunHook):
         self._examples: List[Tuple[Arrays, Arrays, Optional[Arrays]]] = []
 
     def begin(self) -> None:
-        """Cuts what is fetched down to what will be drawn."""
+        """Cut what is fetched down to what will be drawn."""
         (batches,) = tf1.get_collection(_EXAMPLES)
         # Fetched at each step, so that all steps run the same compiled graph.
         self._fetches = tf.nest.map_structure(lambda batch: batch[: self._count], batches)
 
     def after_create_session(self, session: tf1.Session, coord: Any) -> None:
-        """Forgets the examples of the evaluation before."""
+        """Forget the examples of the evaluation before."""
         self._examples = []
 
     def before_run(
         self, run_context: tf1.train.SessionRunContext
     ) -> Optional[tf1.train.SessionRunArgs]:
-        """Asks for the first examples of the batch."""
+        """Ask for the first examples of the batch."""
         return tf1.train.SessionRunArgs(self._fetches)
 
     def after_run(
         self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues
     ) -> None:
-        """Keeps what is still to be kept."""
+        """Keep what is still to be kept."""
         features, outputs, labels = run_values.results
         batch_size = len(next(iter(outputs.values())))
         for index in range(min(batch_size, self._count - len(self._examples))):
@@ -298,7 +298,7 @@ class ExamplePictures(tf1.train.SessionRunHook):
             self._examples.append((features_of, outputs_of, labels_of or None))
 
     def write(self, step: int, shown: Shown = AS_CONFIGURED) -> None:
-        """Draws the examples; writes them as events, and as files where these are asked for.
+        """Draw the examples; writes them as events, and as files where these are asked for.
 
         Args:
             step: the global step that they are of.

@@ -111,7 +111,7 @@ def slow_start(
     slow_start_learning_rate: float,
     linear: bool = False,
 ) -> tf.Tensor:
-    """A policy's rate, replaced while the slow start lasts.
+    """Return a policy's rate, replaced while the slow start lasts.
 
     Args:
         step: the global step.
@@ -132,7 +132,7 @@ def slow_start(
 
 
 def create(config: optimizer_pb2.DeepLabLearningRate, step: tf.Tensor, num_steps: int) -> tf.Tensor:
-    """The policy and slow start that a config asks for.
+    """Return the policy and slow start that a config asks for.
 
     Args:
         config: the policy and its parameters.

@@ -16,7 +16,7 @@ class GradientExchange(Protocol):
     """
 
     def average(self, pairs: Sequence[Pair]) -> List[Pair]:
-        """Gradients to apply, from this replica's (gradient, variable) pairs."""
+        """Return gradients to apply, from this replica's (gradient, variable) pairs."""
 
     def finish(self, update: tf.Operation) -> tf.Operation:
-        """The train op of this replica, from the op that applies the gradients."""
+        """Return the train op of this replica, from the op that applies the gradients."""

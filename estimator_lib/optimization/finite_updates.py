@@ -33,7 +33,7 @@ class FiniteUpdates:
     is_finite: tf.Tensor
 
     def watch(self, loss: tf.Tensor, pairs: Sequence[Pair]) -> None:
-        """Looks at a step.
+        """Look at a step.
 
         Args:
             loss: float scalar.
@@ -45,7 +45,7 @@ class FiniteUpdates:
             self.is_finite = _on_all_replicas(tf.reduce_all(tf.stack(found)))
 
     def guard(self, update_ops: Iterable[Any]) -> None:
-        """Rewrites assignments of the graph so that they change nothing in such a step.
+        """Rewrite assignments of the graph so that they change nothing in such a step.
 
         Args:
             update_ops: assignments to resource variables, or groups of them.
@@ -59,7 +59,7 @@ class FiniteUpdates:
     def apply(
         self, update: Callable[[Sequence[Pair]], tf.Operation], pairs: Sequence[Pair]
     ) -> tf.Operation:
-        """Builds an update that runs only in a finite step.
+        """Build an update that runs only in a finite step.
 
         Args:
             update: `apply_gradients` of an optimizer; with several replicas, the first one's.
@@ -101,7 +101,7 @@ def _values(gradient: Any) -> tf.Tensor:
 
 
 def _assignments(update_ops: Iterable[Any]) -> Iterator[tf.Operation]:
-    """The assignments among some ops, and in what only groups or passes them on."""
+    """Yield the assignments among some ops, and in what only groups or passes them on."""
     waiting, seen = [getattr(one, 'op', one) for one in update_ops], set()
     while waiting:
         op = waiting.pop()

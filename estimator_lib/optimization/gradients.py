@@ -118,7 +118,7 @@ def compute(
     optimizer: tf.compat.v1.train.Optimizer,
     **options: Any,
 ) -> List[Pair]:
-    """Gradients of a loss.
+    """Return gradients of a loss.
 
     Args:
         loss: float scalar.
@@ -168,7 +168,7 @@ def compute(
 
 
 def _delay_regularization(gradients: Iterable[Any]) -> None:
-    """Lets the gradients of L2 losses wait for those that they are added to.
+    """Let the gradients of L2 losses wait for those that they are added to.
 
     They need nothing but the weights, so that TensorFlow computes them all when a step begins, and
     holds as much memory as the weights take until the backward pass comes to them.
@@ -195,7 +195,7 @@ def _delay_regularization(gradients: Iterable[Any]) -> None:
 def ancestors(
     tensors: Iterable[tf.Tensor], without: AbstractSet[tf.Operation] = frozenset()
 ) -> Set[tf.Operation]:
-    """The ops that tensors are computed by.
+    """Return the ops that tensors are computed by.
 
     Args:
         tensors: of a graph.
@@ -214,7 +214,7 @@ def ancestors(
 def _after_readers(
     gradient: Gradient, variable: tf.Variable, backward: Set[tf.Operation]
 ) -> Gradient:
-    """A gradient that is there when the backward pass does not need its variable any more.
+    """Return a gradient that is there when the backward pass does not need its variable any more.
 
     An update of a variable that an op still holds copies it first: time, twice the memory, and a
     place in memory that no longer fits. What reads weights late are the gradients of what they were
@@ -239,7 +239,7 @@ def _after_readers(
 
 
 def _readers(handle: tf.Tensor) -> Iterator[tf.Operation]:
-    """The ops that share the memory of a variable's value."""
+    """Yield the ops that share the memory of a variable's value."""
     waiting = [op.outputs[0] for op in handle.consumers() if op.type == 'ReadVariableOp']
     while waiting:
         for op in waiting.pop().consumers():
@@ -257,7 +257,7 @@ def multipliers(
     last_layer_scopes: Sequence[str] = (),
     last_layer_multiplier: float = 1.0,
 ) -> Dict[str, float]:
-    """The factor on each variable's gradient.
+    """Return the factor on each variable's gradient.
 
     A variable's factor is the product of all that apply: with 2 for biases and 10 for the last
     layers, `logits/biases` gets 20.
@@ -300,7 +300,7 @@ def multipliers(
 
 
 def multiply(pairs: Iterable[Pair], factors: Mapping[str, float]) -> List[Pair]:
-    """Gradients times their factors.
+    """Return gradients times their factors.
 
     Args:
         pairs: gradients and variables.
@@ -332,7 +332,7 @@ def sum_over_replicas(pairs: Sequence[Pair]) -> List[Pair]:
 def clip_by_global_norm(
     pairs: Sequence[Pair], bound: float, norm: Optional[tf.Tensor] = None
 ) -> List[Pair]:
-    """Gradients of which all together, as one vector, have at most the given norm.
+    """Return gradients of which all together, as one vector, have at most the given norm.
 
     Args:
         pairs: gradients and variables.
@@ -347,7 +347,7 @@ def clip_by_global_norm(
 
 
 def clip_each(pairs: Iterable[Pair], bound: float) -> List[Pair]:
-    """Gradients of which each has at most the given norm, more than 0."""
+    """Return gradients of which each has at most the given norm, more than 0."""
     return [
         (map_values(gradient, lambda values: tf.clip_by_norm(values, bound)), variable)
         for gradient, variable in pairs
@@ -355,7 +355,7 @@ def clip_each(pairs: Iterable[Pair], bound: float) -> List[Pair]:
 
 
 def global_norm(pairs: Iterable[Pair]) -> tf.Tensor:
-    """The norm of all gradients as one vector: a float32 scalar."""
+    """Return the norm of all gradients as one vector: a float32 scalar."""
     return tf.linalg.global_norm([gradient for gradient, _ in pairs])
 
 

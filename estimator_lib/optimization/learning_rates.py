@@ -20,7 +20,7 @@ from protos import optimizer_pb2
 
 
 def constant(step: tf.Tensor, *, learning_rate: float) -> tf.Tensor:
-    """The same rate at each step."""
+    """Return the same rate at each step."""
     del step
     parts.require_rate('constant_learning_rate.learning_rate', learning_rate)
     return tf.constant(learning_rate, tf.float32)
@@ -128,7 +128,7 @@ def cosine_decay(
     warmup_steps: int = 0,
     hold_base_rate_steps: int = 0,
 ) -> tf.Tensor:
-    """Half a cosine down to 0, after a linear warm-up and a constant stretch.
+    """Return half a cosine down to 0, after a linear warm-up and a constant stretch.
 
     With w and h the steps of warm-up and hold: `warmup + step * (base - warmup) / w` before w; the
     base rate from w to w + h; `base / 2 * (1 + cos(pi * (step - w - h) / (total - w - h)))` after
@@ -185,7 +185,7 @@ def polynomial_decay(
 def create_learning_rate(
     config: optimizer_pb2.LearningRate, global_step: tf.Tensor, num_steps: int
 ) -> tf.Tensor:
-    """The schedule that a config asks for.
+    """Return the schedule that a config asks for.
 
     Args:
         config: the schedule and its parameters.
@@ -213,7 +213,7 @@ def create_learning_rate(
 def compute_rates(
     config: optimizer_pb2.LearningRate, steps: Sequence[int], num_steps: int
 ) -> np.ndarray:
-    """Returns the rates of some steps.
+    """Return the rates of some steps.
 
     Args:
         config: see `create_learning_rate`.
@@ -232,7 +232,7 @@ def compute_rates(
 
 
 def _from_fields(schedule: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
-    """A schedule whose arguments are the fields of its message."""
+    """Return a schedule whose arguments are the fields of its message."""
     return lambda config, step, num_steps: schedule(step, **_all_fields(config))
 
 
@@ -263,7 +263,7 @@ def _create_polynomial_decay(config, step, num_steps):
 
 
 def _all_fields(config) -> Dict[str, float]:
-    """A message's fields by name, defaults included."""
+    """Return a message's fields by name, defaults included."""
     return {field.name: getattr(config, field.name) for field in config.DESCRIPTOR.fields}
 
 

@@ -49,7 +49,7 @@ class LossScale:
         self._growth_steps = growth_steps
 
     def multiply(self, loss: tf.Tensor) -> tf.Tensor:
-        """The loss to take gradients of.
+        """Return the loss to take gradients of.
 
         Args:
             loss: float32 scalar.
@@ -64,7 +64,7 @@ class LossScale:
         return loss * self.value
 
     def divide(self, pairs: Sequence[Pair]) -> List[Pair]:
-        """The gradients of the loss, from those of the multiplied loss; infinities stay."""
+        """Return the gradients of the loss, from those of the multiplied loss; infinities stay."""
         with tf.name_scope(f'{SCOPE}/divide'):
             inverse = 1.0 / self.value
             return [
@@ -73,7 +73,7 @@ class LossScale:
             ]
 
     def is_expected(self, is_finite: tf.Tensor) -> tf.Tensor:
-        """Whether a step is as it should be: finite, or to be mended by a smaller scale.
+        """Return whether a step is as it should be: finite, or to be mended by a smaller scale.
 
         Args:
             is_finite: bool scalar: whether all gradients of the step are.
@@ -84,7 +84,7 @@ class LossScale:
         return is_finite | (self.value > (self._fixed or _LEAST))
 
     def update(self, is_finite: tf.Tensor) -> tf.Operation:
-        """The op that makes the next step's scale.
+        """Return the op that makes the next step's scale.
 
         Args:
             is_finite: as in `is_expected`; of all replicas together.
@@ -106,7 +106,7 @@ class LossScale:
 
 
 def is_of_loss_scale(name: str) -> bool:
-    """Whether a variable of that name is one of a `LossScale`."""
+    """Return whether a variable of that name is one of a `LossScale`."""
     return name.startswith(f'{SCOPE}/')
 
 

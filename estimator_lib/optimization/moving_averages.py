@@ -40,7 +40,7 @@ class MovingAverages:
     def from_config(
         cls, config: optimizer_pb2.Optimizer, of_model: bool = False
     ) -> Optional[MovingAverages]:
-        """The averages that an optimizer's config asks for; None when there are to be none.
+        """Return the averages that an optimizer's config asks for; None when there are to be none.
 
         Args:
             config: says whether, and how.
@@ -66,7 +66,7 @@ class MovingAverages:
         global_step: Optional[tf.Variable],
         factor: Union[float, tf.Tensor] = 1.0,
     ) -> tf.Operation:
-        """Creates the averages, and the op that moves them; see `update`.
+        """Create the averages, and the op that moves them; see `update`.
 
         Args:
             trained: the trained variables.
@@ -82,7 +82,7 @@ class MovingAverages:
 
 
 def average_name(variable: tf.Variable) -> str:
-    """The name of a variable's average, in graphs and checkpoints."""
+    """Return the name of a variable's average, in graphs and checkpoints."""
     return f'{whole_name(variable)}/{MOVING_AVERAGE}'
 
 
@@ -92,7 +92,7 @@ def update(
     num_updates: Optional[tf.Variable] = None,
     factor: Union[float, tf.Tensor] = 1.0,
 ) -> tf.Operation:
-    """Creates the averages, and the op that moves them.
+    """Create the averages, and the op that moves them.
 
     At each run `average -= (1 - decay) * (average - variable)`. An average begins with its
     variable's initial value; who sets variables from a checkpoint by other means than their initial

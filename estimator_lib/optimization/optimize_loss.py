@@ -31,7 +31,7 @@ def optimize_loss(
     finite: Optional[FiniteUpdates] = None,
     loss_scale: Optional[LossScale] = None,
 ) -> tf.Operation:
-    """One training step: gradients, then what the policy asks, then the updates.
+    """Return one training step: gradients, then what the policy asks, then the updates.
 
     Args:
         loss: float scalar, regularisation included.
@@ -114,7 +114,7 @@ def select_variables(
 def process_gradients(
     pairs: Sequence[gradients_lib.Pair], policy: GradientPolicy, *, summarize: bool = False
 ) -> List[gradients_lib.Pair]:
-    """Multiplies, then clips.
+    """Multiply, then clips.
 
     Args:
         pairs: gradients (summed over replicas, where there are several) and variables.
@@ -152,7 +152,7 @@ def apply_gradients(
     averages: Optional[MovingAverages] = None,
     finite: Optional[FiniteUpdates] = None,
 ) -> tf.Operation:
-    """The op that runs `update_ops`, then changes the variables, then moves their averages.
+    """Return the op that runs `update_ops`, then changes the variables, then moves their averages.
 
     Args:
         pairs: what the optimizer is given; may be empty.

@@ -23,7 +23,7 @@ LearningRate = Union[float, tf.Tensor]
 def create_optimizer(
     config: optimizer_pb2.Optimizer, learning_rate: LearningRate
 ) -> tf.compat.v1.train.Optimizer:
-    """The optimizer of a config.
+    """Return the optimizer of a config.
 
     Args:
         config: one of the optimizers, and its parameters.
@@ -43,7 +43,7 @@ def create_optimizer(
 
 
 def learning_rate_config(config: optimizer_pb2.Optimizer) -> optimizer_pb2.LearningRate:
-    """The schedule inside an optimizer's config.
+    """Return the schedule inside an optimizer's config.
 
     Raises:
         errors.ConfigError: no optimizer is chosen.

@@ -42,7 +42,7 @@ AnyVariable = Union[tf.Variable, WholeVariable]
 
 
 def variable_name(variable: tf.Variable) -> str:
-    """The name of a variable's op: what checkpoints know it by."""
+    """Return the name of a variable's op: what checkpoints know it by."""
     return variable.name.partition(':')[0]
 
 
@@ -64,7 +64,7 @@ def whole(variables: Iterable[tf.Variable]) -> List[AnyVariable]:
 
 
 def whole_name(variable: tf.Variable) -> str:
-    """The name of what a variable is a part of; its own, where it is no part."""
+    """Return the name of what a variable is a part of; its own, where it is no part."""
     part = slice_info(variable)
     return variable_name(variable) if part is None else part.full_name
 
@@ -81,7 +81,7 @@ def is_eager(variable: AnyVariable) -> bool:
 
 
 def components(variable: tf.Variable) -> Sequence[tf.Variable]:
-    """The variables that a strategy's variable consists of; itself for an ordinary one."""
+    """Return the variables that a strategy's variable consists of; itself for an ordinary one."""
     return getattr(variable, 'values', (variable,))
 
 

@@ -42,7 +42,7 @@ def piecewise(step: tf.Tensor, boundaries: Sequence[int], rates: Sequence[float]
 
 
 def at_least(rate: tf.Tensor, minimum: float) -> tf.Tensor:
-    """The larger of the two; no op when rates cannot be less."""
+    """Return the larger of the two; no op when rates cannot be less."""
     return tf.maximum(rate, minimum) if minimum > 0 else rate
 
 
@@ -61,32 +61,32 @@ def length(field: str, steps: int, num_steps: int) -> int:
 
 
 def require(valid: bool, field: str, value: object, expected: str) -> None:
-    """Raises `errors.ConfigError` with field, value and expectation unless `valid`."""
+    """Raise `errors.ConfigError` with field, value and expectation unless `valid`."""
     if not valid:
         raise errors.ConfigError(f'{field} is {value}; expected {expected}.')
 
 
 def require_rate(field: str, rate: float) -> None:
-    """Checks one learning rate."""
+    """Check one learning rate."""
     valid = math.isfinite(rate) and rate >= 0
     require(valid, field, rate, 'a finite number of at least 0')
 
 
 def require_decay(schedule: str, decay_steps: int, decay_factor: float) -> None:
-    """Checks the two fields of an exponential decay."""
+    """Check the two fields of an exponential decay."""
     require(decay_steps > 0, f'{schedule}.decay_steps', decay_steps, 'at least 1')
     valid = math.isfinite(decay_factor) and decay_factor > 0
     require(valid, f'{schedule}.decay_factor', decay_factor, 'more than 0')
 
 
 def require_warmup(schedule: str, warmup: float, base: float) -> None:
-    """Checks that a warm-up does not go down."""
+    """Check that a warm-up does not go down."""
     expected = f'at least warmup_learning_rate, {warmup}'
     require(base >= warmup, f'{schedule}.learning_rate_base', base, expected)
 
 
 def require_boundaries(field: str, boundaries: Sequence[int]) -> None:
-    """Checks the steps at which a rate changes."""
+    """Check the steps at which a rate changes."""
     require(len(boundaries) > 0, field, 'empty', 'at least one step at which the rate changes')
     require(boundaries[0] > 0, field, f'at step {boundaries[0]} first', 'a first step above 0')
     for earlier, later in zip(boundaries, boundaries[1:]):
@@ -94,7 +94,7 @@ def require_boundaries(field: str, boundaries: Sequence[int]) -> None:
 
 
 def require_piecewise_rates(field: str, boundaries: Sequence[int], rates: Sequence[float]) -> None:
-    """Checks the rates between boundaries."""
+    """Check the rates between boundaries."""
     expected = f'{len(boundaries) + 1}, one more than the steps at which the rate changes'
     require(len(rates) == len(boundaries) + 1, field, f'{len(rates)} rates', expected)
     for rate in rates:

@@ -23,7 +23,7 @@ def select(
     freeze_patterns: Sequence[str] = (),
     trainable_scopes: Sequence[str] = (),
 ) -> List[tf.Variable]:
-    """The variables that are trained; what each pattern and scope took is logged.
+    """Return the variables that are trained; what each pattern and scope took is logged.
 
     Args:
         variables: the trainable variables.
@@ -74,7 +74,7 @@ def matching(pattern: str, names: Iterable[str]) -> List[str]:
 
 
 def matches_nothing(field: str, pattern: str, names: Iterable[str]) -> errors.ConfigError:
-    """The error for a pattern that no variable's name matches.
+    """Return the error for a pattern that no variable's name matches.
 
     Args:
         field: where it stands in `train_config`.

@@ -116,7 +116,7 @@ class DeploymentConfig:
         return self.worker_device + device
 
     def clone_scope(self, clone_index: int) -> str:
-        """The name scope of a copy: '' where there is only one."""
+        """Return the name scope of a copy: '' where there is only one."""
         self._check_clone(clone_index)
         return replicas.scope_of(clone_index, self.num_clones)
 
@@ -160,7 +160,7 @@ def create_clones(
     args: Optional[Sequence[Any]] = None,
     kwargs: Optional[Mapping[str, Any]] = None,
 ) -> List[Clone]:
-    """Builds a network once for each clone, on the same variables.
+    """Build a network once for each clone, on the same variables.
 
     Args:
         config: where.
@@ -190,7 +190,7 @@ def optimize_clones(
     regularization_losses: Optional[Sequence[tf.Tensor]] = None,
     **options: Any,
 ) -> Tuple[Optional[tf.Tensor], List[gradients.Pair]]:
-    """The loss of all clones, and its gradients: those of each, summed.
+    """Return the loss of all clones, and its gradients: those of each, summed.
 
     Args:
         clones: from `create_clones`.
@@ -219,7 +219,7 @@ def deploy(
     optimizer: Optional[tf1.train.Optimizer] = None,
     summarize_gradients: bool = False,
 ) -> DeployedModel:
-    """Builds the clones and, with an optimizer, the op that trains them.
+    """Build the clones and, with an optimizer, the op that trains them.
 
     Args:
         config: where.
@@ -268,7 +268,7 @@ def _total_loss(
 
 
 def _summary_op(clones: Sequence[Clone]) -> Optional[tf.Tensor]:
-    """The summaries of the first clone, and those of no clone."""
+    """Return the summaries of the first clone, and those of no clone."""
     others = tuple(clone.scope for clone in clones[1:])
     summaries = [
         summary

@@ -21,7 +21,7 @@ DEFAULT = object()
 
 
 def or_made(value: Any) -> Any:
-    """A value, or what tells a `Supervisor` to make one."""
+    """Return a value, or what tells a `Supervisor` to make one."""
     return tf1.train.Supervisor.USE_DEFAULT if value is DEFAULT else value
 
 
@@ -43,7 +43,7 @@ class Replicas:
         return self._optimizers if self._is_chief else ()
 
     def local_init_op(self, given: Any) -> Any:
-        """Sets what each process has of its own."""
+        """Set what each process has of its own."""
         if not self._optimizers:
             return or_made(given)
         own = [
@@ -55,7 +55,7 @@ class Replicas:
         return tf.group(*own, *([] if given is None else [given]))
 
     def ready_for_local_init_op(self) -> Any:
-        """Tells whether the shared variables are set."""
+        """Tell whether the shared variables are set."""
         ready = [one.ready_for_local_init_op for one in self._optimizers]
         return tf.concat(ready, axis=0) if ready else tf1.train.Supervisor.USE_DEFAULT
 
@@ -106,7 +106,7 @@ class Run:
         wrapper: Optional[Callable[[tf1.Session], Any]],
         ignore_live_threads: bool,
     ) -> None:
-        """Trains in a session until training is to stop, and saves."""
+        """Train in a session until training is to stop, and save."""
         supervisor = self._supervisor
         wrapped = session if wrapper is None else wrapper(session)
         threads = self._start(wrapped)
@@ -130,7 +130,7 @@ class Run:
         supervisor.stop(threads, close_summary_writer=True, ignore_live_threads=ignore_live_threads)
 
     def _start(self, session: Any) -> List[Any]:
-        """Starts what runs beside the steps; returns the threads."""
+        """Start what runs beside the steps; returns the threads."""
         supervisor = self._supervisor
         if self._first_step:
             startup.wait_for_step(
@@ -143,7 +143,7 @@ class Run:
         return threads
 
     def _write(self, session: Any) -> None:
-        """Saves and summarizes, each when it is time.
+        """Save and summarizes, each when it is time.
 
         Not in threads of the supervisor: they fail where eager execution is on.
         """

@@ -34,7 +34,7 @@ Factor = Union[float, tf.Tensor]
 
 
 def clip_gradient_norms(pairs: Sequence[MaybePair], max_norm: float) -> List[MaybePair]:
-    """Gradients of which each has at most the given norm.
+    """Return gradients of which each has at most the given norm.
 
     Args:
         pairs: gradients (dense, `tf.IndexedSlices`, or None, which stays) and variables.
@@ -46,7 +46,7 @@ def clip_gradient_norms(pairs: Sequence[MaybePair], max_norm: float) -> List[May
 def multiply_gradients(
     pairs: Sequence[MaybePair], gradient_multipliers: Mapping[Any, Factor]
 ) -> List[MaybePair]:
-    """Gradients times their factors.
+    """Return gradients times their factors.
 
     Args:
         pairs: a list of gradients and variables.
@@ -90,7 +90,7 @@ def create_train_op(
     gradient_multipliers: Optional[Mapping[Any, Factor]] = None,
     check_numerics: bool = True,
 ) -> tf.Tensor:
-    """The op of one training step, whose value is the loss.
+    """Return the op of one training step, whose value is the loss.
 
     Args:
         total_loss: float scalar.
@@ -154,7 +154,7 @@ def train_step(
     global_step: tf.Variable,
     train_step_kwargs: Mapping[str, Any],
 ) -> Tuple[float, bool]:
-    """Runs a step; what `train` calls unless it is given another function.
+    """Run a step; what `train` calls unless it is given another function.
 
     Args:
         session: where.
@@ -217,7 +217,7 @@ def train(
     trace_every_n_steps: Optional[int] = None,
     ignore_live_threads: bool = False,
 ) -> Optional[float]:
-    """Trains until the global step has come to `number_of_steps`, or the input has ended.
+    """Train until the global step has come to `number_of_steps`, or the input has ended.
 
     A session that is aborted (a parameter server was started again) is opened anew, and goes on
     from the last checkpoint.
@@ -353,5 +353,5 @@ def _write_trace(options: Mapping[str, Any], metadata: tf1.RunMetadata, step: in
 def _each(
     pairs: Sequence[MaybePair], change: Callable[[List[gradients.Pair]], List[gradients.Pair]]
 ) -> List[MaybePair]:
-    """The pairs changed one by one; without a gradient there is nothing to change."""
+    """Return the pairs changed one by one; without a gradient there is nothing to change."""
     return [pair if pair[0] is None else change([pair])[0] for pair in pairs]

@@ -23,7 +23,7 @@ Variables = Union[Sequence[tf.Variable], Mapping[str, Any]]
 def get_variables_to_restore(
     include: Optional[Sequence[str]] = None, exclude: Optional[Sequence[str]] = None
 ) -> List[tf.Variable]:
-    """The graph's global variables in some scopes and not in others.
+    """Return the graph's global variables in some scopes and not in others.
 
     Args:
         include: regular expressions that match from a name's beginning on; None: all variables.
@@ -91,7 +91,7 @@ def assign_from_checkpoint_fn(
 
 
 def add_gradients_summaries(grads_and_vars: Sequence[MaybePair]) -> List[tf.Tensor]:
-    """A histogram of each gradient and one of its norm, by the variable's name.
+    """Return a histogram of each gradient and one of its norm, by the variable's name.
 
     Args:
         grads_and_vars: (gradient or None, variable) pairs.

@@ -16,7 +16,7 @@ _HIDDEN = 192
 
 
 def cifarnet_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
-    """The style of the hidden linear layers, as published; the only regularized ones."""
+    """Return the style of the hidden linear layers, as published; the only regularized ones."""
     return layers.LayerStyle(
         is_training=is_training,
         initializer=layers.truncated_normal(0.04),
@@ -25,7 +25,7 @@ def cifarnet_style(is_training: bool, options: registry.Options) -> layers.Layer
 
 
 def cifarnet_features(images: tf.Tensor, style: layers.LayerStyle) -> registry.EndPoints:
-    """The feature maps of CifarNet.
+    """Return the feature maps of CifarNet.
 
     Args:
         images: float32 [batch, height, width, channels], of mean 0 and variance 1.
@@ -47,7 +47,7 @@ def cifarnet_features(images: tf.Tensor, style: layers.LayerStyle) -> registry.E
 def cifarnet(
     images: tf.Tensor, num_classes: int, style: layers.LayerStyle, options: registry.Options
 ) -> registry.EndPoints:
-    """The classifier.
+    """Return the classifier.
 
     Args:
         images: float32 [batch, height, width, channels], of mean 0 and variance 1; height and

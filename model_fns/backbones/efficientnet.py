@@ -124,7 +124,7 @@ class Block:
 
 
 def blocks_of(size: Size) -> Tuple[Block, ...]:
-    """The blocks of a network, from the image on."""
+    """Return the blocks of a network, from the image on."""
     counts = [math.ceil(stack.blocks * size.depth) for stack in STACKS]
     places = [(number, index) for number, count in enumerate(counts) for index in range(count)]
     return tuple(
@@ -158,7 +158,7 @@ def efficientnet_style(is_training: bool, options: registry.Options) -> layers.L
 def efficientnet_features(
     images: tf.Tensor, style: layers.LayerStyle, options: registry.Options, size: Size
 ) -> registry.EndPoints:
-    """The feature maps of a network.
+    """Return the feature maps of a network.
 
     Args:
         images: float32 [batch, height, width, channels], normalized.
@@ -186,7 +186,7 @@ def efficientnet(
     options: registry.Options,
     size: Size,
 ) -> registry.EndPoints:
-    """The classifier: a wide convolution, its mean over the image, dropout, a linear layer.
+    """Return the classifier: a wide convolution, its mean over the image, dropout, a linear layer.
 
     Args:
         images: float32 [batch, height, width, channels], normalized.
@@ -211,7 +211,7 @@ def add_unused(
     options: registry.Options,
     size: Size,
 ) -> None:
-    """Adds the variables of the rest of a classifier, behind the features that a model uses.
+    """Add the variables of the rest of a classifier, behind the features that a model uses.
 
     Checkpoints of the published detectors have them, and their losses the regularization of these
     weights. Nothing else depends on them: their moving statistics stay as they are.
@@ -262,12 +262,12 @@ def _keras_layers(size: Size) -> Iterator[str]:
 
 
 def _channels(size: Size, options: registry.Options, channels: float) -> int:
-    """Channels of a layer of a network of that size, whose width a config may change."""
+    """Return channels of a layer of a network of that size, whose width a config may change."""
     return layers.divisible_channels(channels * size.width * options.depth_multiplier)
 
 
 def _up_to(blocks: Tuple[Block, ...], last: Optional[str]) -> Tuple[Block, ...]:
-    """The blocks up to that of a name; None: all."""
+    """Return the blocks up to that of a name; None: all."""
     if last is None:
         return blocks
     names = [block.name for block in blocks]
@@ -283,7 +283,7 @@ def _run(
     options: registry.Options,
     channels: functools.partial,
 ) -> registry.EndPoints:
-    """The outputs of blocks by name, in the current variable scope."""
+    """Return the outputs of blocks by name, in the current variable scope."""
     least = options.get('drop_path_keep_prob', KEEP_PROB)
     end_points = {}
     for block in blocks:
@@ -321,7 +321,7 @@ def _top(
     options: registry.Options,
     size: Size,
 ) -> registry.EndPoints:
-    """The classifier's last layers by the names of their end points."""
+    """Return the classifier's last layers by the names of their end points."""
     uniform = layers.Initializer('uniform', 1.0 / 3.0, fan='out')
     keep_prob = options.get('dropout_keep_prob', size.keep_prob)
     with tf1.variable_scope(SCOPE):

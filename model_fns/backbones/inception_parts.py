@@ -43,7 +43,7 @@ class Layer(Protocol):
     end_point: Optional[str]
 
     def build(self, inputs: tf.Tensor, style: layers.LayerStyle, depth: Depth) -> tf.Tensor:
-        """Adds the layer to the graph, in the current variable scope.
+        """Add the layer to the graph, in the current variable scope.
 
         Args:
             inputs: float32 [batch, height, width, channels].
@@ -171,7 +171,7 @@ class Mixed:
 def join(
     branches: Sequence[Branch], inputs: tf.Tensor, style: layers.LayerStyle, depth: Depth
 ) -> tf.Tensor:
-    """Builds the branches in the current variable scope and joins them along the channels."""
+    """Build the branches in the current variable scope and join them along the channels."""
     outputs = []
     for index, branch in enumerate(branches):
         with tf1.variable_scope(f'Branch_{index}'):
@@ -188,7 +188,7 @@ def run(
     style: layers.LayerStyle,
     depth: Depth = int,
 ) -> registry.EndPoints:
-    """Builds one layer after the other in the current variable scope.
+    """Build one layer after the other in the current variable scope.
 
     Returns:
         The outputs of the layers that have an end point, in order.
@@ -203,7 +203,7 @@ def run(
 
 
 def section(network: Sequence[Layer], first: Optional[str], last: str) -> List[Layer]:
-    """The layers from one end point to another, both included.
+    """Return the layers from one end point to another, both included.
 
     Args:
         network: all layers.
@@ -231,7 +231,7 @@ def _scale_depth(depth_multiplier: float, min_depth: int, channels: int) -> int:
 
 
 def kernel_in(scope: str) -> Tuple[int, int]:
-    """Height and width of the kernel that a scope ends in: (1, 7) of `Conv2d_0b_1x7`."""
+    """Return height and width of the kernel that a scope ends in: (1, 7) of `Conv2d_0b_1x7`."""
     size = re.search(r'(\d+)x(\d+)$', scope)
     if size is None:
         raise ValueError(f'No kernel size at the end of {scope!r}.')
@@ -268,7 +268,7 @@ class Head(NamedTuple):
 def convolutional_head(
     features: tf.Tensor, num_classes: int, style: layers.LayerStyle, keep_prob: float, scope: str
 ) -> Head:
-    """Mean over the image, dropout, and a 1x1 convolution of that scope.
+    """Return mean over the image, dropout, and a 1x1 convolution of that scope.
 
     The published networks pool over the feature map's size at the published image size, or over
     the whole of a smaller map: both are the mean. It is the mean of a larger map here as well.
@@ -290,7 +290,7 @@ def dense_head(
 def dense_logits(
     features: tf.Tensor, num_classes: int, style: layers.LayerStyle, scope: str
 ) -> tf.Tensor:
-    """A fully connected layer on [batch, channels]; Xavier initial weights, as published."""
+    """Return a fully connected layer on [batch, channels]; Xavier initial weights, as published."""
     return layers.fully_connected(
         features, num_classes, style.linear().but(initializer=layers.XAVIER), scope
     )
@@ -304,7 +304,7 @@ def auxiliary_features(
     last_scope: str,
     stddev: Optional[float] = None,
 ) -> tf.Tensor:
-    """The layers of an auxiliary classifier before its logits.
+    """Return the layers of an auxiliary classifier before its logits.
 
     A 17x17 map, that of a 299x299 image, becomes 5x5, then 1x1. Smaller maps get smaller kernels,
     as published; what a larger map leaves over is averaged.
@@ -338,6 +338,6 @@ def _pool_and_drop(
 
 
 def _at_most(inputs: tf.Tensor, size: int) -> Tuple[int, int]:
-    """Height and width of a map, or that size where it is larger or not known."""
+    """Return height and width of a map, or that size where it is larger or not known."""
     height, width = inputs.shape[1:3].as_list()
     return min(height or size, size), min(width or size, size)

@@ -177,7 +177,7 @@ def inception_resnet_v2_features(
     final_endpoint: str = LAST_END_POINT,
     scope: str = SCOPE,
 ) -> registry.EndPoints:
-    """The feature maps of Inception-ResNet V2.
+    """Return the feature maps of Inception-ResNet V2.
 
     Args:
         images: float32 [batch, height, width, channels], in [-1, 1]; or, with `first_endpoint`,
@@ -209,7 +209,7 @@ def inception_resnet_v2_features(
 
 
 def _numbered(network: Sequence[Layer]) -> List[Layer]:
-    """Gives the repeats their names: Repeat, Repeat_1, Repeat_2."""
+    """Give the repeats their names: Repeat, Repeat_1, Repeat_2."""
     numbered: List[Layer] = []
     repeats = 0
     for layer in network:
@@ -224,7 +224,7 @@ def _numbered(network: Sequence[Layer]) -> List[Layer]:
 def inception_resnet_v2(
     images: tf.Tensor, num_classes: int, style: layers.LayerStyle, options: registry.Options
 ) -> registry.EndPoints:
-    """The classifier: mean over the image, dropout, a linear layer; and an auxiliary one.
+    """Return the classifier: mean over the image, dropout, a linear layer; and an auxiliary one.
 
     Args:
         images: float32 [batch, height, width, channels], in [-1, 1].

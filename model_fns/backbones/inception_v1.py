@@ -66,7 +66,7 @@ def inception_v1_features(
     final_endpoint: str = LAST_END_POINT,
     scope: str = SCOPE,
 ) -> registry.EndPoints:
-    """The feature maps of Inception V1.
+    """Return the feature maps of Inception V1.
 
     Args:
         images: float32 [batch, height, width, channels], in [-1, 1].
@@ -88,7 +88,7 @@ def inception_v1_features(
 def inception_v1(
     images: tf.Tensor, num_classes: int, style: layers.LayerStyle, options: registry.Options
 ) -> registry.EndPoints:
-    """The classifier: mean over the image, dropout, a linear layer.
+    """Return the classifier: mean over the image, dropout, a linear layer.
 
     Args:
         images: float32 [batch, height, width, channels], in [-1, 1].

@@ -124,7 +124,7 @@ def inception_v2_features(
     final_endpoint: str = LAST_END_POINT,
     scope: str = SCOPE,
 ) -> registry.EndPoints:
-    """The feature maps of Inception V2.
+    """Return the feature maps of Inception V2.
 
     Args:
         images: float32 [batch, height, width, channels], in [-1, 1]; or, with `first_endpoint`,
@@ -154,7 +154,7 @@ def inception_v2_features(
 def inception_v2(
     images: tf.Tensor, num_classes: int, style: layers.LayerStyle, options: registry.Options
 ) -> registry.EndPoints:
-    """The classifier: mean over the image, dropout, a linear layer.
+    """Return the classifier: mean over the image, dropout, a linear layer.
 
     Args:
         images: float32 [batch, height, width, channels], in [-1, 1].

@@ -25,7 +25,7 @@ def _module_35(
     pooled: int,
     fives: Tuple[str, str] = ('Conv2d_0a_1x1', 'Conv2d_0b_5x5'),
 ) -> Mixed:
-    """The modules on the 35x35 map; one of them has other names in its 5x5 branch."""
+    """Return the modules on the 35x35 map; one of them has other names in its 5x5 branch."""
     return Mixed(
         scope,
         (
@@ -38,7 +38,7 @@ def _module_35(
 
 
 def _module_17(scope: str, width: int) -> Mixed:
-    """The modules on the 17x17 map: 7x7 split into 1x7 and 7x1."""
+    """Return the modules on the 17x17 map: 7x7 split into 1x7 and 7x1."""
     return Mixed(
         scope,
         (
@@ -61,7 +61,7 @@ def _module_17(scope: str, width: int) -> Mixed:
 
 
 def _module_8(scope: str, column: str) -> Mixed:
-    """The modules on the 8x8 map, whose 3x3 are rows and columns side by side."""
+    """Return the modules on the 8x8 map, whose 3x3 are rows and columns side by side."""
     return Mixed(
         scope,
         (
@@ -145,7 +145,7 @@ def inception_v3_features(
     final_endpoint: str = LAST_END_POINT,
     scope: str = SCOPE,
 ) -> registry.EndPoints:
-    """The feature maps of Inception V3.
+    """Return the feature maps of Inception V3.
 
     Args:
         images: float32 [batch, height, width, channels], in [-1, 1].
@@ -172,7 +172,7 @@ def inception_v3_features(
 def inception_v3(
     images: tf.Tensor, num_classes: int, style: layers.LayerStyle, options: registry.Options
 ) -> registry.EndPoints:
-    """The classifier: mean over the image, dropout, a linear layer; and an auxiliary one.
+    """Return the classifier: mean over the image, dropout, a linear layer; and an auxiliary one.
 
     Args:
         images: float32 [batch, height, width, channels], in [-1, 1].

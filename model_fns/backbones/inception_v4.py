@@ -146,7 +146,7 @@ def inception_v4_features(
     final_endpoint: str = LAST_END_POINT,
     scope: str = SCOPE,
 ) -> registry.EndPoints:
-    """The feature maps of Inception V4.
+    """Return the feature maps of Inception V4.
 
     Args:
         images: float32 [batch, height, width, channels], in [-1, 1].
@@ -167,7 +167,7 @@ def inception_v4_features(
 def inception_v4(
     images: tf.Tensor, num_classes: int, style: layers.LayerStyle, options: registry.Options
 ) -> registry.EndPoints:
-    """The classifier: mean over the image, dropout, a linear layer; and an auxiliary one.
+    """Return the classifier: mean over the image, dropout, a linear layer; and an auxiliary one.
 
     Args:
         images: float32 [batch, height, width, channels], in [-1, 1].

@@ -15,7 +15,7 @@ SCOPE = 'LeNet'
 
 
 def lenet_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
-    """The style as published: no regularizer unless the options ask for one."""
+    """Return the style as published: no regularizer unless the options ask for one."""
     return layers.LayerStyle(
         is_training=is_training,
         initializer=layers.truncated_normal(0.1),
@@ -24,7 +24,7 @@ def lenet_style(is_training: bool, options: registry.Options) -> layers.LayerSty
 
 
 def lenet_features(images: tf.Tensor, style: layers.LayerStyle) -> registry.EndPoints:
-    """The feature maps of LeNet.
+    """Return the feature maps of LeNet.
 
     Args:
         images: float32 [batch, height, width, channels], in [-1, 1].
@@ -45,7 +45,7 @@ def lenet_features(images: tf.Tensor, style: layers.LayerStyle) -> registry.EndP
 def lenet(
     images: tf.Tensor, num_classes: int, style: layers.LayerStyle, options: registry.Options
 ) -> registry.EndPoints:
-    """The classifier.
+    """Return the classifier.
 
     Args:
         images: float32 [batch, height, width, channels], in [-1, 1]; height and width static.

@@ -53,7 +53,7 @@ class Block(Protocol):
     residual: bool
 
     def build(self, inputs: tf.Tensor, channels: int, context: Context) -> tf.Tensor:
-        """Adds the block to the graph, in the current scope, but for the input.
+        """Add the block to the graph, in the current scope, but for the input.
 
         Args:
             inputs: float32 [batch, height, width, channels].
@@ -293,7 +293,7 @@ GPU = Architecture(
 
 
 def mobiledet_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
-    """The style as published: He initialization, depthwise weights are regularized too."""
+    """Return the style as published: He initialization, depthwise weights are regularized too."""
     return layers.LayerStyle(
         is_training=is_training,
         initializer=layers.HE_NORMAL,
@@ -314,7 +314,7 @@ def mobiledet_features(
     *,
     depth_multiplier: float = 1.0,
 ) -> registry.EndPoints:
-    """The feature maps of a MobileDet.
+    """Return the feature maps of a MobileDet.
 
     Args:
         images: float32 [batch, height, width, channels], in [-1, 1].
@@ -347,7 +347,7 @@ def mobiledet_features(
 
 
 def _scaled(channels: float, factor: float) -> int:
-    """Channels times a factor, to the nearest multiple of 8, a half up, and at least 8."""
+    """Return channels times a factor, to the nearest multiple of 8, a half up, and at least 8."""
     return max(8, int(channels * factor / 8 + 0.5) * 8)
 
 

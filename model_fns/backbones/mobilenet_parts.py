@@ -43,7 +43,7 @@ class Channels:
     divisor: int = 8
 
     def __call__(self, channels: float) -> int:
-        """The channel count of a layer that has `channels` at a factor of one."""
+        """Return the channel count of a layer that has `channels` at a factor of one."""
         return layers.divisible_channels(
             channels * self.depth_multiplier, self.divisor, self.min_depth
         )
@@ -97,7 +97,7 @@ Layer = Union[Convolution, InvertedResidual]
 
 
 def mobilenet_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
-    """The published style of V2 and later: depthwise weights are not regularized."""
+    """Return the published style of V2 and later: depthwise weights are not regularized."""
     return layers.LayerStyle(
         is_training=is_training,
         initializer=layers.truncated_normal(0.09),
@@ -128,7 +128,7 @@ def mobilenet_features(
     final_endpoint: Optional[str] = None,
     padding: layers.Padding = 'SAME',
 ) -> Dict[str, tf.Tensor]:
-    """The feature maps of a list of layers.
+    """Return the feature maps of a list of layers.
 
     Args:
         images: float32 [batch, height, width, channels].
@@ -185,7 +185,7 @@ def add_logits(
     scope: str,
     pool_name: str = 'global_pool',
 ) -> None:
-    """Adds the classifier's end points: mean over the image, dropout, a linear layer.
+    """Add the classifier's end points: mean over the image, dropout, a linear layer.
 
     Args:
         end_points: gets `pool_name`, `Logits` and `Predictions`.
@@ -290,7 +290,7 @@ def _inverted_residual(
     step: Tuple[int, int],
     padding: layers.Padding,
 ) -> Dict[str, tf.Tensor]:
-    """The outputs of a block's parts by name, in the current variable scope."""
+    """Return the outputs of a block's parts by name, in the current variable scope."""
     stride, rate = step
     parts: Dict[str, tf.Tensor] = {}
     active = style.but(activation=block.activation)

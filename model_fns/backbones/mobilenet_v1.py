@@ -36,7 +36,7 @@ _LAYERS = (
 
 
 def mobilenet_v1_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
-    """The style as published: ReLU6, and depthwise weights are not regularized."""
+    """Return the style as published: ReLU6, and depthwise weights are not regularized."""
     return layers.LayerStyle(
         is_training=is_training,
         initializer=layers.truncated_normal(0.09),
@@ -62,7 +62,7 @@ def mobilenet_v1_features(
     padding: layers.Padding = 'SAME',
     scope: str = SCOPE,
 ) -> Dict[str, tf.Tensor]:
-    """The feature maps of MobileNet V1.
+    """Return the feature maps of MobileNet V1.
 
     Args:
         images: float32 [batch, height, width, channels], in [-1, 1].
@@ -105,7 +105,7 @@ def mobilenet_v1(
     options: registry.Options,
     depth_multiplier: float = 1.0,
 ) -> registry.EndPoints:
-    """The classifier: mean over the image, dropout, a linear layer.
+    """Return the classifier: mean over the image, dropout, a linear layer.
 
     Args:
         images: float32 [batch, height, width, channels], in [-1, 1].

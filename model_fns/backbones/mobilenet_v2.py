@@ -41,7 +41,7 @@ def mobilenet_v2_features(
     activation: layers.Activation = tf.nn.relu6,
     scope: str = SCOPE,
 ) -> Dict[str, tf.Tensor]:
-    """The feature maps of MobileNet V2.
+    """Return the feature maps of MobileNet V2.
 
     Args:
         images: float32 [batch, height, width, channels], in [-1, 1].
@@ -79,7 +79,7 @@ def mobilenet_v2(
     options: registry.Options,
     depth_multiplier: float = 1.0,
 ) -> registry.EndPoints:
-    """The classifier.
+    """Return the classifier.
 
     A factor below 1 leaves the last layer's 1280 channels (section 6.1 of the paper).
 

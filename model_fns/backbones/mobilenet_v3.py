@@ -129,7 +129,7 @@ def _edgetpu() -> Architecture:
 
 
 def _with_narrow_end(architecture: Architecture, first_expansion: float) -> Architecture:
-    """Half the channels in the last three blocks and the last convolution (section 6.3).
+    """Return half the channels in the last three blocks and the last convolution (section 6.3).
 
     Args:
         architecture: of the classifier.
@@ -169,7 +169,7 @@ def mobilenet_v3_features(
     padding: layers.Padding = 'SAME',
     scope: Optional[str] = None,
 ) -> Dict[str, tf.Tensor]:
-    """The feature maps of a network of this family.
+    """Return the feature maps of a network of this family.
 
     Args:
         images: float32 [batch, height, width, channels], in [-1, 1].
@@ -207,7 +207,7 @@ def mobilenet_v3(
     architecture: Architecture,
     depth_multiplier: float = 1.0,
 ) -> registry.EndPoints:
-    """The classifier.
+    """Return the classifier.
 
     A factor below 1 leaves the channels of the last layer before the logits.
 
@@ -243,7 +243,7 @@ def mobilenet_v3(
 
 
 def _with_full_end(architecture: Architecture, depth_multiplier: float) -> Architecture:
-    """The last layer so wide that a factor below 1 leaves it as it was."""
+    """Return the last layer so wide that a factor below 1 leaves it as it was."""
     factor = 1.0 / min(1.0, depth_multiplier)
     if architecture.embedding is not None:
         return dataclasses.replace(architecture, embedding=architecture.embedding * factor)
@@ -259,7 +259,7 @@ def _embed(
     architecture: Architecture,
     channels: Channels,
 ) -> tf.Tensor:
-    """The mean over the image and a layer without batch norm: [batch, 1, 1, channels]."""
+    """Return the mean over the image and a layer without batch norm: [batch, 1, 1, channels]."""
     count = len(architecture.layers)
     # The third plain convolution in its scope.
     active = style.linear().but(activation=architecture.embedding_activation).gate_number(2)

@@ -10,7 +10,7 @@ from estimator_lib import errors
 def atrous_strides(
     strides: Sequence[int], output_stride: Optional[int] = None
 ) -> Tuple[Tuple[int, int], ...]:
-    """The stride and atrous rate of each layer.
+    """Return the stride and atrous rate of each layer.
 
     Once the product of the strides has reached `output_stride`, further strides become 1, and the
     layers after each of those see the same part of the image by an atrous rate multiplied by it

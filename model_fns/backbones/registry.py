@@ -75,7 +75,7 @@ class Options:
     quantization: Optional[layers.Quantization] = None
 
     def of_task(self, style: layers.LayerStyle) -> layers.LayerStyle:
-        """A network's style with the arithmetic that the task asks for."""
+        """Return a network's style with the arithmetic that the task asks for."""
         return style.but(compute_dtype=self.compute_dtype, quantization=self.quantization)
 
     @classmethod
@@ -108,12 +108,12 @@ class Options:
         )
 
     def get(self, name: str, published: float) -> float:
-        """The value of that option, or the published one where it is None."""
+        """Return the value of that option, or the published one where it is None."""
         value = getattr(self, name)
         return published if value is None else value
 
     def but(self, **changes: object) -> Options:
-        """The same options with some of them changed."""
+        """Return the same options with some of them changed."""
         return dataclasses.replace(self, **changes)
 
     def changed(self) -> Tuple[str, ...]:
@@ -265,7 +265,7 @@ _FAMILIES = (
 
 
 def add(network: Network) -> None:
-    """Makes a network known by its name, which must be new."""
+    """Make a network known by its name, which must be new."""
     NETWORKS.add(network.name, network)
 
 
@@ -278,7 +278,7 @@ _KINDS: Mapping[str, Tuple[str, Callable[[Network], bool]]] = {
 
 
 def get_network(name: str, where: str = '', task: str = 'classification') -> Network:
-    """The network of that name.
+    """Return the network of that name.
 
     Args:
         name: as in `Backbone.name`.
@@ -292,7 +292,7 @@ def get_network(name: str, where: str = '', task: str = 'classification') -> Net
 
 
 def network_names(task: str = 'classification') -> Tuple[str, ...]:
-    """The names of a task's networks, sorted."""
+    """Return the names of a task's networks, sorted."""
     return tuple(_networks(task))
 
 

@@ -81,7 +81,7 @@ UnitFunction = Callable[[tf.Tensor, Unit, layers.LayerStyle], Tuple[tf.Tensor, r
 
 
 def resnet_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
-    """The style as published: He initialization (fan in), batch norm with a scale."""
+    """Return the style as published: He initialization (fan in), batch norm with a scale."""
     return layers.LayerStyle(
         is_training=is_training,
         initializer=layers.Initializer('truncated_normal', 2.0, fan='in'),
@@ -101,7 +101,7 @@ def make_blocks(
     min_depth: int = 8,
     strides_first: bool = False,
 ) -> Tuple[Block, ...]:
-    """The four blocks of a network: 64, 128, 256, 512 narrow channels; strides 2, 2, 2, 1.
+    """Return the four blocks of a network: 64, 128, 256, 512 narrow channels; strides 2, 2, 2, 1.
 
     Args:
         units: how many each block has.
@@ -144,7 +144,7 @@ def stack_blocks(
     bounded: bool = False,
     sum_activation: Optional[layers.Activation] = None,
 ) -> registry.EndPoints:
-    """Runs blocks in the current variable scope.
+    """Run blocks in the current variable scope.
 
     Args:
         inputs: float32 [batch, height, width, channels], of stride `ROOT_STRIDE`.
@@ -198,7 +198,7 @@ def feature_maps(scope: str) -> Mapping[int, str]:
 
 
 def pool_root(inputs: tf.Tensor, padding: layers.Padding = 'SAME') -> tf.Tensor:
-    """The root's pooling, of stride 2.
+    """Return the root's pooling, of stride 2.
 
     Args:
         inputs: [batch, height, width, channels].
@@ -210,14 +210,14 @@ def pool_root(inputs: tf.Tensor, padding: layers.Padding = 'SAME') -> tf.Tensor:
 
 
 def subsample(inputs: tf.Tensor, stride: int) -> tf.Tensor:
-    """Every stride-th value in both directions of [batch, height, width, channels]."""
+    """Return every stride-th value in both directions of [batch, height, width, channels]."""
     return inputs if stride == 1 else tf.nn.max_pool2d(inputs, 1, stride, 'VALID')
 
 
 def classify(
     inputs: tf.Tensor, num_classes: int, style: layers.LayerStyle, scope: str
 ) -> registry.EndPoints:
-    """Mean over the image, then a linear layer `logits` in the current variable scope.
+    """Return mean over the image, then a linear layer `logits` in the current variable scope.
 
     Args:
         inputs: float32 [batch, height, width, channels].

@@ -77,7 +77,7 @@ def bottleneck_v1(
 def lite_bottleneck_v1(
     inputs: tf.Tensor, unit: resnet_blocks.Unit, style: layers.LayerStyle
 ) -> Tuple[tf.Tensor, registry.EndPoints]:
-    """Two 3x3 convolutions around which the input, or a projection of it, is added."""
+    """Return two 3x3 convolutions around which the input, or a projection of it, is added."""
     linear = style.but(activation=None)
     shortcut, parts = _shortcut(inputs, unit.depth, unit, linear)
     linear = linear if parts else linear.before_sum()
@@ -104,7 +104,7 @@ def resnet_v1_features(
     pool_padding: layers.Padding = 'SAME',
     final_endpoint: Optional[str] = None,
 ) -> registry.EndPoints:
-    """The feature maps of a ResNet V1.
+    """Return the feature maps of a ResNet V1.
 
     Args:
         images: float32 [batch, height, width, channels], in [0, 255] less the channels' means; the
@@ -194,7 +194,7 @@ def resnet_v1(
     options: registry.Options,
     name: str,
 ) -> registry.EndPoints:
-    """The classifier.
+    """Return the classifier.
 
     Args:
         images: float32 [batch, height, width, channels], in [0, 255] less the channels' means.
@@ -217,7 +217,7 @@ def resnet_v1(
 def _root(
     images: tf.Tensor, architecture: Architecture, style: layers.LayerStyle
 ) -> registry.EndPoints:
-    """The convolutions before the first pooling, of stride 2 together."""
+    """Return the convolutions before the first pooling, of stride 2 together."""
     sizes = [('conv1', 64, 7, 2)]
     if architecture.beta:
         sizes = [('conv1_1', 64, 3, 2), ('conv1_2', 64, 3, 1), ('conv1_3', 128, 3, 1)]

@@ -51,7 +51,7 @@ def bottleneck_v2(
 def basic_v2(
     inputs: tf.Tensor, unit: resnet_blocks.Unit, style: layers.LayerStyle
 ) -> Tuple[tf.Tensor, registry.EndPoints]:
-    """Two 3x3 convolutions of the normalized input, added to the input.
+    """Return two 3x3 convolutions of the normalized input, added to the input.
 
     As published the first unit of a block adds a projection of the normalized input, whether the
     channels change or not, and the second convolution is activated before the sum.
@@ -74,7 +74,7 @@ def basic_v2(
 def basic_features(
     images: tf.Tensor, units: Sequence[int], style: layers.LayerStyle, scope: str
 ) -> registry.EndPoints:
-    """The feature maps of a small network of `basic_v2`: ResNet 18 and 34 of CenterNet.
+    """Return the feature maps of a small network of `basic_v2`: ResNet 18 and 34 of CenterNet.
 
     The first block does not stride, and each of the others in its last unit. Like the networks of
     Keras it pools with a border of zeros.
@@ -100,7 +100,7 @@ def basic_features(
 
 
 def postnorm(features: tf.Tensor, style: layers.LayerStyle) -> tf.Tensor:
-    """The last block's sum, normalized and activated, in the current variable scope."""
+    """Return the last block's sum, normalized and activated, in the current variable scope."""
     return _normalize(features, style, 'postnorm')
 
 
@@ -116,7 +116,7 @@ def resnet_v2_features(
     subsample_after: bool = False,
     pool_padding: layers.Padding = 'SAME',
 ) -> registry.EndPoints:
-    """The feature maps of a ResNet V2.
+    """Return the feature maps of a ResNet V2.
 
     Args:
         images: float32 [batch, height, width, channels], in [0, 255] less the channels' means.
@@ -156,7 +156,7 @@ def resnet_v2_features(
 
 
 def keras_layers(units: Sequence[int]) -> Tuple[str, ...]:
-    """The layers of a network with so many units; see `registry.Network.keras_layers`.
+    """Return the layers of a network with so many units; see `registry.Network.keras_layers`.
 
     Keras sorts layers by their distance from the output: a projection stands before the last
     convolution of its unit.
@@ -187,7 +187,7 @@ def resnet_v2(
     options: registry.Options,
     name: str,
 ) -> registry.EndPoints:
-    """The classifier.
+    """Return the classifier.
 
     Args:
         images: float32 [batch, height, width, channels], in [0, 255] less the channels' means.

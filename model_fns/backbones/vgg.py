@@ -25,7 +25,7 @@ _DEPTHS = (64, 128, 256, 512, 512)
 
 
 def vgg_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
-    """The style as published: Xavier initialization, biases without a regularizer."""
+    """Return the style as published: Xavier initialization, biases without a regularizer."""
     return layers.LayerStyle(
         is_training=is_training,
         initializer=layers.XAVIER,
@@ -34,7 +34,7 @@ def vgg_style(is_training: bool, options: registry.Options) -> layers.LayerStyle
 
 
 def vgg_features(images: tf.Tensor, name: str, style: layers.LayerStyle) -> registry.EndPoints:
-    """The feature maps of a VGG network.
+    """Return the feature maps of a VGG network.
 
     Args:
         images: float32 [batch, height, width, channels], in [0, 255] less the channels' means.
@@ -65,7 +65,7 @@ def vgg(
     options: registry.Options,
     name: str,
 ) -> registry.EndPoints:
-    """The classifier.
+    """Return the classifier.
 
     Args:
         images: float32 [batch, height, width, channels], in [0, 255] less the channels' means; at

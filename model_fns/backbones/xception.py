@@ -63,7 +63,7 @@ class _Step:
 
 
 def _blocks(entry: Sequence[Tuple[int, int]], middle_units: int) -> Tuple[Block, ...]:
-    """The blocks of a network whose entry flow has those (channels, stride)."""
+    """Return the blocks of a network whose entry flow has those (channels, stride)."""
     return (
         *(
             Block(f'entry_flow/block{index + 1}', (depth,) * 3, stride=stride)
@@ -86,7 +86,7 @@ ARCHITECTURES: Dict[str, Tuple[Block, ...]] = {
 
 
 def xception_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
-    """The style as published: depthwise weights are not regularized."""
+    """Return the style as published: depthwise weights are not regularized."""
     return layers.LayerStyle(
         is_training=is_training,
         initializer=layers.truncated_normal(0.09),
@@ -108,7 +108,7 @@ def xception_features(
     multi_grid: Tuple[int, ...] = (),
     bounded: bool = False,
 ) -> registry.EndPoints:
-    """The feature maps of an Xception.
+    """Return the feature maps of an Xception.
 
     Args:
         images: float32 [batch, height, width, channels], in [-1, 1].
@@ -158,7 +158,7 @@ def xception(
     options: registry.Options,
     name: str,
 ) -> registry.EndPoints:
-    """The classifier: the mean over the image, dropout, a linear layer.
+    """Return the classifier: the mean over the image, dropout, a linear layer.
 
     Args:
         images: float32 [batch, height, width, channels], in [-1, 1].
@@ -189,12 +189,12 @@ def xception(
 
 
 def last_end_point(name: str) -> str:
-    """The name of the last feature map of that network."""
+    """Return the name of the last feature map of that network."""
     return f'{name}/{ARCHITECTURES[name][-1].scope}'
 
 
 def _root(images: tf.Tensor, style: layers.LayerStyle) -> registry.EndPoints:
-    """Two convolutions, of stride 2 together."""
+    """Return two convolutions, of stride 2 together."""
     with tf1.variable_scope('entry_flow'):
         strided = layers.conv2d(
             images, 32, 3, style, 'conv1_1', stride=_ROOT_STRIDE, padding='FIXED'
@@ -225,7 +225,7 @@ def _steps(
 def _module(
     inputs: tf.Tensor, block: Block, step: _Step, style: layers.LayerStyle, bounded: bool
 ) -> Tuple[tf.Tensor, registry.EndPoints]:
-    """Three separable convolutions and what is added to them, in the current variable scope.
+    """Return three separable convolutions and what is added to them, in the current variable scope.
 
     Returns:
         The sum, and the end points by their scope in the module.

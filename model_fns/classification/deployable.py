@@ -61,7 +61,7 @@ class ClassificationDeployable(interface.Deployable):
     def agreement(
         self, expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool
     ) -> Dict[str, float]:
-        """The numbers, and the classes that they make the most probable."""
+        """Return the numbers, and the classes that they make the most probable."""
         classes = agreement.of_classes(
             [one[PROBABILITIES] for one in expected],
             [np.argmax(one[LOGITS], -1) for one in found],

@@ -32,7 +32,7 @@ def decode(
     label_map: Optional[LabelMap] = None,
     max_pixels: int = MAX_PIXELS,
 ) -> Example:
-    """One record.
+    """Return one record.
 
     Args:
         serialized: string scalar, a `tf.train.Example` with `image/encoded` and either
@@ -72,13 +72,13 @@ def decode(
 
 
 def split(example: Example) -> Tuple[Features, Labels]:
-    """Features and labels of a prepared example."""
+    """Return features and labels of a prepared example."""
     features = {IMAGE: example[IMAGE], SOURCE_ID: example[SOURCE_ID]}
     return features, {LABEL: example[LABEL]}
 
 
 def class_id(serialized: bytes, label_map: Optional[LabelMap] = None) -> int:
-    """The label of a valid record."""
+    """Return the label of a valid record."""
     features = tf.train.Example.FromString(serialized).features.feature
     labels = features['image/class/label'].int64_list.value
     if labels and (label_map is None or labels[0] != _UNLABELED):
@@ -118,7 +118,7 @@ def _listed(labels: Sequence[int]) -> str:
 
 
 def _offset_hint(label: int, num_classes: int, labels_offset: int) -> str:
-    """Returns what to set where labels seem to start at 1, or at 0, unlike the config says."""
+    """Return what to set where labels seem to start at 1, or at 0, unlike the config says."""
     if (label, labels_offset) not in ((num_classes, 0), (0, 1)):
         return ''
     first = 1 - labels_offset

@@ -17,7 +17,7 @@ CONFUSION = 'confusion_matrix'
 
 
 def create_metrics(logits: tf.Tensor, labels: tf.Tensor, num_classes: int) -> Dict[str, Metric]:
-    """Accumulators over an evaluation.
+    """Return accumulators over an evaluation.
 
     Args:
         logits: float32 [batch, num_classes].
@@ -43,12 +43,12 @@ def metric_names(num_classes: int) -> List[str]:
 
 
 def class_accuracy_name(index: int) -> str:
-    """The accuracy among the examples of one class."""
+    """Return the accuracy among the examples of one class."""
     return f'accuracy_class_{index}'
 
 
 def finish(values: Mapping[str, Any]) -> Dict[str, float]:
-    """Scalars from the accumulated values; a class without examples has no accuracy."""
+    """Return scalars from the accumulated values; a class without examples has no accuracy."""
     confusion = np.asarray(values[CONFUSION])
     right, total = np.diag(confusion), confusion.sum(axis=1)
     metrics = {ACCURACY: float(right.sum() / max(1, total.sum()))}
@@ -60,7 +60,7 @@ def finish(values: Mapping[str, Any]) -> Dict[str, float]:
 
 
 def normalized_rows(confusion: np.ndarray) -> np.ndarray:
-    """Each row of a confusion matrix as shares of its label's examples, float [n, n]."""
+    """Return each row of a confusion matrix as shares of its label's examples, float [n, n]."""
     confusion = np.asarray(confusion, np.float64)
     return confusion / np.maximum(1.0, confusion.sum(axis=1, keepdims=True))
 

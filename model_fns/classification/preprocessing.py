@@ -41,7 +41,7 @@ class Family(abc.ABC):
     AUGMENTATIONS = ()  # what `train` varies, for people
 
     def train(self, image: tf.Tensor, height: int, width: int, seed: tf.Tensor) -> tf.Tensor:
-        """One image, varied.
+        """Return one image, varied.
 
         Args:
             image: uint8 [any height, any width, channels], 3 channels or 1.
@@ -55,7 +55,7 @@ class Family(abc.ABC):
         return self._finish(self._distort(image, (height, width), seed), image, (height, width))
 
     def evaluate(self, image: tf.Tensor, height: int, width: int) -> tf.Tensor:
-        """An image, or a batch of images of one size, without variation.
+        """Return an image, or a batch of images of one size, without variation.
 
         Args:
             image: uint8 [any height, any width, channels] or [batch, any height, any width,
@@ -77,7 +77,7 @@ class Family(abc.ABC):
         """What `evaluate` does before `normalize`: pixels from 0 to 255, of any numeric type."""
 
     def normalize(self, pixels: tf.Tensor) -> tf.Tensor:
-        """Pixels as the network wants them.
+        """Return pixels as the network wants them.
 
         Args:
             pixels: float32 [.., height, width, channels] in [0, 255].
@@ -96,11 +96,11 @@ class Family(abc.ABC):
 
     @abc.abstractmethod
     def _normalize(self, pixels: tf.Tensor) -> tf.Tensor:
-        """Float pixels from 0 to 255 as the network wants them."""
+        """Return float pixels from 0 to 255 as the network wants them."""
 
     @abc.abstractmethod
     def _denormalize(self, inputs: tf.Tensor) -> tf.Tensor:
-        """The inverse of `_normalize`."""
+        """Return the inverse of `_normalize`."""
 
     def _finish(self, pixels: tf.Tensor, image: tf.Tensor, size: Size) -> tf.Tensor:
         pixels = tf.cast(pixels, tf.float32)
@@ -116,7 +116,7 @@ def get_family(
     use_grayscale: bool = False,
     slow_color_distortion: bool = False,
 ) -> Family:
-    """The preprocessing of that name.
+    """Return the preprocessing of that name.
 
     Args:
         name: `inception`, `efficientnet`, `vgg`, `lenet` or `cifarnet`.
@@ -343,7 +343,7 @@ def _of_channels(color: Sequence[float], pixels: tf.Tensor) -> np.ndarray:
 
 
 def _uniforms(seed: tf.Tensor, count: int) -> List[tf.Tensor]:
-    """Independent random float32 scalars from [0, 1)."""
+    """Return independent random float32 scalars from [0, 1)."""
     # The crop uses the seed itself; any other constant would do.
     other_seed = seed + np.array([0, 0x5851F42D4C957F2D], np.int64)
     # `tf.random.stateless_uniform` adds fifty operations to the graph, this one.
@@ -351,12 +351,12 @@ def _uniforms(seed: tf.Tensor, count: int) -> List[tf.Tensor]:
 
 
 def _between(uniform: tf.Tensor, low: float, high: float) -> tf.Tensor:
-    """A number from [low, high)."""
+    """Return a number from [low, high)."""
     return low + uniform * (high - low)
 
 
 def _integer(uniform: tf.Tensor, count: Union[int, tf.Tensor]) -> tf.Tensor:
-    """An int32 from 0 to count - 1."""
+    """Return an int32 from 0 to count - 1."""
     return tf.cast(uniform * tf.cast(count, tf.float32), tf.int32)
 
 
@@ -386,7 +386,7 @@ def _resized_crop(
 
 
 def _random_box(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """A crop of 5 % to 100 % of the area, with a width of 0.75 to 1.33 times the height."""
+    """Return a crop of 5 % to 100 % of the area, with a width of 0.75 to 1.33 times the height."""
     begin, size, _ = tf.image.stateless_sample_distorted_bounding_box(
         tf.shape(image),
         np.array([[[0, 0, 1, 1]]], np.float32),

@@ -105,7 +105,7 @@ class ClassificationTask(Task):
 
     @classmethod
     def from_config(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> ClassificationTask:
-        """The task that `model.classification` describes.
+        """Return the task that `model.classification` describes.
 
         Raises:
             errors.ConfigError: an unknown backbone or preprocessing family, a size below the
@@ -163,7 +163,7 @@ class ClassificationTask(Task):
         return {**example, IMAGE: image}
 
     def augmentations(self) -> Sequence[str]:
-        """Returns what the family of the preprocessing varies, see `Task`."""
+        """Return what the family of the preprocessing varies, see `Task`."""
         return self._preprocess.AUGMENTATIONS
 
     def prepare(self, example: Example, mode: str) -> Tuple[Features, Labels]:
@@ -232,7 +232,7 @@ class ClassificationTask(Task):
         labels: Optional[Arrays] = None,
         shown: Shown = AS_CONFIGURED,
     ) -> Optional[np.ndarray]:
-        """The image over its predicted class, probability and label."""
+        """Return the image over its predicted class, probability and label."""
         names = self._class_names()
         if not outputs:
             picture = visualization.displayable(features[IMAGE])
@@ -251,7 +251,7 @@ class ClassificationTask(Task):
     def describe(
         self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
     ) -> Description:
-        """The most probable classes: their names, labels and probabilities."""
+        """Return the most probable classes: their names, labels and probabilities."""
         probabilities = np.asarray(outputs[PROBABILITIES])
         names = self._class_names()
         best = np.argsort(-probabilities, kind='stable')[: shown.top_k or _TOP_K]
@@ -267,12 +267,12 @@ class ClassificationTask(Task):
         return Description({'classes': rows}, rows, self.draw(features, outputs))
 
     def draw_metrics(self, values: Mapping[str, Any]) -> Dict[str, np.ndarray]:
-        """The confusion matrix."""
+        """Return the confusion matrix."""
         shares = metrics.normalized_rows(values[metrics.CONFUSION])
         return {metrics.CONFUSION: visualization.confusion_matrix(shares, self._class_names())}
 
     def serving_features(self, images: tf.Tensor) -> Features:
-        """Each image as evaluation prepares it."""
+        """Return each image as evaluation prepares it."""
         prepared = tf.map_fn(
             tf.autograph.experimental.do_not_convert(
                 lambda image: self._preprocess.evaluate(image, self._height, self._width)
@@ -335,11 +335,11 @@ class ClassificationTask(Task):
         )
 
     def examine(self, serialized: bytes) -> class_report.Counts:
-        """One image of its class."""
+        """Return one image of its class."""
         return {inputs.class_id(serialized, self._label_map): 1}
 
     def data_report(self, examined: Mapping[str, Sequence[class_report.Counts]]) -> DataReport:
-        """The images of each class."""
+        """Return the images of each class."""
         names = dict(enumerate(self._class_names(), self._labels_offset))
         return class_report.class_report(examined, names, 'images')
 
@@ -357,7 +357,7 @@ def _check_size(network: registry.Network, size: Tuple[int, int]) -> None:
 
 
 def _label_map(config: pipeline_pb2.TrainEvalPipelineConfig) -> Optional[label_maps.LabelMap]:
-    """The label map that is named, else the one that lies beside the records, else None."""
+    """Return the label map that is named, else the one that lies beside the records, else None."""
     model = config.model.classification
     named = label_map_files.of_readers(config, first_id=min(1, model.labels_offset))
     ids = range(model.labels_offset, model.labels_offset + model.num_classes)

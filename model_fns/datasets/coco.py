@@ -103,11 +103,11 @@ class Coco(Source):
         return self._problems
 
     def notes(self) -> Sequence[str]:
-        """Returns a line for each category that is left out."""
+        """Return a line for each category that is left out."""
         return self._notes
 
     def _leave_roots_out(self, content: Dict[str, Any]) -> None:
-        """Removes the root that Roboflow puts above all categories, unless an object is of it."""
+        """Remove the root that Roboflow puts above all categories, unless an object is of it."""
         categories = [one for one in content['categories'] if isinstance(one, dict)]
         used = [one.get('category_id') for one in content['annotations'] if isinstance(one, dict)]
         for root in categories:
@@ -146,7 +146,7 @@ class Coco(Source):
     def _entries(
         self, content: Mapping[str, Any], section: str, name: str
     ) -> Iterator[Tuple[int, Entry]]:
-        """Ids and entries of images or categories; reports those that are wrong."""
+        """Yield ids and entries of images or categories; reports those that are wrong."""
         seen: Dict[Any, str] = {}
         for place, entry in enumerate(content[section]):
             problem = ''
@@ -244,7 +244,7 @@ class Coco(Source):
 
 
 def _keypoints_of(entry: Entry, category: Entry) -> List[float]:
-    """Returns those of an object: none, or as many as every object of the set has."""
+    """Return those of an object: none, or as many as every object of the set has."""
     numbers = entry.get('keypoints')
     if not numbers:
         return []
@@ -266,12 +266,12 @@ def _is_id(value: Any) -> bool:
 
 
 def _path(image: Entry) -> str:
-    """Returns the path of an image in its folder; files made on Windows have backslashes."""
+    """Return the path of an image in its folder; files made on Windows have backslashes."""
     return image['file_name'].replace('\\', '/')
 
 
 def _leaves_folder(path: str) -> bool:
-    """Whether a path is absolute, of another file system, or climbs out of its folder."""
+    """Return whether a path is absolute, of another file system, or climbs out of its folder."""
     plain = posixpath.normpath(path.replace('\\', '/'))
     return (
         plain.startswith(('/', '../')) or plain in ('.', '..') or '://' in path or ':' in path[:2]

@@ -57,7 +57,7 @@ class ImageCodec:
             raise errors.DataError(f'the image {problem}.') from error
 
     def scaled(self, encoded: bytes, bits: int) -> bytes:
-        """Returns a PNG of 16 bits a channel as one of 8 bits.
+        """Return a PNG of 16 bits a channel as one of 8 bits.
 
         Args:
             encoded: the bytes of the file.
@@ -74,11 +74,11 @@ class ImageCodec:
         return encode_png(np.minimum(pixels >> (bits - 8), 255).astype(np.uint8))
 
     def encode_jpeg(self, pixels: np.ndarray) -> bytes:
-        """A JPEG file of uint8 [height, width, 3]."""
+        """Return a JPEG file of uint8 [height, width, 3]."""
         return self._encode_jpeg(pixels)
 
     def close(self) -> None:
-        """Frees the session."""
+        """Free the session."""
         self._session.close()
 
     def __enter__(self) -> ImageCodec:
@@ -104,7 +104,7 @@ class DecodedImages(Generic[Decoded]):
         )
 
     def get(self, path: str) -> Decoded:
-        """Returns what `decode` makes of a path, or raises what it raises."""
+        """Return what `decode` makes of a path, or raises what it raises."""
         with self._lock:
             known = self._images.get(path)
             image = self._images.setdefault(path, known or concurrent.futures.Future())

@@ -116,7 +116,7 @@ class Plan(NamedTuple):
 def convert(
     source: Source, label_map_path: str, output_prefix: str, options: Options
 ) -> Dict[str, int]:
-    """Writes the records of a data set, in an order that is shuffled once and always the same.
+    """Write the records of a data set, in an order that is shuffled once and always the same.
 
     Args:
         source: the data set.
@@ -179,7 +179,7 @@ def make_plan(source: Source, label_map_path: str, output_prefix: str, options: 
 
 
 def _new_classes(source: Source, items: Sequence[Item], options: Options) -> LabelMap:
-    """Returns the classes that the annotations name.
+    """Return the classes that the annotations name.
 
     Raises:
         errors.DataError: they name none; the message says what is wrong with them.
@@ -201,7 +201,7 @@ def _new_classes(source: Source, items: Sequence[Item], options: Options) -> Lab
 
 
 def problems_of(outcome: Outcome, item: Item) -> List[Problem]:
-    """Returns what is wrong with an item, with its file."""
+    """Return what is wrong with an item, with its file."""
     return [
         problem._replace(place=f'{item.path}: {problem.place}' if problem.place else item.path)
         for problem in outcome.problems
@@ -209,7 +209,7 @@ def problems_of(outcome: Outcome, item: Item) -> List[Problem]:
 
 
 def write_label_map(plan: Plan, path: str) -> None:
-    """Writes the label map where it is new.
+    """Write the label map where it is new.
 
     Raises:
         errors.DataError: it cannot be written there.
@@ -227,7 +227,7 @@ def write_label_map(plan: Plan, path: str) -> None:
 
 
 def log_outcome(plan: Plan, problems: Sequence[Problem]) -> None:
-    """Logs what was left out."""
+    """Log what was left out."""
     for note in plan.notes:
         log.warning('%s', note)
     if problems:
@@ -287,7 +287,7 @@ def _prefixes(prefix: str, names: Sequence[str]) -> List[str]:
 
 
 def check_outcome(problems: Sequence[Problem], counts: Mapping[str, int], options: Options) -> None:
-    """Refuses what is not to be kept, before files get their names: all stays as it was.
+    """Refuse what is not to be kept, before files get their names: all stays as it was.
 
     Args:
         problems: all of them.
@@ -363,7 +363,7 @@ class Converter:
         self._tiled = codecs.DecodedImages(self._decode)
 
     def convert(self, item: Item) -> Outcome:
-        """The record of an item, or why there is none."""
+        """Return the record of an item, or why there is none."""
         report = sources.Report(self._clips)
         try:
             features = self._features(item, report)
@@ -376,7 +376,7 @@ class Converter:
         return Outcome(records.serialize(features), report.problems, summary)
 
     def _decode(self, path: str) -> Tuple[image_files.ImageFile, np.ndarray]:
-        """Returns an image as a record has it, and its pixels: uint8 [height, width, 3]."""
+        """Return an image as a record has it, and its pixels: uint8 [height, width, 3]."""
         image = image_files.prepare(_content(path), self._apply_exif)
         if self._bits and image_files.is_deep(image.encoded):
             image = image_files.prepare(self._codec.scaled(image.encoded, self._bits))
@@ -389,7 +389,7 @@ class Converter:
         return image, pixels
 
     def _features(self, item: Item, report: sources.Report) -> Optional[records.Features]:
-        """Returns what a record says; None for a tile without objects that is not wanted."""
+        """Return what a record says; None for a tile without objects that is not wanted."""
         decode = self._decode if item.window is None else self._tiled.get
         image, pixels = decode(item.path)
         name = os.path.basename(item.path)
@@ -434,7 +434,7 @@ def _convert_in_process(item: Item) -> Outcome:
 
 
 def _listed(problems: Sequence[Problem]) -> str:
-    """Returns a line for each problem; one for all of the tiles of an image, or of a class."""
+    """Return a line for each problem; one for all of the tiles of an image, or of a class."""
     groups: Dict[Any, List[str]] = {}
     for problem in dict.fromkeys(problems):
         key = problem.text if problem.is_common else problem

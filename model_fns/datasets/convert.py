@@ -39,7 +39,7 @@ _COLOR = re.compile(r'#([0-9a-fA-F]{6}):(.*\S.*)')
 
 
 def create_parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the command line."""
     parser = command_line.Parser(
         prog='python -m model_fns.datasets.convert',
         description='Makes TFRecord shards and a label map out of what people have.',
@@ -219,7 +219,7 @@ def _mask_values(text: str) -> Dict[int, str]:
 
 
 def _mask_colors(text: str) -> Dict[int, str]:
-    """Returns `#000000:background,#ff0000:cell` by 65536 * red + 256 * green + blue."""
+    """Return `#000000:background,#ff0000:cell` by 65536 * red + 256 * green + blue."""
     found = [_COLOR.fullmatch(part.strip()) for part in text.split(',')]
     if not all(found):
         raise argparse.ArgumentTypeError(

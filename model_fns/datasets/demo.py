@@ -101,12 +101,12 @@ class DemoDataset:
         return str(self.folder / subset / split)
 
     def pattern(self, subset: str, split: str) -> str:
-        """The glob of the shards of `classification` or `scenes`, `train` or `val`."""
+        """Return the glob of the shards of `classification` or `scenes`, `train` or `val`."""
         return records.shard_pattern(self.prefix(subset, split))
 
 
 def demo_dataset(cache_dir: Optional[str] = None) -> DemoDataset:
-    """The demo set; the first call for a cache folder draws and writes it (some seconds).
+    """Return the demo set; the first call for a cache folder draws and writes it (some seconds).
 
     Args:
         cache_dir: the cache folder. None: the environment variable `DEMO_CACHE_DIR`, else
@@ -134,7 +134,7 @@ def _user_cache() -> pathlib.Path:
 
 
 def _create(dataset: DemoDataset) -> None:
-    """Writes everything beside the folder and renames it: it is complete or not there."""
+    """Write everything beside the folder and renames it: it is complete or not there."""
     dataset.folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = pathlib.Path(
         tempfile.mkdtemp(prefix=f'.{dataset.folder.name}-', dir=dataset.folder.parent)
@@ -151,7 +151,7 @@ def _create(dataset: DemoDataset) -> None:
 
 
 def demo_pipeline_text(task: str = 'detection', paths: Optional[DemoDataset] = None) -> str:
-    """The pipeline config that the front door runs when it is given none.
+    """Return the pipeline config that the front door runs when it is given none.
 
     Args:
         task: `detection` or `classification`.
@@ -175,7 +175,7 @@ def demo_pipeline_text(task: str = 'detection', paths: Optional[DemoDataset] = N
 
 
 def write(dataset: DemoDataset, subsets: Mapping[str, Subset]) -> None:
-    """Draws subsets and writes their records and the label map.
+    """Draw subsets and write their records and the label map.
 
     Args:
         dataset: where to.
@@ -199,7 +199,7 @@ def write(dataset: DemoDataset, subsets: Mapping[str, Subset]) -> None:
 
 
 def draw(name: str, subset: Subset, split: str) -> Iterator[scenes.Scene]:
-    """The pictures of a split, the same ones each time.
+    """Yield the pictures of a split, the same ones each time.
 
     The shapes that pictures of the classification subset show are equally frequent.
     """
@@ -279,7 +279,7 @@ def _segmentation_features(scene: scenes.Scene, classes: label_map.LabelMap) -> 
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Writes the demo set where configs can name it.
+    """Write the demo set where configs can name it.
 
     Args:
         arguments: of the command line.

@@ -76,7 +76,7 @@ class Dota(paired.PairedSource):
 
 
 def _lines(path: str) -> Iterator[Tuple[int, str]]:
-    """The lines of objects, with their numbers from 1."""
+    """Yield the lines of objects, with their numbers from 1."""
     for number, line in enumerate(folder_files.read_text(path).splitlines(), 1):
         if line.strip() and line.partition(':')[0].strip().lower() not in _HEADERS:
             yield number, line

@@ -35,7 +35,7 @@ class Folders(Source):
         return [item for name in self._names() for item in self._of_class(name)]
 
     def class_names(self, items: Sequence[Item]) -> List[str]:
-        """Returns the names of the folders with images, sorted, whichever items a list takes."""
+        """Return the names of the folders with images, sorted, whichever items a list takes."""
         return [name for name in self._names() if self._of_class(name)]
 
     def problems(self) -> List[str]:

@@ -51,7 +51,7 @@ class Hrsc(voc.PascalVoc):
 
 
 def _object(entry: ElementTree.Element, header: images.ImageHeader) -> Tuple[List[float], bool]:
-    """The box in pixels, and whether it is difficult."""
+    """Return the box in pixels, and whether it is difficult."""
     box = [voc.number(entry, name) for name in _NUMBERS]
     rotated_boxes.check_box(box, header)
     return box, voc.number(entry, 'difficult', 0) != 0

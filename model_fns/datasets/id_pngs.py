@@ -84,7 +84,7 @@ class IdPngs(paired.PairedSource):
 
 
 def _keyed_paths(folder: str, suffix: str, is_taken: Callable[[str], bool]) -> Dict[str, str]:
-    """Returns paths by folder and stem, without a suffix, which files without it are left for.
+    """Return paths by folder and stem, without a suffix, which files without it are left for.
 
     Raises:
         errors.DataError: there is no such folder, or two files have the same stem.
@@ -104,7 +104,7 @@ def _keyed_paths(folder: str, suffix: str, is_taken: Callable[[str], bool]) -> D
 
 
 def suffixes(arguments: argparse.Namespace) -> Suffixes:
-    """Returns the flags `--image_suffix` and `--annotation_suffix`."""
+    """Return the flags `--image_suffix` and `--annotation_suffix`."""
     return Suffixes(arguments.image_suffix, arguments.annotation_suffix)
 
 
@@ -122,14 +122,14 @@ def class_features(classes: np.ndarray) -> records.Features:
 
 
 def listed(values: Iterable[object]) -> str:
-    """Some of the values, for a message."""
+    """Return some of the values, for a message."""
     values = list(values)
     more = ', ..' if len(values) > _MOST_LISTED else ''
     return ', '.join(str(value) for value in values[:_MOST_LISTED]) + more
 
 
 def ignore_label(arguments: argparse.Namespace, default: Optional[int]) -> Optional[int]:
-    """The flag `--ignore_label`: a number, or None for `none`."""
+    """Return the flag `--ignore_label`: a number, or None for `none`."""
     if arguments.ignore_label is None:
         return default
     return None if arguments.ignore_label == NO_LABEL else arguments.ignore_label

@@ -50,7 +50,7 @@ class ImageFile(NamedTuple):
 
 
 def prepare(encoded: bytes, apply_exif: bool = True, max_pixels: Optional[int] = None) -> ImageFile:
-    """An image file as a record has it.
+    """Return an image file as a record has it.
 
     A JPEG is encoded anew only where it is turned; WebP and TIFF (their first picture) become PNG.
 
@@ -84,7 +84,7 @@ def prepare(encoded: bytes, apply_exif: bool = True, max_pixels: Optional[int] =
 
 
 def is_deep(encoded: bytes) -> bool:
-    """Returns whether a file is a PNG of 16 bits a channel, by its header."""
+    """Return whether a file is a PNG of 16 bits a channel, by its header."""
     return image_decoding.format_of(encoded) == 'PNG' and encoded[_DEPTH_AT] == 16
 
 
@@ -122,7 +122,7 @@ def _orientation(image: Image.Image, encoded: bytes) -> int:
 
 
 def _encode(image: Image.Image, name: str) -> bytes:
-    """The pixels alone: without EXIF, whose orientation would no longer be right."""
+    """Return the pixels alone: without EXIF, whose orientation would no longer be right."""
     file = io.BytesIO()
     if name == 'JPEG':
         image = image if image.mode in ('L', 'RGB') else image.convert('RGB')

@@ -92,7 +92,7 @@ class Images(NamedTuple):
         return len(self.paths) + sum(of_records)
 
     def refuse_overwriting(self, output_dir: str) -> None:
-        """Looks for pictures that would be written over their images.
+        """Look for pictures that would be written over their images.
 
         Raises:
             errors.UserError: there is one.
@@ -107,12 +107,12 @@ class Images(NamedTuple):
                 )
 
     def __iter__(self) -> Iterator[Image]:
-        """The images, those of files first; TFRecords are read as they are asked for."""
+        """Yield the images, those of files first; TFRecords are read as they are asked for."""
         for file in self.files():
             yield from file.images(self.decode)
 
     def files(self) -> Iterator[File]:
-        """The files, with what their images are called and numbered by."""
+        """Yield the files, with what their images are called and numbered by."""
         stems = unique_stems(self.paths)
         for path, stem, number in zip(self.paths, stems, _numbers(self.paths)):
             yield File(path, stem, number)
@@ -125,7 +125,7 @@ class Images(NamedTuple):
 
 
 def find_images(pattern: str, apply_exif: bool = True, max_pixels: Optional[int] = None) -> Images:
-    """The images that `--images` names.
+    """Return the images that `--images` names.
 
     Args:
         pattern: an image file, a glob of them, a folder (with the folders in it; files that do not
@@ -165,7 +165,7 @@ class Decoder:
             self._run = tf1.Session(graph=graph).make_callable(image, [self._encoded])
 
     def __call__(self, encoded: bytes, name: str) -> np.ndarray:
-        """The pixels of an image, uint8 [height, width, 3].
+        """Return the pixels of an image, uint8 [height, width, 3].
 
         Args:
             encoded: the bytes of a file.
@@ -222,7 +222,7 @@ def _numbers(paths: Sequence[str]) -> List[int]:
 
 
 def _matches(pattern: str) -> List[str]:
-    """The files that a pattern means; a folder in a glob stays, to be reported."""
+    """Return the files that a pattern means; a folder in a glob stays, to be reported."""
     if tf.io.gfile.isdir(pattern):
         found = [
             os.path.join(folder, name)
@@ -245,7 +245,7 @@ def _matches(pattern: str) -> List[str]:
 
 
 def _listed(path: str) -> List[str]:
-    """The paths in a list file."""
+    """Return the paths in a list file."""
     try:
         lines = [line.strip() for line in folder_files.read_text(path).splitlines()]
     except errors.DataError as error:
@@ -275,7 +275,7 @@ def _records_of(file: records.RecordFile) -> Iterator[object]:
 
 
 def _image_of(record: object, name: str, stem: str, number: int, decode: Decode) -> Image:
-    """The image of a record, numbered by its source id where that is a number."""
+    """Return the image of a record, numbered by its source id where that is a number."""
     try:
         if isinstance(record, tf.errors.OpError):
             raise errors.DataError(

@@ -74,7 +74,7 @@ class Instances(id_pngs.IdPngs):
     def _objects(
         self, ids: np.ndarray, class_id: int, classes: LabelMap, header: images.ImageHeader
     ) -> records.Features:
-        """Each instance as detection has it."""
+        """Return each instance as detection has it."""
         instances, areas = np.unique(ids[ids != _NO_INSTANCE], return_counts=True)
         masks = [(ids == instance) for instance in instances]
         count = len(masks)

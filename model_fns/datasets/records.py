@@ -39,7 +39,7 @@ def image_features(
 
 
 def serialize(features: Mapping[str, Value]) -> bytes:
-    """A serialized `tf.train.Example`.
+    """Return a serialized `tf.train.Example`.
 
     Args:
         features: values by key: one value, a list of bytes or text, or an array of one dimension of
@@ -96,7 +96,7 @@ class ShardWriter:
         return self
 
     def write(self, serialized: bytes) -> None:
-        """Appends an example to the shard whose turn it is."""
+        """Append an example to the shard whose turn it is."""
         self._writers[self.num_written % len(self._writers)].write(serialized)
         self.num_written += 1
 
@@ -116,17 +116,17 @@ class ShardWriter:
 
 
 def shard_path(prefix: str, shard: int, num_shards: int) -> str:
-    """The file of a shard, counted from 0."""
+    """Return the file of a shard, counted from 0."""
     return f'{prefix}-{shard:05d}-of-{num_shards:05d}.tfrecord'
 
 
 def shard_pattern(prefix: str) -> str:
-    """The glob that finds the shards of a prefix, whatever their number."""
+    """Return the glob that finds the shards of a prefix, whatever their number."""
     return f'{prefix}-?????-of-?????.tfrecord'
 
 
 def prepare_folder(prefix: str, num_shards: int) -> None:
-    """Makes the folder of a prefix, and makes sure that its shards will be the only ones there.
+    """Make the folder of a prefix, and make sure that its shards will be the only ones there.
 
     Raises:
         errors.DataError: there are shards of the same prefix in another number, or there can be no

@@ -64,7 +64,7 @@ def draw_scene(
     scale: Tuple[float, float],
     most_turn: float = math.pi,
 ) -> Scene:
-    """Draws shapes at random places, in random sizes, colors, textures and orientations.
+    """Draw shapes at random places, in random sizes, colors, textures and orientations.
 
     Args:
         random: where chance comes from.
@@ -108,7 +108,7 @@ def _background(random: Random, size: int, base: np.ndarray) -> np.ndarray:
 
 
 def _paint(canvas: np.ndarray, covered: shapes.Coverage, paint: np.ndarray) -> None:
-    """Puts paint, one color or a texture of at least that size, where a shape is."""
+    """Put paint, one color or a texture of at least that size, where a shape is."""
     height, width = covered.values.shape
     part = canvas[covered.rows, covered.columns]
     part += covered.values[:, :, None] * (paint[:height, :width] - part)

@@ -58,7 +58,7 @@ class Coverage(NamedTuple):
 
 
 def coverage(name: str, placement: Placement, height: int, width: int) -> Coverage:
-    """Draws a shape.
+    """Draw a shape.
 
     Args:
         name: of the shape, one of `NAMES`.
@@ -84,7 +84,7 @@ def _clipped_range(center: float, reach: float, size: int) -> Tuple[int, int]:
 
 
 def _polygon(vertices: np.ndarray) -> Outline:
-    """A polygon, its vertices scaled to touch the sides of the box.
+    """Return a polygon, its vertices scaled to touch the sides of the box.
 
     Args:
         vertices: [n, 2], (x, y) of each, around the polygon.

@@ -59,11 +59,11 @@ class Report:
         self._clips = clips
 
     def leave_out(self, place: str, error: errors.DataError) -> None:
-        """Adds the problem of an object that is left out."""
+        """Add the problem of an object that is left out."""
         self.problems.append(Problem(place, str(error), isinstance(error, UnknownClassError)))
 
     def fit(self, box: Sequence[float], header: images.ImageHeader) -> List[float]:
-        """Returns a box cut at the border of its image.
+        """Return a box cut at the border of its image.
 
         Args:
             box: ymin, xmin, ymax, xmax in pixels.
@@ -111,7 +111,7 @@ class Source(abc.ABC):
 
     @abc.abstractmethod
     def items(self) -> List[Item]:
-        """All images, in a fixed order.
+        """Return all images, in a fixed order.
 
         Raises:
             errors.DataError: the folders or files are not as the format has them.
@@ -119,14 +119,14 @@ class Source(abc.ABC):
 
     @abc.abstractmethod
     def class_names(self, items: Sequence[Item]) -> List[str]:
-        """The classes that these items have, in the order of their ids."""
+        """Return the classes that these items have, in the order of their ids."""
 
     def problems(self) -> Sequence[str]:
         """What is wrong beside single items, each with its file or folder; see `--on_error`."""
         return ()
 
     def notes(self) -> Sequence[str]:
-        """Returns what is left out on purpose, with counts; no problems."""
+        """Return what is left out on purpose, with counts; no problems."""
         return ()
 
     def stratum(self, item: Item) -> str:
@@ -157,7 +157,7 @@ SOURCES: Registry[Callable[[argparse.Namespace], Source]] = Registry('source for
 
 
 def images_in(folder: str) -> List[str]:
-    """Paths of the image files in a folder, sorted.
+    """Return paths of the image files in a folder, sorted.
 
     Raises:
         errors.DataError: there is no such folder.
@@ -167,7 +167,7 @@ def images_in(folder: str) -> List[str]:
 
 
 def by_stem(paths: Sequence[str]) -> Dict[str, str]:
-    """Paths by their stems.
+    """Return paths by their stems.
 
     Raises:
         errors.DataError: two have the same.
@@ -182,12 +182,12 @@ def by_stem(paths: Sequence[str]) -> Dict[str, str]:
 
 
 def same_stem(path: str, other: str) -> errors.DataError:
-    """Returns the error of two files of which only one can have an annotation."""
+    """Return the error of two files of which only one can have an annotation."""
     return errors.DataError(f'{path}: another file has the same stem: {other}; rename one of them.')
 
 
 def check_size(header: images.ImageHeader, height: Optional[int], width: Optional[int]) -> None:
-    """Raises `SizeError` where an annotation is of an image of another size."""
+    """Raise `SizeError` where an annotation is of an image of another size."""
     if height and width and (height, width) != (header.height, header.width):
         raise SizeError(
             f'the annotation is of an image of {height} x {width} pixels; the image has '
@@ -196,7 +196,7 @@ def check_size(header: images.ImageHeader, height: Optional[int], width: Optiona
 
 
 def class_id(classes: LabelMap, name: str) -> int:
-    """The id of a class name.
+    """Return the id of a class name.
 
     Raises:
         UnknownClassError: the label map has no such class.
@@ -210,7 +210,7 @@ def class_id(classes: LabelMap, name: str) -> int:
 
 
 def number(value: Any) -> Optional[float]:
-    """A finite number as a float; None for anything else."""
+    """Return a finite number as a float; None for anything else."""
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return None
     try:
@@ -221,14 +221,14 @@ def number(value: Any) -> Optional[float]:
 
 
 def is_text(value: Any) -> bool:
-    """Returns whether a value is text that files can hold and that names a file: not blank."""
+    """Return whether a value is text that files can hold and that names a file: not blank."""
     if not isinstance(value, str) or not value.strip() or '\0' in value:
         return False
     return folder_files.printable(value) == value
 
 
 def _check_box(box: Sequence[float]) -> None:
-    """Checks a box in pixels.
+    """Check a box in pixels.
 
     Args:
         box: ymin, xmin, ymax, xmax.
@@ -256,7 +256,7 @@ def box_features(
     names: Sequence[str],
     header: images.ImageHeader,
 ) -> records.Features:
-    """Boxes and classes as records have them.
+    """Return boxes and classes as records have them.
 
     Args:
         boxes: [n, 4], ymin, xmin, ymax, xmax in pixels; see `Report.fit`.
@@ -278,7 +278,7 @@ def box_features(
 
 
 def annotations_of(arguments: argparse.Namespace, expected: str) -> str:
-    """The flag `--annotations`, where a format needs it.
+    """Return the flag `--annotations`, where a format needs it.
 
     Args:
         arguments: of the command line.

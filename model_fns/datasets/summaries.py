@@ -27,7 +27,7 @@ class ImageSummary(NamedTuple):
 
 
 def summarize(features: records.Features, num_clipped: int) -> ImageSummary:
-    """Returns the summary of a record's features."""
+    """Return the summary of a record's features."""
     classes: Optional[Mapping[str, int]] = None
     if _OBJECT_CLASSES in features:
         classes = collections.Counter(features[_OBJECT_CLASSES])
@@ -46,7 +46,7 @@ class Summary:
         self._num_empty = self._num_clipped = 0
 
     def add(self, image: Optional[ImageSummary]) -> None:
-        """Adds a record."""
+        """Add a record."""
         if image is None:
             return
         self._digests[image.digest] += 1

@@ -12,7 +12,7 @@ Random = np.random.Generator
 
 
 def texture(random: Random, size: int, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """A random pattern of a random kind between two colors.
+    """Return a random pattern of a random kind between two colors.
 
     Args:
         random: where chance comes from.

@@ -107,7 +107,7 @@ def _flag(entry: ElementTree.Element, tag: str) -> bool:
 def _axis_aligned_box(
     entry: ElementTree.Element, header: images.ImageHeader, report: sources.Report
 ) -> List[float]:
-    """Returns ymin, xmin, ymax, xmax in pixels."""
+    """Return ymin, xmin, ymax, xmax in pixels."""
     box = entry.find('bndbox')
     if box is None:
         if entry.find('robndbox') is not None:
@@ -120,7 +120,7 @@ def _axis_aligned_box(
 def _rotated_box(
     entry: ElementTree.Element, header: images.ImageHeader, report: sources.Report
 ) -> Sequence[float]:
-    """Returns cy, cx, h, w in pixels and the angle."""
+    """Return cy, cx, h, w in pixels and the angle."""
     box = entry.find('robndbox')
     if box is None:
         top, left, bottom, right = _axis_aligned_box(entry, header, report)
@@ -138,7 +138,7 @@ def _rotated_box(
 
 
 def parse(path: str) -> ElementTree.Element:
-    """Returns the root of an XML file.
+    """Return the root of an XML file.
 
     Raises:
         errors.DataError: it cannot be read, is not XML, or its encoding is not known.
@@ -161,7 +161,7 @@ def _decoded(content: bytes, encoding: str) -> str:
 
 
 def number(element: ElementTree.Element, tag: str, default: Optional[float] = None) -> float:
-    """The number in a tag.
+    """Return the number in a tag.
 
     Raises:
         errors.DataError: there is another text, or none and no default.

@@ -116,7 +116,7 @@ class Yolo(paired.PairedSource):
     def _object(
         self, line: str, header: images.ImageHeader, classes: LabelMap, report: sources.Report
     ) -> _Object:
-        """Returns what a line says."""
+        """Return what a line says."""
         index, values = _numbers(line)
         class_id = self._class_id(index, classes)
         if self._shape is not None:
@@ -153,7 +153,7 @@ class Yolo(paired.PairedSource):
         header: images.ImageHeader,
         report: sources.Report,
     ) -> _Object:
-        """Returns an object whose keypoints follow its box."""
+        """Return an object whose keypoints follow its box."""
         count, numbers = self._shape
         if len(values) not in (_BOX_NUMBERS, _BOX_NUMBERS + count * numbers):
             raise errors.DataError(
@@ -173,14 +173,14 @@ class Yolo(paired.PairedSource):
 
 
 def _box(values: Sequence[float], header: images.ImageHeader) -> List[float]:
-    """Returns ymin, xmin, ymax, xmax in pixels of center x, center y, width and height."""
+    """Return ymin, xmin, ymax, xmax in pixels of center x, center y, width and height."""
     x, y, width, height = values
     left, top = (x - width / 2) * header.width, (y - height / 2) * header.height
     return [top, left, top + height * header.height, left + width * header.width]
 
 
 def _has_visibilities(values: Sequence[float]) -> bool:
-    """Returns whether values are a box and keypoints, by every third of them: 0, 1 or 2."""
+    """Return whether values are a box and keypoints, by every third of them: 0, 1 or 2."""
     points = values[_BOX_NUMBERS:]
     x, y, width, height = values[:_BOX_NUMBERS] if len(values) > _BOX_NUMBERS else [0.0] * 4
     is_box = width > 0 and height > 0 and x - width / 2 > -0.01 and y - height / 2 > -0.01
@@ -192,7 +192,7 @@ def _has_visibilities(values: Sequence[float]) -> bool:
 
 
 def _numbers(line: str) -> Tuple[int, List[float]]:
-    """Returns the class and the other numbers of a line."""
+    """Return the class and the other numbers of a line."""
     parts = line.split()
     index = _whole(parts[0])
     if index is None:
@@ -207,7 +207,7 @@ def _numbers(line: str) -> Tuple[int, List[float]]:
 
 
 def _whole(text: str) -> Optional[int]:
-    """Returns a number from 0, which programs may write as `3.0`; None for anything else."""
+    """Return a number from 0, which programs may write as `3.0`; None for anything else."""
     try:
         value = float(text)
     except ValueError:
@@ -216,7 +216,7 @@ def _whole(text: str) -> Optional[int]:
 
 
 def find_names_file(folder: str, names: Sequence[str] = _NAME_FILES) -> Optional[str]:
-    """Returns the file of class names beside annotations or above; None without."""
+    """Return the file of class names beside annotations or above; None without."""
     folder = os.path.abspath(folder) if not folder_files.is_remote(folder) else folder
     for _ in range(_FOLDERS_ABOVE + 1):
         for name in names:
@@ -228,7 +228,7 @@ def find_names_file(folder: str, names: Sequence[str] = _NAME_FILES) -> Optional
 
 
 def read_names(path: str) -> Dict[int, str]:
-    """Returns the class names of a file by their numbers: one a line, or `names` of a YAML file.
+    """Return the class names of a file by their numbers: one a line, or `names` of a YAML file.
 
     Raises:
         errors.DataError: there are none, or they are not valid.
@@ -247,13 +247,13 @@ def read_names(path: str) -> Dict[int, str]:
 
 
 def _lines(path: str) -> Dict[int, str]:
-    """Returns the lines by their numbers from 0; an empty one before a name is a name missing."""
+    """Return the lines by their numbers from 0; an empty one before a name is a name missing."""
     text = folder_files.read_text(path).rstrip()
     return {index: line.strip() for index, line in enumerate(text.splitlines())}
 
 
 def _yaml_names(path: str) -> Dict[int, Any]:
-    """Returns `names: [a, b]` or `names: {0: a, 1: b}` of a data file, whose numbers may have gaps.
+    """Return `names: [a, b]` or `names: {0: a, 1: b}` of a data file, whose numbers may have gaps.
 
     Raises:
         errors.DataError: the names are neither.
@@ -270,7 +270,7 @@ def _yaml_names(path: str) -> Dict[int, Any]:
 
 
 def read_keypoint_shape(path: str) -> Optional[KeypointShape]:
-    """Returns `kpt_shape` of a data file; None where it has none.
+    """Return `kpt_shape` of a data file; None where it has none.
 
     Raises:
         errors.DataError: it is not a number of keypoints and 2 or 3.
@@ -287,7 +287,7 @@ def read_keypoint_shape(path: str) -> Optional[KeypointShape]:
 
 
 def _read_yaml(path: str) -> Dict[str, Any]:
-    """Returns the content of a YAML file; all its values are text, so that `no` is a name."""
+    """Return the content of a YAML file; all its values are text, so that `no` is a name."""
     text = folder_files.read_text(path)
     try:
         content = yaml.load(text, Loader=yaml.BaseLoader)

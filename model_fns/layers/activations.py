@@ -19,7 +19,7 @@ def hard_sigmoid(inputs: tf.Tensor) -> tf.Tensor:
 
 
 def activate(outputs: tf.Tensor, style: LayerStyle) -> tf.Tensor:
-    """The style's activation of what a layer computed, in the layer's variable scope.
+    """Return the style's activation of what a layer computed, in the layer's variable scope.
 
     Where the style rounds, it rounds what follows a ReLU or ReLU6, each product in a hard swish or
     hard sigmoid, and otherwise what comes in: other activations are computed in float.

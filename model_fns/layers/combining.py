@@ -47,7 +47,7 @@ def multiply(
     style: LayerStyle,
     range_name: str = '',
 ) -> tf.Tensor:
-    """Features times a gate that broadcasts to them, or times a number.
+    """Return features times a gate that broadcasts to them, or times a number.
 
     Args:
         values: [batch, height, width, channels].
@@ -72,7 +72,7 @@ def global_mean(features: tf.Tensor) -> tf.Tensor:
 
 
 def resize(features: tf.Tensor, height: Side, width: Side, method: str = 'bilinear') -> tf.Tensor:
-    """Features [batch, height, width, channels] at another size, corners on corners.
+    """Return features [batch, height, width, channels] at another size, corners on corners.
 
     Args:
         features: of any type of the layers.
@@ -88,7 +88,7 @@ def resize(features: tf.Tensor, height: Side, width: Side, method: str = 'biline
 
 
 def enlarge(features: tf.Tensor, factor: Size = 2, method: str = 'nearest') -> tf.Tensor:
-    """A larger map, whose cells cover the same of the image.
+    """Return a larger map, whose cells cover the same of the image.
 
     Args:
         features: [batch, height, width, channels], of any type of the layers.
@@ -113,7 +113,7 @@ def dropout(
     scope: str,
     whole_examples: bool = False,
 ) -> tf.Tensor:
-    """Keeps each value with that probability, divided by it; in training only.
+    """Keep each value with that probability, divided by it; in training only.
 
     What is dropped depends on the seed, the layer's name and the global step.
 
@@ -150,7 +150,7 @@ def _rounded(values: tf.Tensor, style: LayerStyle, range_name: str) -> tf.Tensor
 
 
 def divisible_channels(channels: float, divisor: int = 8, at_least: Optional[int] = None) -> int:
-    """Channels rounded to a multiple of the divisor, never down by more than a tenth.
+    """Return channels rounded to a multiple of the divisor, never down by more than a tenth.
 
     The rounding rule of the MobileNets (V2 and later).
     """

@@ -21,7 +21,7 @@ _KERNEL_ROUNDING = 2.0**-21
 
 
 def snap_to_edges(coordinates: tf.Tensor, margin: float = 0.0) -> tf.Tensor:
-    """Moves normalized coordinates on the edges of an image inside of it.
+    """Move normalized coordinates on the edges of an image inside of it.
 
     Without this a whole row of samples would depend on whether a coordinate on the edge is computed
     as 1 or as 1.0000001.
@@ -80,7 +80,7 @@ def crop_and_resize(
 def _add_samples(
     samples: tf.Tensor, boxes: tf.Tensor, rows: tf.Tensor, shape: tf.Tensor
 ) -> tf.Tensor:
-    """Adds samples to the pixels that they were interpolated from, by the same weights.
+    """Add samples to the pixels that they were interpolated from, by the same weights.
 
     Args:
         samples: float32 [n, rows, columns, channels].
@@ -112,7 +112,7 @@ def _add_samples(
 def _neighbors(
     first: tf.Tensor, last: tf.Tensor, side: tf.Tensor, count: int
 ) -> Tuple[tf.Tensor, tf.Tensor]:
-    """The pixels before and behind each sample along one side, and how much it has of them.
+    """Return the pixels before and behind each sample along one side, and how much it has of them.
 
     Args:
         first: float32 [n], where the first sample of each box is, normalized.

@@ -33,7 +33,7 @@ def folded(
     style: LayerStyle,
     norm_scope: str,
 ) -> tf.Tensor:
-    """A product with rounded weights, biases and batch norm.
+    """Return a product with rounded weights, biases and batch norm.
 
     Args:
         inputs: of the product.
@@ -107,7 +107,7 @@ def _moved(
     unbiased: tf.Tensor,
     frozen: Optional[tf.Tensor],
 ) -> Sequence[tf.Operation]:
-    """Moves the moving statistics; returns the ops that do, where they are not left to others."""
+    """Move the moving statistics; returns the ops that do, where they are not left to others."""
     step = tf.constant(1.0 - norm.decay)
     if frozen is not None:
         step = tf.where(frozen, 0.0, step)

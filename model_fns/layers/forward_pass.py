@@ -61,7 +61,7 @@ class VariableStore:
 
     @contextlib.contextmanager
     def forward_pass(self, step: Step) -> Iterator[ForwardPass]:
-        """Makes layers use this store's variables, in this thread.
+        """Make layers use this store's variables, in this thread.
 
         Args:
             step: the global step, an integer scalar; a tensor or a variable in a `tf.function`,
@@ -77,7 +77,7 @@ class VariableStore:
     def variable(
         self, name: str, shape: Sequence[int], first_value: Callable[[], tf.Tensor], trainable: bool
     ) -> tf.Variable:
-        """The variable of that name; it is created when it is asked for first.
+        """Return the variable of that name; it is created when it is asked for first.
 
         Raises:
             ValueError: it exists with another shape.
@@ -117,7 +117,7 @@ class ForwardPass:
         self.draws: List[str] = []
 
     def apply_updates(self) -> None:
-        """Assigns the moving statistics.
+        """Assign the moving statistics.
 
         A statistic that layers have moved several times moves by the sum of the changes.
         """
@@ -132,12 +132,12 @@ class ForwardPass:
 
 
 def current() -> Optional[ForwardPass]:
-    """The pass that this thread is in; None in a TF1 graph."""
+    """Return the pass that this thread is in; None in a TF1 graph."""
     return getattr(_passes, 'current', None)
 
 
 def require_graph() -> None:
-    """Refuses what would be lost, or kept for ever: eager layers outside of a pass.
+    """Refuse what would be lost, or kept for ever: eager layers outside of a pass.
 
     Raises:
         ValueError: this is neither a TF1 graph nor the graph of the function of a training step,
@@ -151,7 +151,7 @@ def require_graph() -> None:
 
 
 def global_step() -> tf.Tensor:
-    """The step of this pass, an int64 scalar: the graph's global step in a TF1 graph.
+    """Return the step of this pass, an int64 scalar: the graph's global step in a TF1 graph.
 
     A graph that has none is not one that is trained by steps: 0.
     """
@@ -171,7 +171,7 @@ def seed_of(name: str) -> Tuple[int, int]:
 
 
 def step_seed(name: str) -> tf.Tensor:
-    """Returns the seed of what is drawn again at each step, int64 [2].
+    """Return the seed of what is drawn again at each step, int64 [2].
 
     Replicas and workers see other examples of the step, and draw for themselves.
 
@@ -187,7 +187,7 @@ def step_seed(name: str) -> tf.Tensor:
 
 
 def add_regularization_loss(name: str, loss: Callable[[], tf.Tensor]) -> None:
-    """Adds the regularization loss of the weights of that name, once a pass or graph."""
+    """Add the regularization loss of the weights of that name, once a pass or graph."""
     one_pass = current()
     if one_pass is not None:
         if name not in one_pass.regularization_losses:
@@ -200,7 +200,7 @@ def add_regularization_loss(name: str, loss: Callable[[], tf.Tensor]) -> None:
 
 
 def add_update(variable: tf.Variable, value: tf.Tensor) -> None:
-    """Adds the assignment of a moving statistic: to the pass, or to the graph's `UPDATE_OPS`."""
+    """Add the assignment of a moving statistic: to the pass, or to the graph's `UPDATE_OPS`."""
     one_pass = current()
     if one_pass is not None:
         one_pass.updates.append((variable, value))
@@ -210,7 +210,7 @@ def add_update(variable: tf.Variable, value: tf.Tensor) -> None:
 
 
 def _numbered(name: str) -> str:
-    """The name as ops are numbered: `a/`, then `a_1/`, `a_2/`."""
+    """Return the name as ops are numbered: `a/`, then `a_1/`, `a_2/`."""
     one_pass = current()
     draws = tf1.get_collection_ref(_DRAWS) if one_pass is None else one_pass.draws
     count = draws.count(name)

@@ -71,7 +71,7 @@ class NormVariables(NamedTuple):
 
 
 def norm_variables(channels: int, settings: BatchNorm) -> NormVariables:
-    """The variables of batch norm, in the current variable scope."""
+    """Return the variables of batch norm, in the current variable scope."""
     shape = [channels]
     return NormVariables(
         variable('gamma', shape, ONES) if settings.scale else tf.ones(shape),
@@ -89,7 +89,7 @@ def _synchronized(
     variance: tf.Variable,
     settings: BatchNorm,
 ) -> Tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Outputs, and what the moving statistics become, by the batches of all replicas."""
+    """Return outputs, and what the moving statistics become, by the batches of all replicas."""
     old = tf.convert_to_tensor(mean), tf.convert_to_tensor(variance)
     found = statistics.batch_moments(image, True, old[0])
     factor = tf.math.rsqrt(found.variance + settings.epsilon) * gamma

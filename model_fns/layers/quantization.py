@@ -88,11 +88,11 @@ class Quantization:
     gate: str = OUTPUTS
 
     def but(self, **changes: object) -> Quantization:
-        """The same with some attributes changed."""
+        """Return the same with some attributes changed."""
         return dataclasses.replace(self, **changes)
 
     def named(self, scope: str, shares_weights: bool = False) -> Quantization:
-        """The same for layers in the current variable scope, with other names of ranges.
+        """Return the same for layers in the current variable scope, with other names of ranges.
 
         Args:
             scope: the whole scope that takes the current one's place in the names.
@@ -104,7 +104,7 @@ class Quantization:
         return self.but(names=(*self.names, _Name(current, scope, shares_weights)))
 
     def scope_of(self, part: str, of_variable: bool = False) -> str:
-        """The name of a range of a layer in the current variable scope.
+        """Return the name of a range of a layer in the current variable scope.
 
         Args:
             part: the last part of it.
@@ -120,11 +120,11 @@ class Quantization:
         return _joined(scope, part)
 
     def is_active(self, is_training: bool) -> Optional[tf.Tensor]:
-        """Whether this pass rounds, a bool scalar; None: it does, whatever the step is."""
+        """Return whether this pass rounds, a bool scalar; None: it does, whatever the step is."""
         return _reached(self.delay) if is_training and self.delay > 1 else None
 
     def freezes_batch_norm(self) -> Optional[tf.Tensor]:
-        """Whether this step uses moving statistics, a bool scalar; None: none does."""
+        """Return whether this step uses moving statistics, a bool scalar; None: none does."""
         delay = self.freeze_batch_norm_delay
         return None if delay is None else _reached(delay)
 
@@ -203,7 +203,7 @@ def quantize_outputs(
 def _range_of(
     values: tf.Tensor, settings: Quantization, narrow: bool, at_least_0: bool = False
 ) -> Tuple[tf.Tensor, tf.Tensor]:
-    """The range of a tensor, widened to hold 0."""
+    """Return the range of a tensor, widened to hold 0."""
     low = tf.constant(0.0) if at_least_0 else tf.reduce_min(values)
     high = tf.reduce_max(values)
     if settings.symmetric:
@@ -228,7 +228,7 @@ def _rounded(
     active: Optional[tf.Tensor],
     narrow: bool = False,
 ) -> tf.Tensor:
-    """Values rounded in a range, where `active` holds."""
+    """Return values rounded in a range, where `active` holds."""
     settings = {'num_bits': _BITS, 'narrow_range': narrow}
     if active is None:
         return tf.quantization.fake_quant_with_min_max_vars(values, low, high, **settings)
@@ -261,7 +261,7 @@ def _rounded(
 def _where_active(
     active: tf.Tensor, values: tf.Tensor, function: Callable[[tf.Tensor], tf.Tensor]
 ) -> tf.Tensor:
-    """A function of values where `active` holds, else the values."""
+    """Return a function of values where `active` holds, else the values."""
     if forward_pass.current() is not None:
         return tf.cond(active, lambda: function(values), lambda: tf.identity(values))
     # What a session makes of `tf.cond`, without its two functions: a network has hundreds of these.

@@ -26,7 +26,7 @@ class Moments(NamedTuple):
 
 
 def batch_moments(values: tf.Tensor, synchronized: bool, shift: tf.Tensor) -> Moments:
-    """The moments of a batch, over all axes but the last.
+    """Return the moments of a batch, over all axes but the last.
 
     Over replicas, with counts n, means u and variances v of each, the mean is sum(n u) / sum(n),
     and the variance sum(n (v + (u - s)^2)) / sum(n) - (sum(n (u - s)) / sum(n))^2, whatever s is:
@@ -56,13 +56,13 @@ def batch_moments(values: tf.Tensor, synchronized: bool, shift: tf.Tensor) -> Mo
 
 
 def _count(values: tf.Tensor) -> tf.Tensor:
-    """Values of a channel, float32 scalar."""
+    """Return values of a channel, float32 scalar."""
     return tf.cast(tf.size(values) / values.shape[-1], tf.float32)
 
 
 @tf.custom_gradient
 def _moments(values: tf.Tensor) -> Any:
-    """Mean, variance, and the variance that is not biased, over all axes but the last.
+    """Return mean, variance, and the variance that is not biased, over all axes but the last.
 
     The gradient with respect to values x is that of the first two, u and v, alone:
     u' / n + v' 2 (x - u) / n.
@@ -90,7 +90,7 @@ def _moments(values: tf.Tensor) -> Any:
 
 
 def affine(values: tf.Tensor, factor: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-    """Values times a factor for each channel, and a bias added.
+    """Return values times a factor for each channel, and a bias added.
 
     Batch norm with a mean of 0 and a deviation of 1: one kernel, with all gradients in another.
     """

@@ -79,11 +79,11 @@ class LayerStyle:
     quantization: Optional[Quantization] = None
 
     def but(self, **changes: object) -> LayerStyle:
-        """The same style with some attributes changed."""
+        """Return the same style with some attributes changed."""
         return dataclasses.replace(self, **changes)
 
     def linear(self) -> LayerStyle:
-        """The style of logits: no normalization, no activation, hence biases."""
+        """Return the style of logits: no normalization, no activation, hence biases."""
         return self.but(batch_norm=None, activation=None)
 
     def frozen(self) -> LayerStyle:
@@ -112,7 +112,7 @@ class LayerStyle:
         return self.but(quantization=self.quantization.named(scope, shares_weights))
 
     def ranges_below(self, scope: str) -> LayerStyle:
-        """The same style, with the names of ranges one scope deeper than the current one."""
+        """Return the same style, with the names of ranges one scope deeper than the current one."""
         outer = tf.compat.v1.get_variable_scope().name
         return self.ranges_as(f'{outer}/{scope}' if outer else scope)
 

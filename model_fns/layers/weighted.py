@@ -105,7 +105,7 @@ def depthwise_conv2d(
     depth_multiplier: int = 1,
     use_bias: Optional[bool] = None,
 ) -> tf.Tensor:
-    """One convolution for each channel, then as in `conv2d`.
+    """Return one convolution for each channel, then as in `conv2d`.
 
     Returns:
         [batch, height', width', channels * depth_multiplier] in the style's compute type.
@@ -352,7 +352,7 @@ def _atrous_convolve(
 def _products_of_taps(
     image: tf.Tensor, upstream: tf.Tensor, shape: Sequence[int], rate: Tuple[int, int]
 ) -> tf.Tensor:
-    """The gradient of the weights of an atrous convolution without padding.
+    """Return the gradient of the weights of an atrous convolution without padding.
 
     Args:
         image: [B, height, width, C], what was convolved.
@@ -375,7 +375,7 @@ def _products_of_taps(
 
 
 def _padded(images: tf.Tensor, pads: Sequence[Tuple[int, int]]) -> tf.Tensor:
-    """Images with rows above and below, and columns left and right, of zeros."""
+    """Return images with rows above and below, and columns left and right, of zeros."""
     if not any(map(any, pads)):
         return images
     return tf.pad(images, [[0, 0], *pads, [0, 0]])

@@ -37,7 +37,7 @@ class Initializer:
     fan: Optional[str] = 'avg'
 
     def __call__(self, shape: Sequence[int], seed: Tuple[int, int]) -> tf.Tensor:
-        """A float32 tensor of that shape, a function of the seed."""
+        """Return a float32 tensor of that shape, a function of the seed."""
         width = self._width(shape)
         if self.kind == 'constant':
             return tf.constant(self.scale, tf.float32, list(shape))
@@ -92,14 +92,14 @@ class Regularizer:
     weight: float
 
     def __call__(self, value: tf.Tensor) -> tf.Tensor:
-        """The regularization loss of one weight tensor, a scalar."""
+        """Return the regularization loss of one weight tensor, a scalar."""
         if self.kind == 'l1':
             return tf.reduce_sum(tf.abs(value)) * self.weight
         return tf.nn.l2_loss(value) * self.weight
 
 
 def l2(weight: float) -> Optional[Regularizer]:
-    """The L2 regularizer of that weight; None for 0."""
+    """Return the L2 regularizer of that weight; None for 0."""
     return Regularizer('l2', weight) if weight else None
 
 
@@ -110,7 +110,7 @@ def variable(
     regularizer: Optional[Regularizer] = None,
     trainable: bool = True,
 ) -> tf.Variable:
-    """A float32 variable of the model in the current variable scope.
+    """Return a float32 variable of the model in the current variable scope.
 
     Args:
         name: its name in the scope.
@@ -137,7 +137,7 @@ def variable(
 
 
 def companion(name: str, first_value: float, kind: str) -> tf.Variable:
-    """A float32 scalar that layers keep beside the model: it is saved, and never averaged.
+    """Return a float32 scalar that layers keep beside the model: it is saved, and never averaged.
 
     Args:
         name: its whole name, whatever the current variable scope is.

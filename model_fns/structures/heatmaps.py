@@ -32,7 +32,7 @@ class Peaks(NamedTuple):
 def gaussian_heatmap(
     centers: tf.Tensor, height: tf.Tensor, width: tf.Tensor, sigma: float
 ) -> tf.Tensor:
-    """The largest of the Gaussians around points.
+    """Return the largest of the Gaussians around points.
 
     Args:
         centers: float32 [n, 2], rows and columns in the map; rounded to a pixel.
@@ -71,7 +71,7 @@ def largest_gaussians(
     height: tf.Tensor,
     width: tf.Tensor,
 ) -> tf.Tensor:
-    """The largest of the Gaussians of each map, each as wide and as high as is asked for.
+    """Return the largest of the Gaussians of each map, each as wide and as high as is asked for.
 
     They are not cut off: each reaches over its whole map.
 
@@ -140,7 +140,7 @@ def find_peaks(heatmap: tf.Tensor, threshold: float, window: int) -> tf.Tensor:
 
 
 def highest_peaks(heatmap: tf.Tensor, threshold: float, window: int, max_peaks: int) -> Peaks:
-    """The highest peaks of heat maps.
+    """Return the highest peaks of heat maps.
 
     Args:
         heatmap: float32 [B, H, W].

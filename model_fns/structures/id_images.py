@@ -48,7 +48,7 @@ def problem_with(encoded: bytes) -> Optional[str]:
 
 
 def read(encoded: bytes) -> np.ndarray:
-    """The ids of a PNG, outside of a graph: gray values, or indices into the palette.
+    """Return the ids of a PNG, outside of a graph: gray values, or indices into the palette.
 
     Returns:
         int32 [height, width].
@@ -74,7 +74,7 @@ def read(encoded: bytes) -> np.ndarray:
 
 
 def read_colors(encoded: bytes) -> np.ndarray:
-    """Returns the colors of a PNG as numbers; alpha is dropped.
+    """Return the colors of a PNG as numbers; alpha is dropped.
 
     Returns:
         int32 [height, width]: 65536 * red + 256 * green + blue, 8 bits of each.
@@ -101,7 +101,7 @@ def _open(encoded: bytes) -> Image.Image:
 
 
 def decode(encoded: tf.Tensor, name: str) -> tf.Tensor:
-    """The ids of a gray PNG.
+    """Return the ids of a gray PNG.
 
     Args:
         encoded: string scalar.

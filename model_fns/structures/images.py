@@ -62,7 +62,7 @@ def resize(
     method: str = 'bilinear',
     align_corners: bool = False,
 ) -> tf.Tensor:
-    """Resizes as the published systems do, without half-pixel centers.
+    """Resize as the published systems do, without half-pixel centers.
 
     Args:
         image: [height, width, channels] or [batch, height, width, channels], any numeric type.
@@ -99,7 +99,7 @@ def resize(
 
 
 def crop_or_pad(image: tf.Tensor, height: int, width: int) -> tf.Tensor:
-    """Brings images to a size around their center: crops what is too large, pads with 0.
+    """Bring images to a size around their center: crops what is too large, pads with 0.
 
     Where the difference is odd, the smaller half is at the top or left.
 
@@ -116,7 +116,7 @@ def crop_or_pad(image: tf.Tensor, height: int, width: int) -> tf.Tensor:
 
 
 def window(image: tf.Tensor, start: tf.Tensor, height: int, width: int) -> tf.Tensor:
-    """Cuts a window out of images; where it reaches over their edges it holds 0.
+    """Cut a window out of images; where it reaches over their edges it holds 0.
 
     Args:
         image: [..., height, width, channels] with a rank of 3 or 4.
@@ -145,7 +145,7 @@ def window(image: tf.Tensor, start: tf.Tensor, height: int, width: int) -> tf.Te
 def surround(
     image: tf.Tensor, before: tf.Tensor, after: tf.Tensor, color: Optional[tf.Tensor] = None
 ) -> tf.Tensor:
-    """An image with rows and columns of one color around it.
+    """Return an image with rows and columns of one color around it.
 
     Args:
         image: [height, width, channels].
@@ -166,7 +166,7 @@ def surround(
 def surround_lines(
     lines: tf.Tensor, before: tf.Tensor, after: tf.Tensor, filler: tf.Tensor
 ) -> tf.Tensor:
-    """Images, their channels beside each other, with a filler around them; see `surround`.
+    """Return images, their channels beside each other, with a filler around them; see `surround`.
 
     Args:
         lines: [n, height, width * channels].
@@ -186,7 +186,7 @@ def surround_lines(
 
 
 def reversed_where(happens: tf.Tensor, tensor: tf.Tensor, axis: int) -> tf.Tensor:
-    """A tensor with one axis backwards, or as it is.
+    """Return a tensor with one axis backwards, or as it is.
 
     Args:
         happens: int32 scalar: 1 for backwards, 0 for as it is.
@@ -209,7 +209,7 @@ def reversed_where(happens: tf.Tensor, tensor: tf.Tensor, axis: int) -> tf.Tenso
 
 
 def open_image(encoded: bytes) -> Image.Image:
-    """Opens a JPEG, PNG, GIF or BMP of any number of pixels, which are not decoded yet.
+    """Open a JPEG, PNG, GIF or BMP of any number of pixels, which are not decoded yet.
 
     Raises:
         KeyError: the bytes are of no such format.
@@ -219,7 +219,7 @@ def open_image(encoded: bytes) -> Image.Image:
 
 
 def image_header(encoded: bytes) -> ImageHeader:
-    """Reads the size off an encoded image without decoding it.
+    """Read the size off an encoded image without decoding it.
 
     Args:
         encoded: the bytes of a JPEG, PNG, GIF or BMP file.

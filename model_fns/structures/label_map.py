@@ -52,7 +52,7 @@ def with_class_name(metric: str, class_names: Sequence[str]) -> str:
 
 
 def to_id(indices: Number) -> Number:
-    """The ids that belong to positions of logits: 1 for the first logit."""
+    """Return the ids that belong to positions of logits: 1 for the first logit."""
     return indices + FIRST_ID
 
 
@@ -81,7 +81,7 @@ class LabelMapItem:
     instance_count: Optional[int] = None
 
     def label(self, use_display_name: bool = False) -> str:
-        """The display name or the name."""
+        """Return the display name or the name."""
         return self.display_name if use_display_name else self.name
 
 
@@ -129,7 +129,7 @@ class LabelMap:
     def read(
         cls, path: str, num_classes: Optional[int] = None, first_id: int = FIRST_ID
     ) -> LabelMap:
-        """Reads a text file, see `parse`.
+        """Read a text file, see `parse`.
 
         Args:
             path: of the file.
@@ -152,7 +152,7 @@ class LabelMap:
 
     @classmethod
     def parse(cls, text: str, path: str = '', first_id: int = FIRST_ID) -> LabelMap:
-        """Parses the text of a `StringIntLabelMap` message, or lines `0:daisy` (a `labels.txt`).
+        """Parse the text of a `StringIntLabelMap` message, or lines `0:daisy` (a `labels.txt`).
 
         An item of id 0 that is named `background` is left out: it says what 0 always means.
 
@@ -168,7 +168,7 @@ class LabelMap:
         return cls(tuple(items), path, first_id)
 
     def write(self, path: str) -> None:
-        """Writes the text file that `read` reads; it is complete or not there."""
+        """Write the text file that `read` reads; it is complete or not there."""
         folder = os.path.dirname(path)
         if folder:
             tf.io.gfile.makedirs(folder)
@@ -183,7 +183,7 @@ class LabelMap:
         return text_format.MessageToString(message, as_utf8=True)
 
     def merged(self, other: LabelMap) -> LabelMap:
-        """The classes of both maps, called as in this one, and found by the names of both.
+        """Return the classes of both maps, called as in this one, and found by the names of both.
 
         Raises:
             errors.DataError: a name has another id in the other map.
@@ -203,7 +203,7 @@ class LabelMap:
         )
 
     def check_num_classes(self, num_classes: int) -> None:
-        """Checks that a model with that many classes has a logit for every id.
+        """Check that a model with that many classes has a logit for every id.
 
         More classes than ids are no error, but a warning: some logits will never be meant.
 
@@ -227,15 +227,15 @@ class LabelMap:
             )
 
     def index(self, class_id: int) -> int:
-        """The position of the logit of an id of this map."""
+        """Return the position of the logit of an id of this map."""
         return to_index(self.item(class_id).id)
 
     def id(self, index: int) -> int:
-        """The id, of this map, of the logit at a position."""
+        """Return the id, of this map, of the logit at a position."""
         return self.item(to_id(index)).id
 
     def item(self, class_id: int) -> LabelMapItem:
-        """The class with that id.
+        """Return the class with that id.
 
         Raises:
             errors.DataError: there is none.
@@ -248,7 +248,7 @@ class LabelMap:
         )
 
     def id_of_name(self, name: str) -> int:
-        """The id of a class by its name or, where no name fits, by its display name.
+        """Return the id of a class by its name or, where no name fits, by its display name.
 
         Raises:
             errors.DataError: there is none; the message names the nearest.
@@ -275,13 +275,13 @@ class LabelMap:
         return {item.id: item.display_name for item in self.items}
 
     def __contains__(self, name: object) -> bool:
-        """Whether `id_of_name` finds that name."""
+        """Return whether `id_of_name` finds that name."""
         return name in dict(self.other_names) or any(
             name in (item.name, item.display_name) for item in self.items
         )
 
     def lookup(self, names: tf.Tensor, use_display_name: bool = False) -> tf.Tensor:
-        """Looks names up in the graph: names, and display names that are nobody's name.
+        """Look names up in the graph: names, and display names that are nobody's name.
 
         Adds a table to the graph's `TABLE_INITIALIZERS`, which a session must run (Estimators do).
 

@@ -24,7 +24,7 @@ def of_readers(
     num_classes: Optional[int] = None,
     first_id: int = FIRST_ID,
 ) -> Optional[LabelMap]:
-    """Returns the classes of a config: the label maps of its readers as one; None: none has any.
+    """Return the classes of a config: the label maps of its readers as one; None: none has any.
 
     Each reader may have its own label map: other names for the same ids, fewer classes or more. The
     first reader's names are shown.

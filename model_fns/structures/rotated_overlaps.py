@@ -17,7 +17,7 @@ _BLOCK = 1 << 15
 
 
 def outlines(boxes: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """The corners [n, 4, 2] of boxes in pixels of an image of a size (height, width).
+    """Return the corners [n, 4, 2] of boxes in pixels of an image of a size (height, width).
 
     Args:
         boxes: [n, 4] upright, [n, 5] rotated or [n, 8] the corners themselves; normalized.
@@ -37,14 +37,14 @@ def corners(boxes: np.ndarray) -> np.ndarray:
 
 
 def areas(polygons: np.ndarray) -> np.ndarray:
-    """Areas [n] of convex polygons [n, k, 2], by the shoelace formula."""
+    """Return areas [n] of convex polygons [n, k, 2], by the shoelace formula."""
     relative = polygons - polygons[:, :1]
     following = np.roll(relative, -1, axis=1)
     return np.abs(np.sum(_cross(relative, following), axis=1)) / 2
 
 
 def intersections(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Areas [n, m] of what convex outlines [n, 4, 2] and [m, 4, 2] have in common."""
+    """Return areas [n, m] of what convex outlines [n, 4, 2] and [m, 4, 2] have in common."""
     low = np.maximum(first.min(1)[:, np.newaxis], second.min(1))
     high = np.minimum(first.max(1)[:, np.newaxis], second.max(1))
     rows, columns = np.nonzero(np.all(low <= high, axis=-1))
@@ -57,14 +57,14 @@ def intersections(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def iou(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Intersection over union [n, m]; 0 where there is no intersection."""
+    """Return intersection over union [n, m]; 0 where there is no intersection."""
     common = intersections(first, second)
     union = areas(first)[:, np.newaxis] + areas(second) - common
     return np.divide(common, union, out=np.zeros_like(common), where=common > 0)
 
 
 def clipped_areas(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Areas [n] that convex outlines [n, 4, 2] have in common with those in the same row."""
+    """Return areas [n] that convex outlines [n, 4, 2] have in common with those in the same row."""
     if not len(first):
         return np.zeros(0)
     middle = (first.mean(1) + second.mean(1))[:, np.newaxis] / 2
@@ -82,7 +82,7 @@ def clipped_areas(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 def _clipped(
     polygons: np.ndarray, counts: np.ndarray, start: np.ndarray, edge: np.ndarray
 ) -> tuple:
-    """Polygons [n, k, 2] of `counts` corners without what is on the left of an edge each."""
+    """Return polygons [n, k, 2] of `counts` corners without what is on the left of an edge each."""
     size = polygons.shape[1]
     valid = np.arange(size) < counts[:, np.newaxis]
     following = (np.arange(size) + 1) % np.maximum(counts, 1)[:, np.newaxis]
@@ -108,7 +108,7 @@ def _clipped(
 
 
 def _clockwise(polygons: np.ndarray) -> np.ndarray:
-    """Polygons [n, k, 2] in the order in which they are seen clockwise."""
+    """Return polygons [n, k, 2] in the order in which they are seen clockwise."""
     following = np.roll(polygons, -1, axis=1)
     turns = np.sum(_cross(polygons, following), axis=1) < 0
     return np.where(turns[:, np.newaxis, np.newaxis], polygons[:, ::-1], polygons)

@@ -32,7 +32,7 @@ CORNER_SIGNS = ((-1, -1), (-1, 1), (1, 1), (1, -1))
 
 
 def corners(boxes: np.ndarray) -> np.ndarray:
-    """The corners [..., 4, 2], y and x, of boxes [..., 5]."""
+    """Return the corners [..., 4, 2], y and x, of boxes [..., 5]."""
     boxes = np.asarray(boxes)
     cosine, sine = np.cos(boxes[..., 4]), np.sin(boxes[..., 4])
     down = np.stack([cosine, -sine], axis=-1) * (boxes[..., 2] / 2)[..., np.newaxis]
@@ -46,12 +46,12 @@ def corners(boxes: np.ndarray) -> np.ndarray:
 
 
 def le90(boxes: np.ndarray) -> np.ndarray:
-    """The boxes [..., 5] with w >= h and an angle in [-pi/2, pi/2)."""
+    """Return the boxes [..., 5] with w >= h and an angle in [-pi/2, pi/2)."""
     return _long_edge_form(boxes, -math.pi / 2)
 
 
 def le135(boxes: np.ndarray) -> np.ndarray:
-    """The boxes [..., 5] with w >= h and an angle in [-pi/4, 3 pi/4)."""
+    """Return the boxes [..., 5] with w >= h and an angle in [-pi/4, 3 pi/4)."""
     return _long_edge_form(boxes, -math.pi / 4)
 
 
@@ -70,7 +70,7 @@ def to_opencv(boxes: np.ndarray) -> np.ndarray:
 
 
 def from_opencv(rectangles: np.ndarray) -> np.ndarray:
-    """Boxes [..., 5] of cx, cy, w, h and clockwise degrees of any range."""
+    """Return boxes [..., 5] of cx, cy, w, h and clockwise degrees of any range."""
     rectangles = np.asarray(rectangles, np.float64)
     angles = np.radians(rectangles[..., 4:])
     return le90(np.concatenate([_reversed_pairs(rectangles), angles], axis=-1))
@@ -83,7 +83,7 @@ def to_detectron2(boxes: np.ndarray) -> np.ndarray:
 
 
 def from_detectron2(rectangles: np.ndarray) -> np.ndarray:
-    """Boxes [..., 5] of cx, cy, w, h and counterclockwise degrees."""
+    """Return boxes [..., 5] of cx, cy, w, h and counterclockwise degrees."""
     rectangles = np.asarray(rectangles, np.float64)
     angles = -np.radians(rectangles[..., 4:])
     return le90(np.concatenate([_reversed_pairs(rectangles), angles], axis=-1))
@@ -96,13 +96,13 @@ def to_quadrilaterals(boxes: np.ndarray) -> np.ndarray:
 
 
 def from_quadrilaterals(quadrilaterals: np.ndarray) -> np.ndarray:
-    """The smallest boxes [n, 5] around quadrilaterals [n, 8] of x1, y1, ... x4, y4."""
+    """Return the smallest boxes [n, 5] around quadrilaterals [n, 8] of x1, y1, ... x4, y4."""
     points = np.asarray(quadrilaterals, np.float64).reshape([-1, 4, 2])[..., ::-1]
     return np.array([smallest_around(one) for one in points]).reshape([-1, SIZE])
 
 
 def smallest_around(points: np.ndarray) -> np.ndarray:
-    """The rectangle of the least area around points.
+    """Return the rectangle of the least area around points.
 
     It has a side along an edge of their convex hull (Freeman and Shapira 1975).
 
@@ -129,7 +129,7 @@ def smallest_around(points: np.ndarray) -> np.ndarray:
 
 
 def convex_hull(points: np.ndarray) -> np.ndarray:
-    """The corners of the convex hull [m, 2] of points [n, 2], in order (Andrew 1979)."""
+    """Return the corners of the convex hull [m, 2] of points [n, 2], in order (Andrew 1979)."""
     points = np.unique(np.asarray(points, np.float64), axis=0)
     if len(points) < 3:
         return points
@@ -146,10 +146,10 @@ def convex_hull(points: np.ndarray) -> np.ndarray:
 
 
 def crosses_itself(points: np.ndarray) -> bool:
-    """Whether two opposite edges of a quadrilateral [4, 2] cross, as in a bow tie."""
+    """Return whether two opposite edges of a quadrilateral [4, 2] cross, as in a bow tie."""
 
     def parts(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -> bool:
-        """Whether c and d are strictly on different sides of the line through a and b."""
+        """Return whether c and d are strictly on different sides of the line through a and b."""
         return _cross(b - a, c - a) * _cross(b - a, d - a) < 0
 
     a, b, c, d = np.asarray(points, np.float64)
@@ -158,12 +158,12 @@ def crosses_itself(points: np.ndarray) -> bool:
 
 
 def to_record(boxes: np.ndarray, height: int, width: int) -> np.ndarray:
-    """The numbers of a record [..., 5] of boxes in pixels of an image."""
+    """Return the numbers of a record [..., 5] of boxes in pixels of an image."""
     return np.asarray(boxes, np.float64) / [height, width, height, width, 1]
 
 
 def from_record(numbers: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Boxes in pixels of an image [..., 5] of the numbers of a record."""
+    """Return boxes in pixels of an image [..., 5] of the numbers of a record."""
     return np.asarray(numbers, np.float64) * [height, width, height, width, 1]
 
 
@@ -179,13 +179,13 @@ def _long_edge_form(boxes: np.ndarray, least: float) -> np.ndarray:
 
 
 def _exchanged(boxes: np.ndarray, which: np.ndarray) -> np.ndarray:
-    """Boxes whose sides are exchanged where `which` is true."""
+    """Return boxes whose sides are exchanged where `which` is true."""
     sides = np.where(which[..., np.newaxis], boxes[..., 3:1:-1], boxes[..., 2:4])
     return np.concatenate([boxes[..., :2], sides, boxes[..., 4:]], axis=-1)
 
 
 def _reversed_pairs(boxes: np.ndarray) -> np.ndarray:
-    """Center and size [..., 4], each with its two numbers exchanged."""
+    """Return center and size [..., 4], each with its two numbers exchanged."""
     return boxes[..., [1, 0, 3, 2]]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 
 def encode(mask: np.ndarray) -> Dict[str, Any]:
-    """A mask, bool [height, width], as `size` and `counts`, which pycocotools reads."""
+    """Return a mask, bool [height, width], as `size` and `counts`, which pycocotools reads."""
     # Here: its kernels take a while to load, and few need them.
     from faster_coco_eval.core import mask as coco_masks
 

@@ -135,7 +135,7 @@ def build_cell(
     style: layers.LayerStyle,
     drop_path: DropPath,
 ) -> tf.Tensor:
-    """A cell in the current variable scope.
+    """Return a cell in the current variable scope.
 
     Args:
         cell: its operations.
@@ -174,7 +174,7 @@ def conv(
     norm_scope: Optional[str],
     **how: object,
 ) -> tf.Tensor:
-    """A convolution without biases, then batch norm in a scope beside it; no activation.
+    """Return a convolution without biases, then batch norm in a scope beside it; no activation.
 
     Args:
         inputs: [batch, height, width, channels].
@@ -223,7 +223,7 @@ def _factors(
     style: layers.LayerStyle,
     drop_path: DropPath,
 ) -> Dict[int, tf.Tensor]:
-    """The factor of each operation that may be dropped; all of a cell are drawn at once."""
+    """Return the factor of each operation that may be dropped; all of a cell are drawn at once."""
     if not style.is_training or drop_path.keep_prob >= 1.0:
         return {}
     droppable = [index for index, term in enumerate(terms) if term.operation != 'identity']
@@ -246,7 +246,7 @@ def _outputs(
 
 
 def _operate(term: Term, states: _States, place: Place, style: layers.LayerStyle) -> tf.Tensor:
-    """An operation in the current variable scope; it has the place's channels."""
+    """Return an operation in the current variable scope; it has the place's channels."""
     stride = place.stride if term.state in (CURRENT, PREVIOUS) else 1
     size, channels = term.size, place.channels
     if term.operation == 'separable':

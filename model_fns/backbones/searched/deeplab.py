@@ -83,7 +83,7 @@ ARCHITECTURES: Dict[str, Architecture] = {
 
 
 def nas_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
-    """The style as published: depthwise weights are regularized too."""
+    """Return the style as published: depthwise weights are regularized too."""
     return layers.LayerStyle(
         is_training=is_training,
         initializer=layers.Initializer('uniform', 1.0 / 3.0, fan='in'),
@@ -100,7 +100,7 @@ def nas_style(is_training: bool, options: registry.Options) -> layers.LayerStyle
 def nas_features(
     images: tf.Tensor, style: layers.LayerStyle, options: registry.Options, name: str
 ) -> registry.EndPoints:
-    """The feature maps of a searched network.
+    """Return the feature maps of a searched network.
 
     Args:
         images: float32 [batch, height, width, channels], in [-1, 1]; sizes may be unknown.
@@ -147,7 +147,7 @@ def _levels(architecture: Architecture, stride: Optional[int], name: str) -> Tup
 
 
 def _stem(images: tf.Tensor, style: layers.LayerStyle) -> Tuple[tf.Tensor, tf.Tensor]:
-    """Maps of stride 2 and 4."""
+    """Return maps of stride 2 and 4."""
     outputs = cells.conv(images, 64, 3, style, 'conv0', 'conv0_bn', stride=2, padding='FIXED')
     outputs = style.activation(outputs)
     first = cells.conv(outputs, 64, 3, style, 'conv1', 'conv1_bn')
@@ -158,7 +158,7 @@ def _stem(images: tf.Tensor, style: layers.LayerStyle) -> Tuple[tf.Tensor, tf.Te
 def _matched(
     previous: tf.Tensor, current: tf.Tensor, channels: int, style: layers.LayerStyle
 ) -> tf.Tensor:
-    """The previous map at the current one's size, with the cell's channels."""
+    """Return the previous map at the current one's size, with the cell's channels."""
     known = current.shape[1:3].is_fully_defined()
     if not (known and previous.shape[1:3] == current.shape[1:3]):
         previous = layers.resize(previous, *cells.size_of(current))
@@ -169,7 +169,7 @@ def _matched(
 
 
 def _feature_maps(architecture: Architecture) -> Mapping[int, str]:
-    """The last end point of each stride, at the published output stride."""
+    """Return the last end point of each stride, at the published output stride."""
     levels = architecture.levels[architecture.output_stride]
     last = {4 * 2**level: f'Cell_{number}' for number, level in enumerate(levels)}
     return {4: 'Stem', **last}

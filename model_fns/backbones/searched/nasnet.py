@@ -198,7 +198,7 @@ def plan(architecture: Architecture) -> Tuple[Step, ...]:
 def nasnet_style(
     is_training: bool, options: registry.Options, architecture: Architecture
 ) -> layers.LayerStyle:
-    """The style as published: depthwise weights are regularized too."""
+    """Return the style as published: depthwise weights are regularized too."""
     decay, epsilon = architecture.batch_norm
     return layers.LayerStyle(
         is_training=is_training,
@@ -219,7 +219,7 @@ def nasnet_features(
     options: registry.Options,
     architecture: Architecture,
 ) -> registry.EndPoints:
-    """The feature maps of a network of cells.
+    """Return the feature maps of a network of cells.
 
     Args:
         images: float32 [batch, height, width, channels], in [-1, 1]; sizes may be unknown.
@@ -256,7 +256,7 @@ def nasnet(
     options: registry.Options,
     architecture: Architecture,
 ) -> registry.EndPoints:
-    """The classifier: the mean over the image, dropout, a linear layer.
+    """Return the classifier: the mean over the image, dropout, a linear layer.
 
     Args:
         images: float32 [batch, height, width, channels], in [-1, 1].
@@ -293,7 +293,7 @@ def first_stage(
     options: registry.Options,
     architecture: Architecture,
 ) -> tf.Tensor:
-    """The last two maps before the second stage, side by side."""
+    """Return the last two maps before the second stage, side by side."""
     begin = architecture.second_stage
     options = options.but(final_endpoint=f'Cell_{begin - 1}')
     end_points = nasnet_features(images, style, options, architecture)
@@ -304,7 +304,7 @@ def first_stage(
 def second_stage(
     inputs: tf.Tensor, style: layers.LayerStyle, architecture: Architecture
 ) -> tf.Tensor:
-    """The remaining cells, on crops of what `first_stage` gives; activated."""
+    """Return the remaining cells, on crops of what `first_stage` gives; activated."""
     steps = plan(architecture)
     last = [step.end_point for step in steps].index(f'Cell_{architecture.second_stage - 1}')
     maps: List[Optional[tf.Tensor]] = [None] * last + tf.split(inputs, 2, axis=3)
@@ -318,7 +318,7 @@ def _run(
     style: layers.LayerStyle,
     options: registry.Options,
 ) -> registry.EndPoints:
-    """Builds the cells behind the given maps, up to the options' final end point.
+    """Build the cells behind the given maps, up to the options' final end point.
 
     Args:
         architecture: which network.
@@ -356,7 +356,7 @@ def _run(
 
 
 def _matched(previous: tf.Tensor, step: Step, style: layers.LayerStyle) -> tf.Tensor:
-    """The previous map at the current one's size, with the cell's channels."""
+    """Return the previous map at the current one's size, with the cell's channels."""
     if step.halves_previous:
         return _halved(style.activation(previous), step.channels, style)
     if previous.shape[-1] == step.channels:
@@ -386,7 +386,7 @@ def _auxiliary_logits(features: tf.Tensor, num_classes: int, style: layers.Layer
 
 
 def feature_maps(architecture: Architecture) -> Mapping[int, str]:
-    """The last end point of each stride."""
+    """Return the last end point of each stride."""
     maps, stride = {}, 2 if architecture.strided_stem else 1
     for step in plan(architecture):
         stride *= step.stride

@@ -18,7 +18,7 @@ _VISIBLE = 2
 def keypoint_features(
     keypoints: Sequence[Sequence[float]], header: images.ImageHeader
 ) -> records.Features:
-    """Returns the keypoints of all objects; those of an object without any are not labeled.
+    """Return the keypoints of all objects; those of an object without any are not labeled.
 
     Args:
         keypoints: of each object x, y in pixels and visibility of each keypoint; or empty.

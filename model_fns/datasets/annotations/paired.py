@@ -35,7 +35,7 @@ class PairedSource(Source):
         self._annotation_folder = annotation_folder
 
     def items(self) -> List[Item]:
-        """Returns the images; an item's annotation is the path of its file, '' without one."""
+        """Return the images; an item's annotation is the path of its file, '' without one."""
         paths, annotations = self._image_paths(), self._annotation_paths()
         if not paths.keys() & annotations.keys():
             raise errors.DataError(
@@ -54,7 +54,7 @@ class PairedSource(Source):
         ]
 
     def problems(self) -> Sequence[str]:
-        """Returns one line on the annotations without an image."""
+        """Return one line on the annotations without an image."""
         alone = _missing(self._annotation_paths(), self._image_paths())
         if not alone:
             return ()
@@ -65,7 +65,7 @@ class PairedSource(Source):
         ]
 
     def notes(self) -> Sequence[str]:
-        """Returns one line on the images without annotation, where they are left out."""
+        """Return one line on the images without annotation, where they are left out."""
         alone = _missing(self._image_paths(), self._annotation_paths())
         if not alone or not self.needs_annotation:
             return ()
@@ -76,11 +76,11 @@ class PairedSource(Source):
         ]
 
     def _image_paths(self) -> Dict[str, str]:
-        """Returns the images by what their annotations are found by."""
+        """Return the images by what their annotations are found by."""
         return sources.by_stem(sources.images_in(self._image_folder))
 
     def _annotation_paths(self) -> Dict[str, str]:
-        """Returns the annotations by what their images are found by."""
+        """Return the annotations by what their images are found by."""
         folder = self._annotation_folder
         if not tf.io.gfile.isdir(folder):
             raise errors.DataError(f'--annotations: there is no folder {folder}.')

@@ -20,7 +20,7 @@ _FARTHEST = 4  # times the image's longer side: a point beyond is a slip, and sl
 def mask_features(
     masks: Sequence[Optional[bytes]], boxes: Sequence[Sequence[float]], header: images.ImageHeader
 ) -> records.Features:
-    """Masks of an image's objects as records have them; nothing where no object has one.
+    """Return masks of an image's objects as records have them; nothing where no object has one.
 
     An object without a mask among others with one gets its box as a mask, of weight 0: so records
     have a mask for each object, and nobody learns from what nobody drew.
@@ -44,7 +44,7 @@ def mask_features(
 
 
 def draw(shape: Shape, header: images.ImageHeader) -> bytes:
-    """The pixels of a shape as a PNG of 0 and 1.
+    """Return the pixels of a shape as a PNG of 0 and 1.
 
     Args:
         shape: of an object.
@@ -71,7 +71,7 @@ def draw(shape: Shape, header: images.ImageHeader) -> bytes:
 
 
 def check(shape: Any, header: images.ImageHeader) -> None:
-    """Checks what the drawing does not: it would not end, or read outside.
+    """Check what the drawing does not: it would not end, or read outside.
 
     Raises:
         errors.DataError: what is wrong.

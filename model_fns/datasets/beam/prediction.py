@@ -143,7 +143,7 @@ def _write(
     output_dir: str,
     options: predict.Options,
 ) -> None:
-    """Writes the predictions. Of an image that came twice, one entry stays."""
+    """Write the predictions. Of an image that came twice, one entry stays."""
     if skipped and not options.skips:
         return
     files = prediction_files.PredictionFiles(output_dir, options.output_format, atomically=True)

@@ -31,7 +31,7 @@ class Runner(NamedTuple):
 
 
 def runner_of(name: str, options: str = '') -> Runner:
-    """The runner that flags ask for.
+    """Return the runner that flags ask for.
 
     Args:
         name: see `Runner`.
@@ -108,13 +108,13 @@ class Staged:
         self._paths = list(paths)
 
     def clear(self) -> None:
-        """Removes what is staged."""
+        """Remove what is staged."""
         for path in self._paths:
             if tf.io.gfile.exists(stage_of(path)):
                 tf.io.gfile.remove(stage_of(path))
 
     def publish(self) -> None:
-        """Gives the files their names."""
+        """Give the files their names."""
         for path in self._paths:
             tf.io.gfile.rename(stage_of(path), path, overwrite=True)
 
@@ -143,7 +143,7 @@ def write_json(path: str, content: Any) -> None:
 
 
 def read_json(path: str) -> List[Any]:
-    """A staged list; empty where nobody had anything to write."""
+    """Return a staged list; empty where nobody had anything to write."""
     if not tf.io.gfile.exists(stage_of(path)):
         return []
     with tf.io.gfile.GFile(stage_of(path)) as file:

@@ -12,7 +12,7 @@ from model_fns.datasets import image_files
 
 
 def list_names(folder: str) -> List[str]:
-    """Returns the names of the files and folders in a folder, sorted.
+    """Return the names of the files and folders in a folder, sorted.
 
     Raises:
         errors.DataError: there is no such folder, it cannot be read, or a name in it is no text.
@@ -34,12 +34,12 @@ def list_names(folder: str) -> List[str]:
 
 
 def is_image(name: str) -> bool:
-    """Returns whether a file is an image by its name; hidden ones (`._a.jpg` of macOS) are not."""
+    """Return whether a file is an image by its name; hidden ones (`._a.jpg` of macOS) are not."""
     return name.lower().endswith(image_files.ENDINGS) and not name.startswith('.')
 
 
 def walk(folder: str) -> Iterator[Tuple[str, List[str]]]:
-    """Yields each folder below a folder, itself included, with the names of its files.
+    """Yield each folder below a folder, itself included, with the names of its files.
 
     Symbolic links are followed. A folder comes once, by whatever number of ways it is reached, so
     links that lead back to a folder above end.
@@ -60,7 +60,7 @@ def walk(folder: str) -> Iterator[Tuple[str, List[str]]]:
 def _walk_folders(
     folder: str, seen: Set[str], postpone: Callable[[str], None]
 ) -> Iterator[Tuple[str, List[str]]]:
-    """Yields the folders that no link leads to; those behind links wait, so that they are last."""
+    """Yield the folders that no link leads to; those behind links wait, so that they are last."""
     for path, inner, names in os.walk(folder):
         inner.sort()
         for name in list(inner):
@@ -76,7 +76,7 @@ def _walk_folders(
 
 
 def read_bytes(path: str) -> bytes:
-    """Returns the content of a file.
+    """Return the content of a file.
 
     Raises:
         errors.DataError: it is not there, is a folder, or may not be read.
@@ -95,7 +95,7 @@ def read_bytes(path: str) -> bytes:
 
 
 def read_text(path: str) -> str:
-    """Returns the text of a file of UTF-8, without its byte order mark.
+    """Return the text of a file of UTF-8, without its byte order mark.
 
     Raises:
         errors.DataError: see `read_bytes`; or it is not UTF-8.
@@ -108,12 +108,12 @@ def read_text(path: str) -> str:
 
 
 def printable(name: str) -> str:
-    r"""Returns a name as it may be printed: `\udcff` where a file name is not UTF-8."""
+    r"""Return a name as it may be printed: `\udcff` where a file name is not UTF-8."""
     return name.encode('utf-8', 'backslashreplace').decode()
 
 
 def is_remote(path: str) -> bool:
-    """Returns whether a path is one of another file system, like `gs://bucket/folder`."""
+    """Return whether a path is one of another file system, like `gs://bucket/folder`."""
     return '://' in path
 
 

@@ -24,7 +24,7 @@ AnyListed = TypeVar('AnyListed', bound=Listed)
 
 
 def read(path: str) -> List[str]:
-    """Returns the lines of a list that are not empty.
+    """Return the lines of a list that are not empty.
 
     Raises:
         errors.DataError: it is not there, cannot be read, or is not UTF-8.
@@ -36,7 +36,7 @@ def read(path: str) -> List[str]:
 
 
 def select(items: List[AnyListed], lines: Optional[Sequence[str]]) -> List[AnyListed]:
-    """Returns the items that a list names.
+    """Return the items that a list names.
 
     Args:
         items: all of them.
@@ -64,7 +64,7 @@ def select(items: List[AnyListed], lines: Optional[Sequence[str]]) -> List[AnyLi
 
 
 def _named(line: str, by_stem: Dict[str, List[AnyListed]]) -> List[AnyListed]:
-    """Returns the images of a line; of a path those whose own paths end most like it."""
+    """Return the images of a line; of a path those whose own paths end most like it."""
     for path in (line, line.split()[0]):
         parts = path.replace('\\', '/').split('/')
         stem, ending = os.path.splitext(parts[-1])
@@ -80,7 +80,7 @@ def _named(line: str, by_stem: Dict[str, List[AnyListed]]) -> List[AnyListed]:
 
 
 def _common_folders(path: str, folders: Sequence[str]) -> int:
-    """Returns how many of the last folders of a path are these."""
+    """Return how many of the last folders of a path are these."""
     own = path.split('/')[:-1]
     count = 0
     for one, other in zip(reversed(own), reversed(folders)):

@@ -39,7 +39,7 @@ def box_features(
 
 
 def of_points(points: Sequence[float]) -> np.ndarray:
-    """The smallest box [5] around a polygon.
+    """Return the smallest box [5] around a polygon.
 
     Args:
         points: x, y of each, in pixels: at least three points.
@@ -59,7 +59,7 @@ def of_points(points: Sequence[float]) -> np.ndarray:
 
 
 def check_box(box: Sequence[float], header: images.ImageHeader, least_side: float = 0.0) -> None:
-    """Checks a rotated box.
+    """Check a rotated box.
 
     Args:
         box: cy, cx, h, w in pixels, and the angle.

@@ -24,7 +24,7 @@ def name_of(source_id: str, window: Window) -> str:
 def cut(
     features: records.Features, pixels: np.ndarray, window: Window, least: float
 ) -> records.Features:
-    """The record of a tile.
+    """Return the record of a tile.
 
     Args:
         features: of the whole image, with rotated boxes.
@@ -54,7 +54,7 @@ def cut(
 
 
 def _kept(boxes: np.ndarray, height: int, width: int, least: float) -> np.ndarray:
-    """Indices of the boxes with enough of their area, and their center, in a tile."""
+    """Return indices of the boxes with enough of their area, and their center, in a tile."""
     tile = np.array([[[0, 0], [0, width], [height, width], [height, 0]]], np.float64)
     outlines = rotated_rectangles.corners(boxes)
     inside = rotated_overlaps.intersections(outlines, tile)[:, 0] if len(boxes) else np.zeros(0)

@@ -120,7 +120,7 @@ class SsdModel(detector.Detector):
         return self._extractor_for(False).backbone_scope
 
     def preprocess(self, images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
-        """Normalizes images, then fills their padding, as published; see `Detector`."""
+        """Normalize images, then fill their padding, as published; see `Detector`."""
         images = self._extractor_for(False).preprocess(images)
         if true_shapes is not None:
             images = detector.fill_padding(images, true_shapes, self.resizer.pad_values)
@@ -221,13 +221,13 @@ class SsdModel(detector.Detector):
         )[..., : self.family.SIZE]
 
     def _mined(self, predictions: Dict[str, tf.Tensor]) -> tf.Tensor:
-        """The upright boxes [B, A, 4] by which mining tells anchors of the same place."""
+        """Return the upright boxes [B, A, 4] by which mining tells anchors of the same place."""
         return self._decoded(predictions)
 
     def postprocess(
         self, predictions: Dict[str, tf.Tensor], true_shapes: Optional[tf.Tensor]
     ) -> Dict[str, tf.Tensor]:
-        """Detections; see `Detector`."""
+        """Return detections; see `Detector`."""
         windows = None
         if true_shapes is not None:
             far = detector.content_shares(true_shapes, predictions[fields.PREPROCESSED])
@@ -245,7 +245,7 @@ class SsdModel(detector.Detector):
     def restore_map(
         self, variables: Sequence[tf.Variable], checkpoint_type: str
     ) -> Mapping[str, tf.Variable]:
-        """The feature extractor's variables; see `Detector`."""
+        """Return the feature extractor's variables; see `Detector`."""
         scope = self._extractor_for(False).scope
         return detector.without_scope(variables, scope, checkpoint_type)
 
@@ -301,7 +301,7 @@ class RotatedSsdModel(SsdModel):
     def postprocess(
         self, predictions: Dict[str, tf.Tensor], true_shapes: Optional[tf.Tensor]
     ) -> Dict[str, tf.Tensor]:
-        """Detections; see `Detector`. Boxes are not cut at the image's borders."""
+        """Return detections; see `Detector`. Boxes are not cut at the image's borders."""
         found = self._post_processor.apply(
             self._decoded(predictions)[:, :, tf.newaxis, :], predictions[fields.CLASS_LOGITS]
         )
@@ -324,7 +324,7 @@ class RotatedSsdModel(SsdModel):
 
 
 def _sides(images: tf.Tensor) -> Sequence[tf.Tensor]:
-    """Height and width of an input, float32."""
+    """Return height and width of an input, float32."""
     return tf.unstack(tf.cast(tf.shape(images)[1:3], tf.float32))
 
 
@@ -332,7 +332,7 @@ def _sides(images: tf.Tensor) -> Sequence[tf.Tensor]:
 def build_ssd(
     config: ssd_pb2.Ssd, where: str, quantization: Optional[layers.Quantization] = None
 ) -> SsdModel:
-    """The detector that a config describes.
+    """Return the detector that a config describes.
 
     Args:
         config: of the model.

@@ -54,7 +54,7 @@ class AnchorGenerator(abc.ABC):
 
     @abc.abstractmethod
     def level(self, index: int, grid: Size, image_size: Size) -> Array:
-        """The anchors of one feature map.
+        """Return the anchors of one feature map.
 
         Args:
             index: which.
@@ -66,11 +66,11 @@ class AnchorGenerator(abc.ABC):
         """
 
     def hulls(self, boxes: Array) -> Array:
-        """The smallest upright boxes [A, 4] around the boxes of anchors."""
+        """Return the smallest upright boxes [A, 4] around the boxes of anchors."""
         return boxes
 
     def generate(self, grids: Sequence[Size], image_size: Size) -> Anchors:
-        """The anchors of all feature maps.
+        """Return the anchors of all feature maps.
 
         Args:
             grids: (height, width) of each feature map in cells.
@@ -265,7 +265,7 @@ class FlexibleGridAnchorGenerator(AnchorGenerator):
 
 
 def size_of(images: tf.Tensor) -> Size:
-    """Height and width of [B, height, width, channels]: ints where they are static."""
+    """Return height and width of [B, height, width, channels]: ints where they are static."""
     static = images.shape.as_list()[1:3]
     if None not in static:
         return tuple(static)
@@ -301,7 +301,7 @@ def ssd_shapes(
 
 
 def build_anchor_generator(config: anchors_pb2.AnchorGenerator, where: str) -> AnchorGenerator:
-    """The anchor generator that a config describes.
+    """Return the anchor generator that a config describes.
 
     Args:
         config: which.
@@ -397,7 +397,7 @@ def _build_flexible(config: anchors_pb2.FlexibleGridAnchorGenerator) -> Flexible
 
 
 def _check(config: message_lib.Message, positive: str = '', needed: str = '') -> None:
-    """Refuses numbers that are not positive, and lists that are empty.
+    """Refuse numbers that are not positive, and lists that are empty.
 
     Args:
         config: of a generator.
@@ -432,7 +432,7 @@ def _sizes(scales: np.ndarray, ratios: np.ndarray, base: Sequence[Any]) -> Array
 
 
 def _tile(grid: Size, sizes: Array, strides: Sequence[Any], offsets: Sequence[Any]) -> Array:
-    """Boxes [height * width * n, 4] of n sizes around the center of each cell."""
+    """Return boxes [height * width * n, 4] of n sizes around the center of each cell."""
     ops = _ops(sizes, *grid, *strides, *offsets)
     arange = np.arange if ops is np else tf.range
     rows, columns = (

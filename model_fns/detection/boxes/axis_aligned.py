@@ -26,19 +26,19 @@ _QUARTER_TURN = ([3, 0, 1, 2], [-1.0, 1.0, -1.0, 1.0], [1.0, 0.0, 1.0, 0.0])
 
 
 def from_record(numbers: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
-    """The numbers of a record [n, 4], which are the box whatever the size of the image."""
+    """Return the numbers of a record [n, 4], which are the box whatever the size of the image."""
     del height, width
     return numbers
 
 
 def to_record(boxes: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
-    """The boxes themselves; see `from_record`."""
+    """Return the boxes themselves; see `from_record`."""
     del height, width
     return boxes
 
 
 def to_boxes(boxes: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
-    """The boxes [..., 4], normalized to an image, in its pixels.
+    """Return the boxes [..., 4], normalized to an image, in its pixels.
 
     Args:
         boxes: see there.
@@ -49,7 +49,7 @@ def to_boxes(boxes: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor
 
 
 def from_boxes(boxes: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
-    """The boxes [..., 4], in pixels of an image, normalized to it; see `to_boxes`."""
+    """Return the boxes [..., 4], in pixels of an image, normalized to it; see `to_boxes`."""
     return scale(boxes, 1.0 / height, 1.0 / width)
 
 
@@ -60,7 +60,7 @@ def crop(
     size: int,
     image_size: Tuple[tf.Tensor, tf.Tensor],
 ) -> tf.Tensor:
-    """Features inside of boxes, by bilinear interpolation; see `family.ModelBoxes`."""
+    """Return features inside of boxes, by bilinear interpolation; see `family.ModelBoxes`."""
     normalized = from_boxes(boxes, *image_size)
     return box_crops.crop_and_resize(features, normalized, images, [size, size])
 
@@ -72,18 +72,18 @@ def area(boxes: tf.Tensor) -> tf.Tensor:
 
 
 def height_width(boxes: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
-    """Heights [...] and widths [...]."""
+    """Return heights [...] and widths [...]."""
     ymin, xmin, ymax, xmax = tf.unstack(boxes, axis=-1)
     return ymax - ymin, xmax - xmin
 
 
 def has_area(boxes: tf.Tensor) -> tf.Tensor:
-    """Bool [...]: whether both sides are above 0."""
+    """Return bool [...]: whether both sides are above 0."""
     return tf.reduce_all(boxes[..., 2:] > boxes[..., :2], axis=-1)
 
 
 def is_sound(boxes: tf.Tensor, overhang: float) -> tf.Tensor:
-    """Bool [...]: whether a normalized box can be what was meant.
+    """Return bool [...]: whether a normalized box can be what was meant.
 
     Args:
         boxes: [..., 4]; one with NaN, which is neither beyond nor inverted, is.
@@ -95,7 +95,7 @@ def is_sound(boxes: tf.Tensor, overhang: float) -> tf.Tensor:
 
 
 def problem_of(box: Sequence[float], overhang: float) -> str:
-    """Returns why the normalized box of a record cannot be meant; empty when it can.
+    """Return why the normalized box of a record cannot be meant; empty when it can.
 
     Args:
         box: in the order of `RECORD_KEYS`; NaN is no reason.
@@ -110,18 +110,18 @@ def problem_of(box: Sequence[float], overhang: float) -> str:
 
 
 def has_sides(box: Sequence[float]) -> bool:
-    """Returns whether the box of a record has an area."""
+    """Return whether the box of a record has an area."""
     ymin, xmin, ymax, xmax = box
     return ymin < ymax and xmin < xmax
 
 
 def hull(boxes: tf.Tensor) -> tf.Tensor:
-    """The boxes themselves."""
+    """Return the boxes themselves."""
     return boxes
 
 
 def to_center_size(boxes: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Center y, center x, height and width, each [...]."""
+    """Return center y, center x, height and width, each [...]."""
     ymin, xmin, ymax, xmax = tf.unstack(boxes, axis=-1)
     height, width = ymax - ymin, xmax - xmin
     return ymin + 0.5 * height, xmin + 0.5 * width, height, width
@@ -130,7 +130,7 @@ def to_center_size(boxes: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor, tf.Tensor, t
 def from_center_size(
     ycenter: tf.Tensor, xcenter: tf.Tensor, height: tf.Tensor, width: tf.Tensor
 ) -> tf.Tensor:
-    """Boxes [..., 4] from centers and sizes."""
+    """Return boxes [..., 4] from centers and sizes."""
     half_height, half_width = 0.5 * height, 0.5 * width
     return tf.stack(
         [ycenter - half_height, xcenter - half_width, ycenter + half_height, xcenter + half_width],
@@ -139,7 +139,7 @@ def from_center_size(
 
 
 def pairwise_intersection(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Areas of the intersections of every box of one set with every box of another.
+    """Return areas of the intersections of every box of one set with every box of another.
 
     Args:
         first: [..., N, 4].
@@ -156,25 +156,25 @@ def pairwise_intersection(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
 
 
 def pairwise_iou(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Intersection over union, [..., N, P]; 0 where there is no intersection."""
+    """Return intersection over union, [..., N, P]; 0 where there is no intersection."""
     intersection = pairwise_intersection(first, second)
     union = area(first)[..., :, tf.newaxis] + area(second)[..., tf.newaxis, :] - intersection
     return tf.math.divide_no_nan(intersection, union)
 
 
 def pairwise_ioa(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Intersection over the area of the second box, [..., N, P]."""
+    """Return intersection over the area of the second box, [..., N, P]."""
     areas = area(second)[..., tf.newaxis, :]
     return tf.math.divide_no_nan(pairwise_intersection(first, second), areas)
 
 
 def self_iou(boxes: tf.Tensor) -> tf.Tensor:
-    """Intersection over union [N, N] of boxes [N, 4] with each other."""
+    """Return intersection over union [N, N] of boxes [N, 4] with each other."""
     return pairwise_iou(boxes, boxes)
 
 
 def elementwise_iou(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Intersection over union of the boxes at the same place, [...]."""
+    """Return intersection over union of the boxes at the same place, [...]."""
     intersection = _elementwise_intersection(first, second)
     return tf.math.divide_no_nan(intersection, area(first) + area(second) - intersection)
 
@@ -194,7 +194,7 @@ def elementwise_giou(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
 
 
 def clip_to_window(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-    """Boxes cut off at a window; one outside of it ends up without area on its border.
+    """Return boxes cut off at a window; one outside of it ends up without area on its border.
 
     Args:
         boxes: [..., 4].
@@ -206,12 +206,12 @@ def clip_to_window(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
 
 
 def area_inside(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-    """Areas [...] of the parts of boxes [..., 4] that are inside of a window; see there."""
+    """Return areas [...] of the parts of boxes [..., 4] that are inside of a window; see there."""
     return area(clip_to_window(boxes, window))
 
 
 def is_inside(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-    """Bool [...]: boxes of which nothing is outside of a window; they may touch its border.
+    """Return bool [...]: boxes of which nothing is outside of a window; they may touch its border.
 
     Args:
         boxes: [..., 4].
@@ -223,13 +223,13 @@ def is_inside(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
 
 
 def scale(boxes: tf.Tensor, y_scale: tf.Tensor, x_scale: tf.Tensor) -> tf.Tensor:
-    """Coordinates multiplied; scales are scalars or broadcast against [...]."""
+    """Return coordinates multiplied; scales are scalars or broadcast against [...]."""
     factors = tf.stack([y_scale, x_scale, y_scale, x_scale], axis=-1)
     return boxes * tf.cast(factors, boxes.dtype)
 
 
 def change_frame(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-    """Boxes as coordinates of a window: its corners become (0, 0) and (1, 1).
+    """Return boxes as coordinates of a window: its corners become (0, 0) and (1, 1).
 
     Args:
         boxes: [..., 4].
@@ -256,7 +256,7 @@ def rotate90(boxes: tf.Tensor) -> tf.Tensor:
 
 
 def transform(boxes: tf.Tensor, matrix: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
-    """The boxes around what corners become: [n, 4].
+    """Return the boxes around what corners become: [n, 4].
 
     Args:
         boxes: float32 [n, 4].

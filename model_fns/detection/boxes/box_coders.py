@@ -30,7 +30,7 @@ class BoxCoder(abc.ABC):
 
     @abc.abstractmethod
     def decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-        """Boxes [..., 4] of codes [..., code_size] relative to anchors."""
+        """Return boxes [..., 4] of codes [..., code_size] relative to anchors."""
 
 
 class FasterRcnnBoxCoder(BoxCoder):
@@ -86,19 +86,19 @@ class KeypointBoxCoder(BoxCoder):
         self.code_size = SIZE + 2 * num_keypoints
 
     def encode(self, boxes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-        """Codes [..., 4 + 2 k] of boxes with keypoints [..., 4 + 2 k]."""
+        """Return codes [..., 4 + 2 k] of boxes with keypoints [..., 4 + 2 k]."""
         center, size = self._frames(anchors, guard=EPSILON)
         points = (boxes[..., SIZE:] - center) / size * tf.constant(self._point_scales)
         return tf.concat([self._box_coder.encode(boxes[..., :SIZE], anchors), points], axis=-1)
 
     def decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-        """Boxes with keypoints [..., 4 + 2 k]."""
+        """Return boxes with keypoints [..., 4 + 2 k]."""
         center, size = self._frames(anchors, guard=0.0)
         points = codes[..., SIZE:] / tf.constant(self._point_scales) * size + center
         return tf.concat([self._box_coder.decode(codes[..., :SIZE], anchors), points], axis=-1)
 
     def _frames(self, anchors: tf.Tensor, guard: float) -> Tuple[tf.Tensor, tf.Tensor]:
-        """Center and size of each anchor, once for each keypoint: [..., 2 k]."""
+        """Return center and size of each anchor, once for each keypoint: [..., 2 k]."""
         ya, xa, ha, wa = box_ops.to_center_size(anchors)
         center = tf.stack([ya, xa] * self._num_keypoints, axis=-1)
         return center, tf.stack([ha, wa] * self._num_keypoints, axis=-1) + guard
@@ -160,7 +160,7 @@ class SquareBoxCoder(BoxCoder):
 
 
 def build_box_coder(config: box_coding_pb2.BoxCoder, where: str) -> BoxCoder:
-    """The box coder that a config describes.
+    """Return the box coder that a config describes.
 
     Args:
         config: which.

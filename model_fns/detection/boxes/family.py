@@ -26,34 +26,34 @@ class Boxes(Protocol):
     SIZE: int
 
     def area(self, boxes: tf.Tensor) -> tf.Tensor:
-        """Areas [...]."""
+        """Return areas [...]."""
 
     def has_area(self, boxes: tf.Tensor) -> tf.Tensor:
-        """Bool [...]: whether all sides are above 0."""
+        """Return bool [...]: whether all sides are above 0."""
 
     def hull(self, boxes: tf.Tensor) -> tf.Tensor:
-        """The smallest upright boxes around, [..., 4]: ymin, xmin, ymax, xmax."""
+        """Return the smallest upright boxes around, [..., 4]: ymin, xmin, ymax, xmax."""
 
     def pairwise_iou(self, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-        """Intersection over union of [..., N, SIZE] and [..., P, SIZE]: [..., N, P]."""
+        """Return intersection over union of [..., N, SIZE] and [..., P, SIZE]: [..., N, P]."""
 
     def pairwise_ioa(self, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-        """Intersection over the area of the second box, [..., N, P]."""
+        """Return intersection over the area of the second box, [..., N, P]."""
 
     def self_iou(self, boxes: tf.Tensor) -> tf.Tensor:
         """Intersection over union [N, N] of boxes with each other; any number with themselves."""
 
     def elementwise_iou(self, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-        """Intersection over union of the boxes at the same place, [...]."""
+        """Return intersection over union of the boxes at the same place, [...]."""
 
     def clip_to_window(self, boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-        """Boxes cut off at a window [..., 4], as far as the family can be cut."""
+        """Return boxes cut off at a window [..., 4], as far as the family can be cut."""
 
     def is_inside(self, boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-        """Bool [...]: boxes of which nothing is outside of a window [..., 4]."""
+        """Return bool [...]: boxes of which nothing is outside of a window [..., 4]."""
 
     def scale(self, boxes: tf.Tensor, y_scale: tf.Tensor, x_scale: tf.Tensor) -> tf.Tensor:
-        """Boxes of an image whose sides are multiplied by these factors [...]."""
+        """Return boxes of an image whose sides are multiplied by these factors [...]."""
 
 
 class ModelBoxes(Boxes, Protocol):
@@ -93,7 +93,7 @@ class BoxFamily(Boxes, Protocol):
     IS_ROTATED: bool
 
     def to_boxes(self, boxes: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
-        """Boxes as models have them (see `of_models`), in pixels of the image.
+        """Return boxes as models have them (see `of_models`), in pixels of the image.
 
         Args:
             boxes: [..., SIZE], normalized to an image.
@@ -111,16 +111,16 @@ class BoxFamily(Boxes, Protocol):
         """What a record would have of boxes [..., SIZE]; sides broadcast against [...]."""
 
     def is_sound(self, numbers: tf.Tensor, overhang: float) -> tf.Tensor:
-        """Bool [...]: numbers of a record that are no mistake; NaN is taken for none."""
+        """Return bool [...]: numbers of a record that are no mistake; NaN is taken for none."""
 
     def problem_of(self, box: Sequence[float], overhang: float) -> str:
-        """Returns why the normalized box of a record cannot be meant; empty when it can."""
+        """Return why the normalized box of a record cannot be meant; empty when it can."""
 
     def has_sides(self, box: Sequence[float]) -> bool:
-        """Returns whether the box of a record has an area."""
+        """Return whether the box of a record has an area."""
 
     def area_inside(self, boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-        """Areas of the parts of boxes that are inside of a window."""
+        """Return areas of the parts of boxes that are inside of a window."""
 
     def change_frame(self, boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
         """Boxes in coordinates of a window [..., 4]: its corners become (0, 0) and (1, 1)."""
@@ -132,7 +132,7 @@ class BoxFamily(Boxes, Protocol):
         """Normalized boxes of an image turned by a quarter, counterclockwise."""
 
     def transform(self, boxes: tf.Tensor, matrix: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
-        """Boxes [n, SIZE] after each point p, (y, x), went to matrix p + shift."""
+        """Return boxes [n, SIZE] after each point p, (y, x), went to matrix p + shift."""
 
 
 _FAMILIES = {one.SIZE: one for one in (axis_aligned, quadrilaterals)}
@@ -143,12 +143,12 @@ _OF_MODELS = {axis_aligned.SIZE: axis_aligned, quadrilaterals.SIZE: rotated}
 
 
 def of_models(family: BoxFamily) -> ModelBoxes:
-    """The boxes, in pixels of the input, that a model has of a family's."""
+    """Return the boxes, in pixels of the input, that a model has of a family's."""
     return _OF_MODELS[family.SIZE]
 
 
 def family_of(boxes: tf.Tensor) -> BoxFamily:
-    """The family of boxes, by the static size of their last dimension.
+    """Return the family of boxes, by the static size of their last dimension.
 
     Raises:
         ValueError: there is none of that size.

@@ -36,7 +36,7 @@ class Matcher(abc.ABC):
 
     @abc.abstractmethod
     def match(self, similarity: tf.Tensor, valid: tf.Tensor, claiming: tf.Tensor) -> tf.Tensor:
-        """The groundtruth row of each anchor.
+        """Return the groundtruth row of each anchor.
 
         Args:
             similarity: float32 [B, M, A].
@@ -146,7 +146,7 @@ class BipartiteMatcher(Matcher):
 
 
 def build_matcher(config: target_assignment_pb2.Matcher, where: str) -> Matcher:
-    """The matcher that a config describes.
+    """Return the matcher that a config describes.
 
     Args:
         config: which.

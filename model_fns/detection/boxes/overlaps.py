@@ -8,7 +8,7 @@ from model_fns.structures import rotated_overlaps
 
 
 def areas(boxes: np.ndarray) -> np.ndarray:
-    """Areas [n] of boxes [n, 4]."""
+    """Return areas [n] of boxes [n, 4]."""
     return (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
 
 
@@ -25,14 +25,14 @@ def in_pixels(boxes: np.ndarray, size: np.ndarray) -> np.ndarray:
 
 
 def intersections(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Areas [n, m] of what boxes [n, 4] and boxes [m, 4] have in common."""
+    """Return areas [n, m] of what boxes [n, 4] and boxes [m, 4] have in common."""
     low = np.maximum(first[:, np.newaxis, :2], second[np.newaxis, :, :2])
     high = np.minimum(first[:, np.newaxis, 2:], second[np.newaxis, :, 2:])
     return np.prod(np.maximum(high - low, 0.0), axis=-1)
 
 
 def iou(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Intersection over union [n, m]; 0 where there is no intersection.
+    """Return intersection over union [n, m]; 0 where there is no intersection.
 
     Of upright boxes [n, 4] and [m, 4], or of the outlines [n, 4, 2] and [m, 4, 2] of rotated ones.
     """
@@ -43,7 +43,7 @@ def iou(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def ioa(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Intersection over the area of the first box [n, m]; 0 where there is no intersection.
+    """Return intersection over the area of the first box [n, m]; 0 where there is no intersection.
 
     Of axis-aligned boxes or of outlines, see `iou`.
     """

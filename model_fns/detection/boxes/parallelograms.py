@@ -32,33 +32,33 @@ _BLOCK = 1 << 15
 
 
 def area(shapes: tf.Tensor) -> tf.Tensor:
-    """Areas [...] of parallelograms [..., 6]."""
+    """Return areas [...] of parallelograms [..., 6]."""
     _, first, second = tf.split(shapes, 3, axis=-1)
     return 4.0 * tf.abs(_cross(first, second))
 
 
 def hull(shapes: tf.Tensor) -> tf.Tensor:
-    """The smallest upright boxes around parallelograms [..., 6]: [..., 4]."""
+    """Return the smallest upright boxes around parallelograms [..., 6]: [..., 4]."""
     center, first, second = tf.split(shapes, 3, axis=-1)
     half = tf.abs(first) + tf.abs(second)
     return tf.concat([center - half, center + half], axis=-1)
 
 
 def corners(shapes: tf.Tensor) -> tf.Tensor:
-    """The corners [..., 4, 2], y and x, around parallelograms [..., 6]."""
+    """Return the corners [..., 4, 2], y and x, around parallelograms [..., 6]."""
     center, first, second = tf.split(shapes[..., tf.newaxis, :], 3, axis=-1)
     return center + first * _signs(shapes, 0) + second * _signs(shapes, 1)
 
 
 def elementwise_intersection(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Areas [...] that the parallelograms [..., 6] at the same place have in common."""
+    """Return areas [...] that the parallelograms [..., 6] at the same place have in common."""
     shape = tf.shape(first)[:-1]
     areas = _intersection(tf.reshape(first, [-1, SIZE]), tf.reshape(second, [-1, SIZE]))
     return tf.reshape(areas, shape)
 
 
 def pairwise_intersection(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Areas that every parallelogram of one set has in common with every one of another.
+    """Return areas that every parallelogram of one set has in common with every one of another.
 
     Args:
         first: float32 or float64 [..., N, 6].
@@ -107,7 +107,7 @@ def _hulls_meet(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
 
 
 def _in_blocks(shapes: Tuple[tf.Tensor, tf.Tensor], rows: Tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
-    """Areas [n] of the intersections of the parallelograms at n pairs of rows."""
+    """Return areas [n] of the intersections of the parallelograms at n pairs of rows."""
     count = tf.shape(rows[0])[0]
     blocks = tf.maximum((count + _BLOCK - 1) // _BLOCK, 1)  # one may be empty
 
@@ -124,7 +124,7 @@ def _in_blocks(shapes: Tuple[tf.Tensor, tf.Tensor], rows: Tuple[tf.Tensor, tf.Te
 
 
 def _intersection(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Areas [n] that parallelograms [n, 6] have in common with those in the same row.
+    """Return areas [n] that parallelograms [n, 6] have in common with those in the same row.
 
     Places are taken relative to the pair, in units of its longest edge: rounding then does not
     depend on where in an image a pair is, nor on the unit of its numbers. Inside, the pairs are the
@@ -165,11 +165,11 @@ class _Shape(NamedTuple):
         )
 
     def area(self) -> tf.Tensor:
-        """Areas."""
+        """Return areas."""
         return 4.0 * tf.abs(self.first_x * self.second_y - self.first_y * self.second_x)
 
     def relative(self, origin: _Points, scale: tf.Tensor) -> _Shape:
-        """The same as seen from a place, in other units."""
+        """Return the same as seen from a place, in other units."""
         edges = (one * scale for one in self[2:])
         return _Shape((self.y - origin[0]) * scale, (self.x - origin[1]) * scale, *edges)
 
@@ -187,7 +187,7 @@ class _Shape(NamedTuple):
         return found[0], found[1]
 
     def holds(self, points: _Points, slack: float) -> tf.Tensor:
-        """Bool [k, n]: whether points [k, n] are inside, or closer to it than some slack."""
+        """Return bool [k, n]: whether points [k, n] are inside, or closer to it than some slack."""
         y, x = points[0] - self.y, points[1] - self.x
         reach = 0.25 * self.area()
         lengths = self.lengths()
@@ -236,7 +236,7 @@ def _following(points: tf.Tensor) -> tf.Tensor:
 
 
 def _area_of_outline(y: tf.Tensor, x: tf.Tensor, valid: tf.Tensor) -> tf.Tensor:
-    """Areas [n] of the convex polygons of the valid ones of points [k, n]."""
+    """Return areas [n] of the convex polygons of the valid ones of points [k, n]."""
     some = tf.cast(valid, y.dtype)
     count = tf.reduce_sum(some, axis=0)
     y, x = (one - tf.math.divide_no_nan(tf.reduce_sum(one * some, axis=0), count) for one in (y, x))

@@ -24,7 +24,7 @@ _MOST_ANGLE = 2.0 * math.pi
 
 
 def from_record(numbers: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
-    """The boxes [n, 8] of the numbers of a record [n, 5].
+    """Return the boxes [n, 8] of the numbers of a record [n, 5].
 
     Args:
         numbers: cy, cx, h, w, angle; lengths as fractions of the image's height (cy, h) and width.
@@ -37,7 +37,7 @@ def from_record(numbers: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.T
 
 
 def from_boxes(boxes: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
-    """Boxes [..., 8], normalized to an image, of rotated ones [..., 5] in its pixels.
+    """Return boxes [..., 8], normalized to an image, of rotated ones [..., 5] in its pixels.
 
     Args:
         boxes: see `rotated`.
@@ -70,7 +70,7 @@ def to_record(boxes: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tenso
 
 
 def is_sound(numbers: tf.Tensor, overhang: float) -> tf.Tensor:
-    """Bool [...]: whether the numbers of a record can be what was meant.
+    """Return bool [...]: whether the numbers of a record can be what was meant.
 
     Args:
         numbers: [..., 5]; those with NaN, which is beyond nothing, are.
@@ -83,7 +83,7 @@ def is_sound(numbers: tf.Tensor, overhang: float) -> tf.Tensor:
 
 
 def problem_of(box: Sequence[float], overhang: float) -> str:
-    """Returns why the rotated box of a record cannot be meant; empty when it can.
+    """Return why the rotated box of a record cannot be meant; empty when it can.
 
     Args:
         box: in the order of `RECORD_KEYS`; NaN is no reason.
@@ -100,48 +100,48 @@ def problem_of(box: Sequence[float], overhang: float) -> str:
 
 
 def has_sides(box: Sequence[float]) -> bool:
-    """Returns whether the rotated box of a record has an area."""
+    """Return whether the rotated box of a record has an area."""
     return box[2] > 0 and box[3] > 0
 
 
 def area(boxes: tf.Tensor) -> tf.Tensor:
-    """Areas [...] of boxes [..., 8]."""
+    """Return areas [...] of boxes [..., 8]."""
     return parallelograms.area(_parallelograms(boxes))
 
 
 def has_area(boxes: tf.Tensor) -> tf.Tensor:
-    """Bool [...]: whether a box has an area."""
+    """Return bool [...]: whether a box has an area."""
     return area(boxes) > 0.0
 
 
 def hull(boxes: tf.Tensor) -> tf.Tensor:
-    """The smallest upright boxes around, [..., 4]: ymin, xmin, ymax, xmax."""
+    """Return the smallest upright boxes around, [..., 4]: ymin, xmin, ymax, xmax."""
     points = _points(boxes)
     return tf.concat([tf.reduce_min(points, -2), tf.reduce_max(points, -2)], axis=-1)
 
 
 def pairwise_iou(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Intersection over union of [..., N, 8] and [..., P, 8]: [..., N, P]; no gradient."""
+    """Return intersection over union of [..., N, 8] and [..., P, 8]: [..., N, P]; no gradient."""
     common = parallelograms.pairwise_intersection(_parallelograms(first), _parallelograms(second))
     union = area(first)[..., :, tf.newaxis] + area(second)[..., tf.newaxis, :] - common
     return tf.math.divide_no_nan(common, union)
 
 
 def pairwise_ioa(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Intersection over the area of the second box, [..., N, P]; no gradient."""
+    """Return intersection over the area of the second box, [..., N, P]; no gradient."""
     common = parallelograms.pairwise_intersection(_parallelograms(first), _parallelograms(second))
     return tf.math.divide_no_nan(common, area(second)[..., tf.newaxis, :])
 
 
 def self_iou(boxes: tf.Tensor) -> tf.Tensor:
-    """Intersection over union [N, N] of boxes [N, 8] with each other, 0 with themselves."""
+    """Return intersection over union [N, N] of boxes [N, 8] with each other, 0 with themselves."""
     common = parallelograms.self_intersection(_parallelograms(boxes))
     areas = area(boxes)
     return tf.math.divide_no_nan(common, areas[:, tf.newaxis] + areas - common)
 
 
 def elementwise_iou(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Intersection over union of the boxes at the same place, [...]."""
+    """Return intersection over union of the boxes at the same place, [...]."""
     common = parallelograms.elementwise_intersection(
         _parallelograms(first), _parallelograms(second)
     )
@@ -149,7 +149,7 @@ def elementwise_iou(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
 
 
 def area_inside(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-    """Areas [n] of the parts of boxes [n, 8] that are inside of a window [4]."""
+    """Return areas [n] of the parts of boxes [n, 8] that are inside of a window [4]."""
     low, high = tf.split(window, 2, axis=-1)
     half = 0.5 * (high - low)
     zero = tf.zeros_like(half[..., :1])
@@ -162,13 +162,13 @@ def area_inside(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
 
 
 def clip_to_window(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-    """The boxes themselves: what is left of one that is cut off is seldom a rectangle."""
+    """Return the boxes themselves: what is left of one that is cut off is seldom a rectangle."""
     del window
     return boxes
 
 
 def is_inside(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-    """Bool [...]: boxes of which no corner is outside of a window [..., 4]."""
+    """Return bool [...]: boxes of which no corner is outside of a window [..., 4]."""
     low, high = tf.split(window, 2, axis=-1)
     bounds = hull(boxes)
     inside = tf.concat([bounds[..., :2] >= low, bounds[..., 2:] <= high], axis=-1)
@@ -176,7 +176,7 @@ def is_inside(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
 
 
 def change_frame(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-    """Boxes in coordinates of a window: its corners become (0, 0) and (1, 1).
+    """Return boxes in coordinates of a window: its corners become (0, 0) and (1, 1).
 
     Args:
         boxes: [..., 8].
@@ -188,7 +188,7 @@ def change_frame(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
 
 
 def scale(boxes: tf.Tensor, y_scale: tf.Tensor, x_scale: tf.Tensor) -> tf.Tensor:
-    """Coordinates multiplied; scales are scalars or broadcast against [...]."""
+    """Return coordinates multiplied; scales are scalars or broadcast against [...]."""
     factors = tf.stack([y_scale, x_scale] * 4, axis=-1)
     return boxes * tf.cast(factors, boxes.dtype)
 
@@ -212,7 +212,7 @@ def rotate90(boxes: tf.Tensor) -> tf.Tensor:
 
 
 def transform(boxes: tf.Tensor, matrix: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
-    """The boxes of what corners become: [n, 8].
+    """Return the boxes of what corners become: [n, 8].
 
     Args:
         boxes: float32 [n, 8].
@@ -224,7 +224,7 @@ def transform(boxes: tf.Tensor, matrix: tf.Tensor, shift: tf.Tensor) -> tf.Tenso
 
 
 def _points(boxes: tf.Tensor) -> tf.Tensor:
-    """The corners [..., 4, 2]."""
+    """Return the corners [..., 4, 2]."""
     return tf.stack([boxes[..., place : place + 2] for place in range(0, SIZE, 2)], axis=-2)
 
 

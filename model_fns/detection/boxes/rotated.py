@@ -20,17 +20,17 @@ _QUARTER = math.pi / 2
 
 
 def area(boxes: tf.Tensor) -> tf.Tensor:
-    """Areas [...] of boxes [..., 5]."""
+    """Return areas [...] of boxes [..., 5]."""
     return boxes[..., 2] * boxes[..., 3]
 
 
 def has_area(boxes: tf.Tensor) -> tf.Tensor:
-    """Bool [...]: whether both sides are above 0."""
+    """Return bool [...]: whether both sides are above 0."""
     return tf.reduce_all(boxes[..., 2:4] > 0, axis=-1)
 
 
 def hull(boxes: tf.Tensor) -> tf.Tensor:
-    """The smallest upright boxes around, [..., 4]: ymin, xmin, ymax, xmax."""
+    """Return the smallest upright boxes around, [..., 4]: ymin, xmin, ymax, xmax."""
     return parallelograms.hull(to_parallelograms(boxes))
 
 
@@ -78,7 +78,7 @@ def from_parallelograms(shapes: tf.Tensor) -> tf.Tensor:
 
 
 def le90(boxes: tf.Tensor) -> tf.Tensor:
-    """The same rectangles [..., 5] with w >= h and an angle in [-pi/2, pi/2)."""
+    """Return the same rectangles [..., 5] with w >= h and an angle in [-pi/2, pi/2)."""
     cy, cx, height, width, angle = tf.unstack(boxes, axis=-1)
     swap = width < height
     angle = wrap(angle + tf.where(swap, tf.constant(_QUARTER, angle.dtype), tf.zeros_like(angle)))
@@ -87,7 +87,7 @@ def le90(boxes: tf.Tensor) -> tf.Tensor:
 
 
 def wrap(angles: tf.Tensor, period: float = math.pi) -> tf.Tensor:
-    """Angles in [-period/2, period/2) that differ from the given ones by whole periods."""
+    """Return angles in [-period/2, period/2) that differ from the given ones by whole periods."""
     wrapped = (
         tf.math.floormod(angles + 0.5 * period, tf.constant(period, angles.dtype)) - 0.5 * period
     )
@@ -96,7 +96,7 @@ def wrap(angles: tf.Tensor, period: float = math.pi) -> tf.Tensor:
 
 
 def pairwise_iou(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Intersection over union of [..., N, 5] and [..., P, 5]: [..., N, P]; no gradient."""
+    """Return intersection over union of [..., N, 5] and [..., P, 5]: [..., N, P]; no gradient."""
     return _over_union(
         parallelograms.pairwise_intersection(to_parallelograms(first), to_parallelograms(second)),
         area(first)[..., :, tf.newaxis],
@@ -105,7 +105,7 @@ def pairwise_iou(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
 
 
 def pairwise_ioa(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Intersection over the area of the second box, [..., N, P]; no gradient."""
+    """Return intersection over the area of the second box, [..., N, P]; no gradient."""
     common = parallelograms.pairwise_intersection(
         to_parallelograms(first), to_parallelograms(second)
     )
@@ -113,7 +113,7 @@ def pairwise_ioa(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
 
 
 def self_iou(boxes: tf.Tensor) -> tf.Tensor:
-    """Intersection over union [N, N] of boxes [N, 5] with each other, 0 with themselves."""
+    """Return intersection over union [N, N] of boxes [N, 5] with each other, 0 with themselves."""
     areas = area(boxes)
     return _over_union(
         parallelograms.self_intersection(to_parallelograms(boxes)), areas[:, tf.newaxis], areas
@@ -121,7 +121,7 @@ def self_iou(boxes: tf.Tensor) -> tf.Tensor:
 
 
 def elementwise_iou(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Intersection over union of the boxes at the same place, [...]."""
+    """Return intersection over union of the boxes at the same place, [...]."""
     common = parallelograms.elementwise_intersection(
         to_parallelograms(first), to_parallelograms(second)
     )
@@ -129,7 +129,7 @@ def elementwise_iou(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
 
 
 def is_inside(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-    """Bool [...]: boxes of which no corner is outside of a window [..., 4]."""
+    """Return bool [...]: boxes of which no corner is outside of a window [..., 4]."""
     low, high = tf.split(window, 2, axis=-1)
     bounds = hull(boxes)
     inside = tf.concat([bounds[..., :2] >= low, bounds[..., 2:] <= high], axis=-1)
@@ -137,13 +137,13 @@ def is_inside(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
 
 
 def clip_to_window(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-    """The boxes themselves: what is left of one that is cut off is seldom a rectangle."""
+    """Return the boxes themselves: what is left of one that is cut off is seldom a rectangle."""
     del window
     return boxes
 
 
 def scale(boxes: tf.Tensor, y_scale: tf.Tensor, x_scale: tf.Tensor) -> tf.Tensor:
-    """The smallest boxes around what the boxes of a resized image become.
+    """Return the smallest boxes around what the boxes of a resized image become.
 
     Factors are scalars or broadcast against [...]. Where they differ a turned rectangle becomes a
     parallelogram.
@@ -169,7 +169,7 @@ def _over_union(common: tf.Tensor, first_area: tf.Tensor, second_area: tf.Tensor
 
 
 def _direction(edge: tf.Tensor, otherwise: tf.Tensor) -> tf.Tensor:
-    """The unit vector along an edge [..., 2]; another one where it has no length."""
+    """Return the unit vector along an edge [..., 2]; another one where it has no length."""
     length = tf.norm(edge, axis=-1, keepdims=True)
     has_length = length > 0
     return tf.where(has_length, edge / tf.where(has_length, length, 1.0), otherwise)

@@ -72,7 +72,7 @@ def _tiled(image_size: anchors.Size) -> anchors.Array:
 def build_anchor_generator(
     config: anchors_pb2.AnchorGenerator, where: str
 ) -> RotatedAnchorGenerator:
-    """The generator that a config describes, with its angles.
+    """Return the generator that a config describes, with its angles.
 
     Args:
         config: which.

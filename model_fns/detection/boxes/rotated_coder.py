@@ -66,7 +66,7 @@ class RotatedBoxCoder(BoxCoder):
         self._wrap = wrap
 
     def encode(self, boxes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-        """Codes [..., 5] of boxes [..., 5] relative to anchors (broadcast to [..., 5])."""
+        """Return codes [..., 5] of boxes [..., 5] relative to anchors (broadcast to [..., 5])."""
         y, x, height, width, angle = tf.unstack(boxes, axis=-1)
         ya, xa, anchor_height, anchor_width, anchor_angle = tf.unstack(anchors, axis=-1)
         anchor_height, anchor_width = anchor_height + EPSILON, anchor_width + EPSILON
@@ -108,7 +108,7 @@ class RotatedBoxCoder(BoxCoder):
 
 
 def build_box_coder(config: box_coding_pb2.BoxCoder, where: str) -> RotatedBoxCoder:
-    """The coder of rotated boxes that a config describes.
+    """Return the coder of rotated boxes that a config describes.
 
     Args:
         config: which.
@@ -126,7 +126,7 @@ def build_box_coder(config: box_coding_pb2.BoxCoder, where: str) -> RotatedBoxCo
 
 
 def of_message(coder: box_coding_pb2.RotatedBoxCoder) -> RotatedBoxCoder:
-    """The coder that a message describes."""
+    """Return the coder that a message describes."""
     scales = (
         coder.y_scale,
         coder.x_scale,

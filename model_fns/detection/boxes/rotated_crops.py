@@ -13,7 +13,7 @@ _BLOCK = 64
 def crop(
     features: tf.Tensor, boxes: tf.Tensor, images: tf.Tensor, size: int, image_size: tf.Tensor
 ) -> tf.Tensor:
-    """Crops of boxes, by bilinear interpolation; 0 outside of the map.
+    """Return crops of boxes, by bilinear interpolation; 0 outside of the map.
 
     The corners of a box are those of its grid, and the corners of the image those of the map: with
     angles of 0 it is `crops.crop_and_resize`.
@@ -59,7 +59,7 @@ def _grid(boxes: tf.Tensor, size: int) -> tf.Tensor:
 
 
 def _sampled(features: tf.Tensor, places: tf.Tensor, images: tf.Tensor) -> tf.Tensor:
-    """Features [n, size, size, channels] at places in cells of the map."""
+    """Return features [n, size, size, channels] at places in cells of the map."""
     last = tf.cast(tf.shape(features)[1:3] - 1, places.dtype)
     inside = tf.reduce_all(tf.logical_and(places >= 0.0, places <= last), axis=-1)
     low = tf.clip_by_value(tf.floor(places), 0.0, last)

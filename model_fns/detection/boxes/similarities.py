@@ -17,12 +17,12 @@ Similarity = Callable[[tf.Tensor, tf.Tensor, Optional[tf.Tensor]], tf.Tensor]
 
 
 def iou(family: Boxes) -> Similarity:
-    """Intersection over union."""
+    """Return intersection over union."""
     return lambda groundtruth, anchors, scores=None: family.pairwise_iou(groundtruth, anchors)
 
 
 def ioa(family: Boxes) -> Similarity:
-    """Intersection over the anchor's area."""
+    """Return intersection over the anchor's area."""
     return lambda groundtruth, anchors, scores=None: family.pairwise_ioa(groundtruth, anchors)
 
 
@@ -37,7 +37,7 @@ def negative_squared_distance(
 
 
 def thresholded_iou(family: Boxes, threshold: float) -> Similarity:
-    """The groundtruth box's score where the IoU is above a threshold, else 0.
+    """Return the groundtruth box's score where the IoU is above a threshold, else 0.
 
     Args:
         family: of the boxes.
@@ -56,7 +56,7 @@ def thresholded_iou(family: Boxes, threshold: float) -> Similarity:
 
 
 def within_angle(similarity: Similarity, most: float) -> Similarity:
-    """A similarity of rotated boxes; 0 where their long sides make an angle that is larger.
+    """Return a similarity of rotated boxes; 0 where their long sides make an angle that is larger.
 
     Args:
         similarity: of boxes in their long edge form.
@@ -76,7 +76,7 @@ def within_angle(similarity: Similarity, most: float) -> Similarity:
 def build_similarity(
     config: target_assignment_pb2.RegionSimilarityCalculator, where: str, family: Boxes
 ) -> Similarity:
-    """The similarity that a config describes.
+    """Return the similarity that a config describes.
 
     Args:
         config: which.

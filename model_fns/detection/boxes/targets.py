@@ -50,7 +50,7 @@ class Groundtruth:
         return tf.range(tf.shape(self.boxes)[0]) if self.examples is None else self.examples
 
     def trimmed(self) -> Groundtruth:
-        """The same without rows that are padding in every image of the batch.
+        """Return the same without rows that are padding in every image of the batch.
 
         Valid rows come first, and a batch seldom has nearly as many boxes as there is room for.
         Masks stay: their rows are not padded to as many.
@@ -120,7 +120,7 @@ class TargetAssigner:
     def assign(
         self, anchors: tf.Tensor, groundtruth: Groundtruth, background: np.ndarray
     ) -> Targets:
-        """The targets of a batch.
+        """Return the targets of a batch.
 
         Args:
             anchors: float32 [A, SIZE], or [B, A, SIZE] where each image has its own.
@@ -167,7 +167,7 @@ def _with_background_column(classes: tf.Tensor, columns: int) -> tf.Tensor:
 
 
 def _gather_rows(rows: tf.Tensor, matches: tf.Tensor) -> tf.Tensor:
-    """Rows [B, M, n] at matches [B, A] (row 0 where there is none): [B, A, n]."""
+    """Return rows [B, M, n] at matches [B, A] (row 0 where there is none): [B, A, n]."""
     # A batch without a single box has no row 0 to gather.
     rows = tf.pad(rows, [[0, 0], [0, 1], [0, 0]])
     return tf.gather(rows, tf.maximum(matches, 0), batch_dims=1)

@@ -40,7 +40,7 @@ class ContextFeatures:
         }
 
     def decode(self, parsed: Mapping[str, tf.Tensor]) -> Example:
-        """The features, [m, length]; running it fails where they are of another length."""
+        """Return the features, [m, length]; running it fails where they are of another length."""
         numbers, given = parsed[_FEATURES], parsed[_LENGTH]
         is_sound = tf.logical_and(
             tf.reduce_all(tf.equal(given, self.length)),
@@ -61,7 +61,7 @@ class ContextFeatures:
         return {fields.CONTEXT_FEATURES: padded, fields.NUM_CONTEXT_FEATURES: count}
 
     def of_examples(self, serialized: tf.Tensor) -> Features:
-        """The features of a batch of records, as `prepare` gives them.
+        """Return the features of a batch of records, as `prepare` gives them.
 
         Args:
             serialized: string [batch], each a `tf.train.Example`.

@@ -29,7 +29,7 @@ class CrowdedImages:
         self._next_warning = 1
 
     def counted(self, left_out: tf.Tensor, source_id: tf.Tensor) -> tf.Tensor:
-        """Passes a number of boxes on, and counts it when it is not 0.
+        """Pass a number of boxes on, and counts it when it is not 0.
 
         Args:
             left_out: int32 scalar: boxes of an image that there was no room for.
@@ -44,7 +44,7 @@ class CrowdedImages:
         )
 
     def add(self, left_out: np.int32, source_id: bytes) -> np.int32:
-        """Counts an image, each epoch anew with what its augmentation has left; the number."""
+        """Count an image, each epoch anew with what its augmentation has left; the number."""
         self._left_out[source_id] = int(left_out)
         if len(self._left_out) >= self._next_warning:
             self._next_warning *= 10

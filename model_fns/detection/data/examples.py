@@ -9,7 +9,7 @@ from model_fns.detection import fields
 
 
 def take_boxes(example: Example, rows: tf.Tensor) -> Example:
-    """The example with these boxes, and all that is theirs.
+    """Return the example with these boxes, and all that is theirs.
 
     Args:
         example: has any of `fields.PER_BOX`.

@@ -17,7 +17,7 @@ _MOST_NAMED = 10  # classes of a message
 
 
 def check(records: Sequence[bytes], are_all: bool, reader: Reader) -> List[str]:
-    """Counts the boxes of classes that the model does not have, which training leaves out.
+    """Count the boxes of classes that the model does not have, which training leaves out.
 
     Args:
         records: serialized `tf.train.Example`s; others are left to those who decode them.
@@ -55,7 +55,7 @@ def check(records: Sequence[bytes], are_all: bool, reader: Reader) -> List[str]:
 
 
 def _classes(record: bytes, reader: Reader) -> Sequence[Union[int, str]]:
-    """Returns the class of each box: its name where names count, else its id."""
+    """Return the class of each box: its name where names count, else its id."""
     try:
         features = tf.train.Example.FromString(record).features.feature
     except message.DecodeError:

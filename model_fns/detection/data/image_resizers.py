@@ -75,7 +75,7 @@ class ImageResizer(abc.ABC):
 
     @abc.abstractmethod
     def content_size(self, height: tf.Tensor, width: tf.Tensor) -> Sequence[tf.Tensor]:
-        """Height and width that an image's content gets: ints, or int32 scalars."""
+        """Return height and width that an image's content gets: ints, or int32 scalars."""
 
     def padded_size(self, height: tf.Tensor, width: tf.Tensor) -> Optional[Sequence[tf.Tensor]]:
         """Height and width of the result from those of the content; None: nothing is padded."""
@@ -83,7 +83,7 @@ class ImageResizer(abc.ABC):
         return None
 
     def resize(self, image: tf.Tensor, masks: Optional[tf.Tensor] = None) -> Resized:
-        """An image, and its masks, at the network's input size.
+        """Return an image, and its masks, at the network's input size.
 
         Args:
             image: uint8 or float32 [height, width, channels].
@@ -109,7 +109,7 @@ class ImageResizer(abc.ABC):
         return Resized(tf.cast(resized, tf.float32), masks, true_shape)
 
     def to_network_channels(self, images: tf.Tensor) -> tf.Tensor:
-        """Converts colors to their luminance (ITU-R BT.601) where the config asks for it.
+        """Convert colors to their luminance (ITU-R BT.601) where the config asks for it.
 
         As published this follows padding, and in single-shot detectors normalization too, so a
         detector calls it, not `resize`.
@@ -171,7 +171,7 @@ class KeepAspectRatioResizer(ImageResizer):
         return self.static_size or (self._least, self._most)
 
     def content_size(self, height: tf.Tensor, width: tf.Tensor) -> Sequence[tf.Tensor]:
-        """Both sides times the factor, rounded to the nearest even where in doubt."""
+        """Return both sides times the factor, rounded to the nearest even where in doubt."""
         sides = tf.cast(tf.stack([height, width]), tf.float32)
         shorter, longer = tf.reduce_min(sides), tf.reduce_max(sides)
         up = tf.round(sides * (self._least / shorter))
@@ -250,12 +250,12 @@ class PadToMultipleResizer(ImageResizer):
 
 
 def _whole(sides: tf.Tensor) -> List[tf.Tensor]:
-    """Height and width as int32; of a very long image the short one is still a pixel."""
+    """Return height and width as int32; of a very long image the short one is still a pixel."""
     return tf.unstack(tf.maximum(tf.cast(sides, tf.int32), 1))
 
 
 def build_image_resizer(config: image_resizer_pb2.ImageResizer, where: str) -> ImageResizer:
-    """The resizer that a config describes.
+    """Return the resizer that a config describes.
 
     Args:
         config: which.

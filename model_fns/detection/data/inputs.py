@@ -105,7 +105,7 @@ class Reader:
     ignored: Tuple[str, ...] = ()
 
     def decode(self, serialized: tf.Tensor) -> Example:
-        """One record; boxes that are NaN or of an unknown class are left out.
+        """Return one record; boxes that are NaN or of an unknown class are left out.
 
         Args:
             serialized: string scalar, a `tf.train.Example`.
@@ -151,7 +151,7 @@ class Reader:
     def prepare(
         self, example: Example, resizer: ImageResizer, mode: str
     ) -> Tuple[Features, Labels]:
-        """An example at the network's size, its groundtruth padded to a number of boxes.
+        """Return an example at the network's size, its groundtruth padded to a number of boxes.
 
         Boxes and keypoints stay normalized to the image, without what may pad it.
 
@@ -190,7 +190,7 @@ class Reader:
         return features, labels
 
     def room(self, training: bool) -> int:
-        """Returns how many boxes an example keeps, in training or in an evaluation."""
+        """Return how many boxes an example keeps, in training or in an evaluation."""
         return self.max_train_boxes or self.max_boxes if training else self.max_boxes
 
     def problem_with(self, serialized: bytes) -> Optional[str]:
@@ -274,20 +274,20 @@ class Reader:
         return tf.minimum(tf.reduce_sum(hot, axis=0), 1.0)
 
     def _is_usable(self, example: Example) -> tf.Tensor:
-        """Bool [n]: boxes that are numbers, of a class that there is."""
+        """Return bool [n]: boxes that are numbers, of a class that there is."""
         classes = example[fields.CLASSES]
         known = tf.logical_and(classes >= 0, classes < self.num_classes)
         missing = tf.reduce_any(tf.math.is_nan(example[fields.BOXES]), axis=1)
         return tf.logical_and(known, tf.logical_not(missing))
 
     def _areas(self, given: tf.Tensor, boxes: tf.Tensor, image: tf.Tensor) -> tf.Tensor:
-        """Pixels of each box, where the record does not give its object's."""
+        """Return pixels of each box, where the record does not give its object's."""
         height, width = tf.unstack(tf.cast(tf.shape(image)[:2], tf.float32))
         computed = self.family.area(self.family.scale(boxes, height, width))
         return tf.concat([given, computed[tf.size(given) :]], axis=0)
 
     def _labels(self, example: Example, masks: Optional[tf.Tensor], max_boxes: int) -> Labels:
-        """Groundtruth with `max_boxes` rows."""
+        """Return groundtruth with `max_boxes` rows."""
         boxes = tf.shape(example[fields.BOXES])[0]
         count = tf.minimum(boxes, max_boxes)
         rows = {name: example[name] for name in fields.PER_BOX if name in example}
@@ -310,7 +310,7 @@ def build_reader(
     label_map: Optional[label_maps.LabelMap],
     family: BoxFamily = axis_aligned,
 ) -> Reader:
-    """The reader of a config: what its training reader asks for, or the first of the others.
+    """Return the reader of a config: what its training reader asks for, or the first of the others.
 
     `train_config.max_number_of_boxes` is about training; how many boxes an evaluation takes is said
     by its own reader.
@@ -349,7 +349,7 @@ def _keypoint_decoder(
 
 
 def _filled(values: tf.Tensor, count: tf.Tensor, default: Any) -> tf.Tensor:
-    """Values [n], or the default n times where the record has none."""
+    """Return values [n], or the default n times where the record has none."""
     missing = tf.fill([count - tf.size(values)], tf.constant(default, values.dtype))
     return tf.concat([values, missing], axis=0)
 

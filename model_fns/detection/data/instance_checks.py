@@ -35,7 +35,7 @@ Values = Mapping[str, Sequence[Any]]
 def problem_with_keypoints(
     values: Values, count: int, num_keypoints: int, named: bool = False
 ) -> Optional[str]:
-    """The first thing that is wrong with keypoints; None when nothing is.
+    """Return the first thing that is wrong with keypoints; None when nothing is.
 
     Args:
         values: of the record, by key.
@@ -71,7 +71,7 @@ def _problem_with_names(values: Values, count: int) -> Optional[str]:
 
 
 def problem_with_masks(values: Values, count: int, mask_type: Optional[int]) -> Optional[str]:
-    """The first thing that is wrong with masks; None when nothing is.
+    """Return the first thing that is wrong with masks; None when nothing is.
 
     Args:
         values: of the record, by key.

@@ -33,7 +33,7 @@ class KeypointDecoder:
     places: Optional[Places] = None
 
     def keys(self) -> Dict[str, tf.DType]:
-        """The lists that a record has of them."""
+        """Return the lists that a record has of them."""
         keys = {
             instance_checks.Y: tf.float32,
             instance_checks.X: tf.float32,
@@ -137,6 +137,6 @@ def places_of(label_map: Optional[LabelMap], count: int, where: str) -> Places:
 
 
 def _filled(values: tf.Tensor, total: tf.Tensor, default: Any) -> tf.Tensor:
-    """Values [t], or the default t times where the record has none."""
+    """Return values [t], or the default t times where the record has none."""
     missing = tf.fill([total - tf.size(values)], tf.constant(default, values.dtype))
     return tf.concat([values, missing], axis=0)

@@ -47,7 +47,7 @@ def problem_with(
     family: BoxFamily = axis_aligned,
     context: Optional[context_features.ContextFeatures] = None,
 ) -> Optional[str]:
-    """Returns the first thing that is wrong with a record; None when nothing is.
+    """Return the first thing that is wrong with a record; None when nothing is.
 
     It stops a run, too (see `inputs.Reader.decode`). What a run leaves out is no problem of the
     record: see `box_report`.

@@ -27,7 +27,7 @@ OF_REGIONS = {
 
 
 def split(serialized: bytes) -> List[bytes]:
-    """The frames of a sequence, each a serialized `tf.train.Example`.
+    """Return the frames of a sequence, each a serialized `tf.train.Example`.
 
     Frames that nobody has annotated (`region/is_annotated` 0) are left out: the published system
     gives them no loss and does not count their detections. Where the key is missing all are.
@@ -59,7 +59,7 @@ def problem_with(serialized: bytes) -> Optional[str]:
 
 
 def _parse(serialized: bytes) -> Optional[tf.train.SequenceExample]:
-    """The sequence; None for other bytes, those of a `tf.train.Example` among them."""
+    """Return the sequence; None for other bytes, those of a `tf.train.Example` among them."""
     try:
         sequence = tf.train.SequenceExample.FromString(serialized)
     except Exception:  # protobuf's DecodeError, of which there is one a runtime

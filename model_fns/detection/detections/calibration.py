@@ -36,7 +36,7 @@ class Calibration:
 
 
 def piecewise_linear(scores: tf.Tensor, points: Points) -> tf.Tensor:
-    """The same piecewise linear function of all scores; constant beyond its ends.
+    """Return the same piecewise linear function of all scores; constant beyond its ends.
 
     Args:
         scores: float32, of any shape.
@@ -47,7 +47,7 @@ def piecewise_linear(scores: tf.Tensor, points: Points) -> tf.Tensor:
 
 
 def piecewise_linear_by_column(scores: tf.Tensor, points: Mapping[int, Points]) -> tf.Tensor:
-    """A piecewise linear function for each column of [B, A, columns]; others stay."""
+    """Return a piecewise linear function for each column of [B, A, columns]; others stay."""
     columns = scores.shape[2]
     identity = ((0.0, 0.0), (1.0, 1.0))
     by_column = tf.transpose(scores, [2, 0, 1])
@@ -78,7 +78,7 @@ def sigmoid_by_column(
 def build_calibration(
     config: post_processing_pb2.CalibrationConfig, where: str, columns: int
 ) -> Calibration:
-    """The calibration that a config describes.
+    """Return the calibration that a config describes.
 
     Args:
         config: at most one of its functions is set.
@@ -181,7 +181,7 @@ def _has_function(functions: Mapping[int, object], columns: int) -> tf.Tensor:
 
 
 def _interpolated(values: tf.Tensor, functions: Sequence[Points]) -> tf.Tensor:
-    """One piecewise linear function for each row.
+    """Return one piecewise linear function for each row.
 
     Args:
         values: float32 [rows, n].

@@ -38,7 +38,7 @@ class Found(NamedTuple):
 
 
 def find(outputs: Arrays, shape: Sequence[int], least_score: float, shown: Shown) -> Found:
-    """Takes the detections that are shown out of a model's outputs.
+    """Take the detections that are shown out of a model's outputs.
 
     Args:
         outputs: of one image; boxes are normalized to it.
@@ -76,7 +76,7 @@ def find(outputs: Arrays, shape: Sequence[int], least_score: float, shown: Shown
 
 
 def rows(found: Found, class_names: Mapping[int, str]) -> List[Dict[str, Any]]:
-    """A flat mapping a detection; a class without a name is called by its id.
+    """Return a flat mapping a detection; a class without a name is called by its id.
 
     Of a rotated box it has the numbers, and x and y of the corners.
 
@@ -96,7 +96,7 @@ def rows(found: Found, class_names: Mapping[int, str]) -> List[Dict[str, Any]]:
 
 
 def _numbers(found: Found, index: int) -> Dict[str, float]:
-    """The numbers of a box by name."""
+    """Return the numbers of a box by name."""
     box = found.boxes[index]
     if found.corners is None:
         return {side: round(float(value), 2) for side, value in zip(_SIDES, box)}
@@ -126,7 +126,7 @@ def values(found: Found, rows_of_found: Sequence[Mapping[str, Any]]) -> Dict[str
 
 
 def coco_results(found: Found) -> List[Dict[str, Any]]:
-    """The detections as COCO's results list them: `bbox` is [x, y, width, height] in pixels.
+    """Return the detections as COCO's results list them: `bbox` is [x, y, width, height] in pixels.
 
     With masks there is a `segmentation`, run lengths as COCO compresses them; with keypoints
     `keypoints`, [x, y, 1] each, or zeros. A rotated box is a `segmentation` of one polygon, and its

@@ -62,7 +62,7 @@ class Detections(NamedTuple):
 
 
 def in_one_op(codes: tf.Tensor, scores: tf.Tensor, anchors: tf.Tensor, rules: Rules) -> Detections:
-    """The detections of one image.
+    """Return the detections of one image.
 
     Args:
         codes: float32 [1, A, 4].
@@ -135,7 +135,7 @@ def _of_best_classes(boxes: tf.Tensor, scores: tf.Tensor, rules: Rules) -> Detec
 
 
 def _op(rules: Rules) -> str:
-    """The op with its attributes, as the converter reads them."""
+    """Return the op with its attributes, as the converter reads them."""
     y, x, h, w = rules.scales
     values = {
         'max_detections': f'i: {rules.max_detections}',

@@ -28,7 +28,7 @@ _HALF = 0.5  # what is more is object
 def paste_masks(
     masks: Values, boxes: Values, height: Side, width: Side, threshold: Optional[float] = None
 ) -> Values:
-    """Masks that cover an image, of masks that cover their boxes.
+    """Return masks that cover an image, of masks that cover their boxes.
 
     The first and last rows and columns of a mask lie at the borders of its box, and those of an
     image at its own, as in the published evaluation; between them values are interpolated linearly;
@@ -85,7 +85,7 @@ def binary_windows(
 
 
 def binary_masks(masks: np.ndarray, boxes: np.ndarray, size: Sequence[int]) -> np.ndarray:
-    """The masks of `binary_windows` in the whole image: bool [n, height, width]."""
+    """Return the masks of `binary_windows` in the whole image: bool [n, height, width]."""
     whole = np.zeros([len(masks), int(size[0]), int(size[1])], bool)
     for mask, (top, left, window) in zip(whole, binary_windows(masks, boxes, size)):
         height, width = window.shape

@@ -49,7 +49,7 @@ _TILE, _RANK = 'tile', 'rank'
 
 
 def merge(tiles: Iterable[Tuple[Window, Arrays]], size: Tuple[int, int]) -> Arrays:
-    """The detections of an image, the one with the highest score first.
+    """Return the detections of an image, the one with the highest score first.
 
     Args:
         tiles: parts of the image, and the detections of each, normalized to it; at least one. Of
@@ -122,7 +122,7 @@ def _bounds(spans: Sequence[Tuple[int, int]], margin: float) -> Dict[int, Tuple[
 
 
 def _in_image(window: Window, outputs: Arrays) -> Dict[str, np.ndarray]:
-    """The detections of a tile, in pixels of the image."""
+    """Return the detections of a tile, in pixels of the image."""
     count = int(outputs[fields.NUM_DETECTIONS])
     # Copies, which do not keep the rest of the outputs in memory.
     found = {name: np.array(outputs[name][:count]) for name in _KEPT}
@@ -146,7 +146,7 @@ def _sides(boxes: np.ndarray, size: Tuple[int, int]) -> np.ndarray:
 def _is_inside(
     found: Mapping[str, np.ndarray], core: Tuple[float, float, float, float]
 ) -> np.ndarray:
-    """Bool [n]: detections whose centers are in a part of the image."""
+    """Return bool [n]: detections whose centers are in a part of the image."""
     boxes = found[fields.DETECTION_BOXES]
     centers = boxes[:, :2]
     if boxes.shape[1] == 4:
@@ -156,7 +156,7 @@ def _is_inside(
 
 
 def _joined(found: Dict[str, np.ndarray], windows: Sequence[Window]) -> Dict[str, np.ndarray]:
-    """Joins the parts of objects that tiles cut: boxes around them, with the highest score."""
+    """Join the parts of objects that tiles cut: boxes around them, with the highest score."""
     groups = np.arange(len(found[_TILE]))
     for first, second in itertools.combinations(range(len(windows)), 2):
         rows, columns = (np.flatnonzero(found[_TILE] == tile) for tile in (first, second))
@@ -179,7 +179,7 @@ def _joined(found: Dict[str, np.ndarray], windows: Sequence[Window]) -> Dict[str
 def _with_larger(
     found: Dict[str, np.ndarray], whole: Dict[str, np.ndarray], windows: Sequence[Window]
 ) -> Dict[str, np.ndarray]:
-    """Adds the detections of the whole image that fit in no tile, in place of their parts."""
+    """Add the detections of the whole image that fit in no tile, in place of their parts."""
     low, high = _hulls(whole)
     fits = np.zeros(len(low), bool)
     for window in windows:
@@ -199,7 +199,7 @@ def _with_larger(
 
 
 def _is_cut(hulls: np.ndarray, tiles: np.ndarray, windows: Sequence[Window]) -> np.ndarray:
-    """Returns which boxes [n, 4] end at the border of their tile; joined ones do: bool [n]."""
+    """Return which boxes [n, 4] end at the border of their tile; joined ones do: bool [n]."""
     starts = np.array([window[:2] for window in windows])[tiles]
     ends = starts + np.array([window[2:] for window in windows])[tiles]
     margin = _BORDER * (ends - starts)
@@ -208,7 +208,7 @@ def _is_cut(hulls: np.ndarray, tiles: np.ndarray, windows: Sequence[Window]) -> 
 
 
 def _hulls(found: Mapping[str, np.ndarray]) -> Tuple[np.ndarray, np.ndarray]:
-    """Returns the first and the last y and x of each detection: [n, 2] each."""
+    """Return the first and the last y and x of each detection: [n, 2] each."""
     boxes = found[fields.DETECTION_BOXES]
     is_rotated = boxes.shape[1] == rotated_rectangles.SIZE
     shapes = rotated_rectangles.corners(boxes) if is_rotated else rotated_overlaps.corners(boxes)
@@ -222,7 +222,7 @@ def _parts_of_one(
     first: Window,
     second: Window,
 ) -> List[Tuple[int, int]]:
-    """Returns the pairs of detections of two tiles that are parts of the same object.
+    """Return the pairs of detections of two tiles that are parts of the same object.
 
     Args:
         found: the detections.

@@ -23,7 +23,7 @@ def suppress(
     score_thresholds: tf.Tensor,
     soft_sigma: float = 0.0,
 ) -> Tuple[tf.Tensor, tf.Tensor]:
-    """The boxes that better ones of their class leave, by falling score.
+    """Return the boxes that better ones of their class leave, by falling score.
 
     Args:
         boxes: float32 [B, S, q, K].
@@ -72,7 +72,7 @@ def _hard(
     iou_threshold: float,
     score_threshold: tf.Tensor,
 ) -> Tuple[tf.Tensor, tf.Tensor]:
-    """Survivors of one image: overlaps [q, S, S], scores [C, S]."""
+    """Return survivors of one image: overlaps [q, S, S], scores [C, S]."""
 
     @tf.autograph.experimental.do_not_convert
     def of_class(label: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:

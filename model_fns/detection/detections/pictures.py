@@ -80,7 +80,7 @@ class Drawer:
         return LEAST_SCORE if self.min_score is None else self.min_score
 
     def showing(self, shown: Shown) -> Drawer:
-        """The drawer of fewer detections, or more."""
+        """Return the drawer of fewer detections, or more."""
         return dataclasses.replace(
             self,
             min_score=self.min_score if shown.least_score is None else shown.least_score,
@@ -90,7 +90,7 @@ class Drawer:
     def draw(
         self, features: Arrays, outputs: Arrays, labels: Optional[Arrays] = None
     ) -> np.ndarray:
-        """A picture of one example.
+        """Return a picture of one example.
 
         Args:
             features: `IMAGE` [height, width, 1 or 3] in [0, 255]; with `TRUE_IMAGE_SHAPE` what is
@@ -164,7 +164,7 @@ class Drawer:
         return _Objects(boxes, texts, _colors(classes), masks, keypoints)
 
     def _groundtruth(self, labels: Arrays, share: np.ndarray, size: Tuple[int, int]) -> _Objects:
-        """All that is not padding; masks have the size of the padded input."""
+        """Return all that is not padding; masks have the size of the padded input."""
         count = int(labels[fields.NUM_BOXES])
         rows = {name: np.asarray(labels[name])[:count] for name in fields.PER_BOX if name in labels}
         classes = to_id(rows[fields.CLASSES].argmax(axis=-1))
@@ -219,7 +219,7 @@ class Drawer:
 
 
 def build_drawer(config: eval_pb2.EvalConfig, label_map: Optional[LabelMap]) -> Drawer:
-    """The drawer that an evaluation config asks for.
+    """Return the drawer that an evaluation config asks for.
 
     Raises:
         errors.ConfigError: the groundtruth's color is unknown.
@@ -244,7 +244,7 @@ def build_drawer(config: eval_pb2.EvalConfig, label_map: Optional[LabelMap]) -> 
 
 
 def _background(features: Arrays) -> np.ndarray:
-    """The image without padding, large enough, in its original aspect ratio."""
+    """Return the image without padding, large enough, in its original aspect ratio."""
     image = np.asarray(features[fields.IMAGE])
     if fields.TRUE_IMAGE_SHAPE in features:
         height, width = features[fields.TRUE_IMAGE_SHAPE][:2]
@@ -266,7 +266,7 @@ def _content_share(features: Arrays) -> np.ndarray:
 
 
 def _proposals(outputs: Arrays) -> _Objects:
-    """The best proposals, the first of them last."""
+    """Return the best proposals, the first of them last."""
     boxes = np.asarray(outputs[fields.SHOWN_PROPOSALS])
     # Of corners too, y and x take turns.
     is_there = (np.ptp(boxes[:, ::2], axis=1) > 0) & (np.ptp(boxes[:, 1::2], axis=1) > 0)
@@ -294,7 +294,7 @@ def _colors(classes: np.ndarray) -> List[Color]:
 
 
 def _resized_masks(masks: np.ndarray, share: np.ndarray, size: Tuple[int, int]) -> np.ndarray:
-    """Masks [n, height, width] of the padded input as masks of the picture."""
+    """Return masks [n, height, width] of the padded input as masks of the picture."""
     rows, columns = (
         np.floor((np.arange(pixels) + 0.5) / pixels * part * count).astype(int)
         for pixels, part, count in zip(size, share, masks.shape[1:])

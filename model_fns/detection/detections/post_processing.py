@@ -39,7 +39,7 @@ class ScoreConverter:
     of_scores: Optional[Callable[[tf.Tensor], tf.Tensor]] = None
 
     def __call__(self, logits: tf.Tensor) -> tf.Tensor:
-        """Scores [B, A, columns]."""
+        """Return scores [B, A, columns]."""
         if self.logit_scale != 1.0:
             logits = logits / self.logit_scale
         scores = self.convert(logits)
@@ -78,7 +78,7 @@ class PostProcessor:
         masks: Optional[tf.Tensor] = None,
         of_anchors: Optional[Mapping[str, tf.Tensor]] = None,
     ) -> Dict[str, tf.Tensor]:
-        """Detections.
+        """Return detections.
 
         B is the batch size, A the number of anchors (or proposals), C that of classes, C' = C or,
         with a background column, C + 1, K that of the numbers of a box, N that of the detections
@@ -140,7 +140,7 @@ def build_post_processing(
     background_column: bool = True,
     **changes: object,
 ) -> PostProcessor:
-    """The post-processing that a config describes.
+    """Return the post-processing that a config describes.
 
     Args:
         config: scores and suppression.
@@ -178,7 +178,7 @@ def build_post_processing(
 def build_rules(
     config: post_processing_pb2.BatchNonMaxSuppression, where: str, family: Boxes
 ) -> suppression.Rules:
-    """The rules of suppression that a config describes.
+    """Return the rules of suppression that a config describes.
 
     `use_static_shapes` and `use_partitioned_nms` have no effect: shapes are always static, and
     partitions are another way to the same result. `use_combined_nms` says what is done with boxes
@@ -211,7 +211,7 @@ def build_rules(
 
 
 def _of_best_class(boxes: tf.Tensor, scores: tf.Tensor) -> tf.Tensor:
-    """Boxes [B, A, K] of [B, A, q, K]."""
+    """Return boxes [B, A, K] of [B, A, q, K]."""
     if boxes.shape[2] == 1:
         return boxes[:, :, 0]
     return suppression.of_class(boxes, tf.argmax(scores, axis=-1, output_type=tf.int32))

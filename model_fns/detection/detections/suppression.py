@@ -46,7 +46,7 @@ class Detections:
     counts: tf.Tensor
 
     def tensors(self) -> Tuple[tf.Tensor, ...]:
-        """The attributes in order."""
+        """Return the attributes in order."""
         return self.boxes, self.scores, self.classes, self.anchors, self.counts
 
 
@@ -57,7 +57,7 @@ def suppress(
     windows: Optional[tf.Tensor] = None,
     counts: Optional[tf.Tensor] = None,
 ) -> Detections:
-    """The detections of a batch.
+    """Return the detections of a batch.
 
     Args:
         boxes: float32 [B, A, q, K]. Corners may be swapped; overlaps with a box without area are 0.
@@ -83,7 +83,7 @@ def suppress(
 
 
 def of_class(values: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
-    """Picks one of several values by class.
+    """Pick one of several values by class.
 
     Args:
         values: [B, n, q, ...].
@@ -115,7 +115,7 @@ def _class_agnostic(
 
 
 def _with_further_classes(found: Detections, scores: tf.Tensor, rules: Rules) -> Detections:
-    """Each detection once for each of its best classes; of these the best N."""
+    """Return each detection once for each of its best classes; of these the best N."""
     most = min(rules.max_classes_per_box, scores.shape[2])
     of_boxes, classes = tf.math.top_k(tf.gather(scores, found.anchors, batch_dims=1), most)
     counting = tf.logical_and(_is_valid(found)[..., tf.newaxis], of_boxes > rules.score_threshold)
@@ -190,7 +190,7 @@ def _device(rules: Rules) -> ContextManager[object]:
 def _detections(
     pairs: survivors.Pairs, left: survivors.Survivors, rules: Rules, windows: Optional[tf.Tensor]
 ) -> Detections:
-    """Survivors inside their windows, by falling score, as many as there is room for."""
+    """Return survivors inside their windows, by falling score, as many as there is room for."""
     slots, classes = left.places % pairs.slots, left.places // pairs.slots
     boxes = of_class(tf.gather(pairs.boxes, slots, batch_dims=1), classes)
     scores = left.scores
@@ -213,7 +213,7 @@ def _detections(
 
 
 def _zero_padded(found: Detections) -> Detections:
-    """The same, counted, with zeros where the score is -inf."""
+    """Return the same, counted, with zeros where the score is -inf."""
     valid = found.scores > -float('inf')
     return Detections(
         boxes=tf.where(valid[..., tf.newaxis], found.boxes, 0.0),
@@ -231,7 +231,7 @@ def _is_enough(
     rules: Rules,
     num_classes: int,
 ) -> tf.Tensor:
-    """Whether no pair that was left out could change any image's detections."""
+    """Return whether no pair that was left out could change any image's detections."""
     bounds = pairs.bounds
     none_left = bounds <= rules.score_threshold
     full = tf.logical_and(

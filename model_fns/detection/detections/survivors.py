@@ -86,7 +86,7 @@ class Survivors:
 
 
 def best_pairs(boxes: tf.Tensor, scores: tf.Tensor, best: tf.Tensor, num_pairs: tf.Tensor) -> Pairs:
-    """The pairs of anchor and class with the highest scores.
+    """Return the pairs of anchor and class with the highest scores.
 
     The best n pairs are among the n anchors whose best scores are highest.
 
@@ -223,7 +223,7 @@ def _scores_by_class(pairs: Pairs, num_classes: int) -> tf.Tensor:
 def _with_room(
     scores: tf.Tensor, places: tf.Tensor, batch: tf.Tensor, rules: Rules, num_classes: int
 ) -> Survivors:
-    """Survivors of all classes, at least as many as there is room for."""
+    """Return survivors of all classes, at least as many as there is room for."""
     flat = [batch, num_classes * rules.max_per_class]
     spare = [[0, 0], [0, max(0, rules.max_total - num_classes * rules.max_per_class)]]
     return Survivors(

@@ -26,7 +26,7 @@ class PenaltyReducedFocalLoss:
     beta: float = 4.0
 
     def __call__(self, logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """The sum over all cells, a scalar.
+        """Return the sum over all cells, a scalar.
 
         Args:
             logits: float32 [B, height, width, channels].

@@ -24,7 +24,7 @@ ClassificationLoss = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
 
 
 def l2(predictions: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """Half the squared error of the weighted difference, summed over the code.
+    """Return half the squared error of the weighted difference, summed over the code.
 
     The weight is inside the square: 1/2 sum(((p - t) w)^2).
 
@@ -172,7 +172,7 @@ _OF_GAUSSIANS = {
 def build_localization_loss(
     config: losses_pb2.LocalizationLoss, where: str, family: Boxes
 ) -> LocalizationLoss:
-    """The localisation loss that a config describes.
+    """Return the localisation loss that a config describes.
 
     `anchorwise_output` has no effect: every loss is by anchor here.
 
@@ -207,7 +207,7 @@ def build_localization_loss(
 def build_classification_loss(
     config: losses_pb2.ClassificationLoss, where: str
 ) -> ClassificationLoss:
-    """The classification loss that a config describes.
+    """Return the classification loss that a config describes.
 
     Args:
         config: which.

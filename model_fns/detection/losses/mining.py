@@ -36,7 +36,7 @@ class AnchorLosses:
     localization: tf.Tensor
 
     def by_anchor(self) -> AnchorLosses:
-        """The same with the classes of an anchor summed."""
+        """Return the same with the classes of an anchor summed."""
         if self.classification.shape.rank == 2:
             return self
         return AnchorLosses(tf.reduce_sum(self.classification, axis=-1), self.localization)
@@ -48,7 +48,7 @@ class Reduction(abc.ABC):
     def reduce(
         self, losses: AnchorLosses, assigned: targets.Targets, decode_boxes: DecodeBoxes
     ) -> Tuple[tf.Tensor, tf.Tensor]:
-        """The sums over a batch.
+        """Return the sums over a batch.
 
         Args:
             losses: of anchors.
@@ -230,7 +230,7 @@ class WeightedNegatives(Reduction):
 
 
 def build_reduction(config: losses_pb2.Loss, where: str) -> Reduction:
-    """The reduction that a config describes.
+    """Return the reduction that a config describes.
 
     Args:
         config: of the loss.
@@ -262,7 +262,7 @@ def build_hard_examples(
     classification_weight: float,
     balanced: bool = True,
 ) -> HardExamples:
-    """The choice of hard examples that a config describes.
+    """Return the choice of hard examples that a config describes.
 
     Args:
         miner: its config.
@@ -284,7 +284,7 @@ def build_hard_examples(
 
 
 def _greedily_apart(boxes: tf.Tensor, iou_threshold: float, limit: tf.Tensor) -> tf.Tensor:
-    """Whether a box overlaps no earlier one that is kept itself.
+    """Return whether a box overlaps no earlier one that is kept itself.
 
     Args:
         boxes: float32 [B, A, 4]; the first is always kept.

@@ -32,7 +32,7 @@ _FARTHEST = 2.0**40
 
 
 def may_overlap(boxes: tf.Tensor, iou_threshold: float) -> tf.Tensor:
-    """Whether a box may have another one of its image with an IoU above a threshold.
+    """Return whether a box may have another one of its image with an IoU above a threshold.
 
     Time and memory grow with the number of boxes, not with that of pairs.
 
@@ -60,7 +60,7 @@ def may_overlap(boxes: tf.Tensor, iou_threshold: float) -> tf.Tensor:
 def _cells(
     first: tf.Tensor, second: tf.Tensor, iou_threshold: float
 ) -> Tuple[tf.Tensor, tf.Tensor]:
-    """The cells of boxes along both axes of the image, in each grid.
+    """Return the cells of boxes along both axes of the image, in each grid.
 
     Args:
         first: float32 [B, A, 2], a corner of each box.

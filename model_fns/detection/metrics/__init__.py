@@ -225,7 +225,7 @@ def build_metrics(
 
 
 def _asked_by(config: eval_pb2.EvalConfig, name: str) -> str:
-    """The field that asks for a metrics set."""
+    """Return the field that asks for a metrics set."""
     if name == _COCO_KEYPOINTS and config.parameterized_metric:
         return 'eval_config.parameterized_metric'
     is_named = name in config.metrics_set or not config.eval_instance_masks
@@ -259,14 +259,14 @@ def check_config(config: eval_pb2.EvalConfig, rotated: bool = False) -> None:
 
 
 def needs_image_classes(config: eval_pb2.EvalConfig) -> bool:
-    """Whether it matters which classes were looked for in an image (`image/class/label`)."""
+    """Return whether it matters which classes were looked for in an image (`image/class/label`)."""
     return config.skip_predictions_for_unlabeled_class or bool(
         set(_CHALLENGES) & set(sets_of(config))
     )
 
 
 def needs_of(config: eval_pb2.EvalConfig) -> Tuple[Optional[str], Optional[str]]:
-    """The first set of metrics that compares masks, and the first that compares keypoints.
+    """Return the first set of metrics that compares masks, and the first that compares keypoints.
 
     Raises:
         errors.ConfigError: a metrics set is not available.
@@ -279,7 +279,7 @@ def needs_of(config: eval_pb2.EvalConfig) -> Tuple[Optional[str], Optional[str]]
 
 
 def sets_of(config: eval_pb2.EvalConfig, rotated: bool = False) -> List[str]:
-    """The metrics sets of a config by their present names, each once.
+    """Return the metrics sets of a config by their present names, each once.
 
     Args:
         config: of the evaluation.
@@ -316,7 +316,7 @@ def _class_names(num_classes: int, label_map: Optional[LabelMap]) -> Dict[int, s
 def _super_categories(
     config: eval_pb2.EvalConfig, names: Mapping[int, str]
 ) -> Dict[str, List[int]]:
-    """Ids of the classes of each group."""
+    """Return ids of the classes of each group."""
     ids = {name: class_id for class_id, name in names.items()}
     groups: Dict[str, List[int]] = {}
     for group, members in sorted(config.super_categories.items()):

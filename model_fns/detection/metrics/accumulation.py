@@ -63,11 +63,11 @@ class Metrics:
         self._evaluators = list(evaluators)
 
     def names(self) -> List[str]:
-        """All metrics that may be reported."""
+        """Return all metrics that may be reported."""
         return [name for evaluator in self._evaluators for name in evaluator.names()]
 
     def create(self, outputs: Tensors, features: Features, labels: Labels) -> Dict[str, Metric]:
-        """One metric, of which `finish` makes scalars: all values as one vector.
+        """Return one metric, of which `finish` makes scalars: all values as one vector.
 
         The update op hands each batch to the evaluators; the value op lets them compute. Batches
         are counted in a local variable, so that a pass that begins forgets the one before.
@@ -102,7 +102,7 @@ class Metrics:
         return {_VALUES: (values, updated)}
 
     def finish(self, values: Mapping[str, Any]) -> Dict[str, float]:
-        """Returns the scalars by name.
+        """Return the scalars by name.
 
         Those that the data cannot tell are left out, but for summaries, which are NaN.
         """
@@ -122,7 +122,7 @@ class _Collected:
         self.clear()
 
     def clear(self) -> None:
-        """Forgets all images."""
+        """Forget all images."""
         self._seen: Set[str] = set()
         self._duplicates: List[str] = []
         self._crowded: Dict[str, int] = {}
@@ -130,7 +130,7 @@ class _Collected:
             evaluator.clear()
 
     def add_batch(self, batch: Mapping[str, np.ndarray]) -> None:
-        """Hands the images of a batch on, each once."""
+        """Hand the images of a batch on, each once."""
         for index, source_id in enumerate(batch[fields.SOURCE_ID]):
             image_id = source_id.decode('utf-8', 'replace')
             if not image_id:
@@ -147,7 +147,7 @@ class _Collected:
                 evaluator.add_image(image_id, groundtruth, detections)
 
     def evaluate(self) -> Dict[str, float]:
-        """The metrics of all images; what was not counted is named."""
+        """Return the metrics of all images; what was not counted is named."""
         if self._duplicates:
             log.warning(
                 '%d examples have the id of another one and were counted once: %s',
@@ -230,5 +230,5 @@ def _fetched(
 
 
 def _listed(image_ids: Sequence[str]) -> str:
-    """The first of them."""
+    """Return the first of them."""
     return ', '.join(image_ids[:_MAX_NAMED]) + (', ...' if len(image_ids) > _MAX_NAMED else '')

@@ -75,7 +75,7 @@ class AveragePrecisionEvaluator(Evaluator):
     def nearest(
         self, groundtruth: Groundtruth, detections: Detections, of_detection: bool = False
     ) -> Tuple[np.ndarray, np.ndarray]:
-        """Finds the object of its own class that each detection overlaps most.
+        """Find the object of its own class that each detection overlaps most.
 
         Args:
             groundtruth: m objects.
@@ -103,7 +103,7 @@ class AveragePrecisionEvaluator(Evaluator):
         return [self._mean_name(), *map(self._class_name, self.class_ids)]
 
     def summary_names(self) -> Sequence[str]:
-        """Returns the mean alone; see `Evaluator`."""
+        """Return the mean alone; see `Evaluator`."""
         return [self._mean_name()]
 
     def add_image(self, image_id: str, groundtruth: Groundtruth, detections: Detections) -> None:
@@ -147,7 +147,7 @@ class AveragePrecisionEvaluator(Evaluator):
         }
 
     def _by_class(self) -> Tuple[Dict[int, np.ndarray], Dict[int, np.ndarray]]:
-        """Scores and true positives of all images, by class id."""
+        """Return scores and true positives of all images, by class id."""
         classes, scores, true_positives = (
             np.concatenate([getattr(one, field.name) for one in self._matched] or [np.zeros(0)])
             for field in dataclasses.fields(MatchedDetections)

@@ -38,7 +38,7 @@ class BestF1Evaluator(AveragePrecisionEvaluator):
         return [_F1, _PRECISION, _RECALL, SCORE_THRESHOLD]
 
     def summary_names(self) -> Sequence[str]:
-        """Returns none: there need not be a best threshold."""
+        """Return none: there need not be a best threshold."""
         return ()
 
     def match(self, groundtruth: Groundtruth, detections: Detections) -> MatchedDetections:
@@ -55,7 +55,7 @@ class BestF1Evaluator(AveragePrecisionEvaluator):
         return MatchedDetections(counted.classes, counted.scores, found[counts])
 
     def objects_to_find(self, groundtruth: Groundtruth) -> np.ndarray:
-        """Returns whether a box is of one clear object; see `AveragePrecisionEvaluator`."""
+        """Return whether a box is of one clear object; see `AveragePrecisionEvaluator`."""
         return ~np.logical_or(groundtruth.difficult, _several(groundtruth))
 
     def evaluate(self) -> Dict[str, float]:
@@ -81,5 +81,5 @@ class BestF1Evaluator(AveragePrecisionEvaluator):
 
 
 def _several(groundtruth: Groundtruth) -> np.ndarray:
-    """Returns which boxes are of several objects: bool [n]."""
+    """Return which boxes are of several objects: bool [n]."""
     return np.logical_or(groundtruth.is_crowd, groundtruth.group_of)

@@ -170,7 +170,7 @@ def _group_name(group: Tuple[str, str], number: Optional[_Number]) -> str:
 
 
 def _mean(results: Sequence[ClassResult], number: Optional[_Number]) -> Optional[float]:
-    """A number's mean over classes; None where no class defines it."""
+    """Return a number's mean over classes; None where no class defines it."""
     number = number or _MAP
     values = np.array([getattr(result, number.table)[number.place] for result in results])
     defined = values[~np.isnan(values)]

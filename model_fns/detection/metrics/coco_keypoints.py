@@ -93,7 +93,7 @@ def _mean(values: np.ndarray) -> float:
 def build_keypoints(
     config: eval_pb2.EvalConfig, label_map: Optional[LabelMap], names: Mapping[int, str]
 ) -> Dict[int, Keypoints]:
-    """The keypoints of each class that a config measures, by the id of the class.
+    """Return the keypoints of each class that a config measures, by the id of the class.
 
     Args:
         config: its `parameterized_metric`.
@@ -144,7 +144,7 @@ def _class_id(
 def _keypoints_of(
     numbers: Sequence[Tuple[int, str]], sigmas: Mapping[str, float], label: str, where: str
 ) -> Keypoints:
-    """The keypoints of a class, which are numbered and named, with their sigmas."""
+    """Return the keypoints of a class, which are numbered and named, with their sigmas."""
     if not sigmas and len(numbers) in (0, len(COCO_SIGMAS)):
         # A person, as COCO has it.
         places = [number for number, _ in numbers] or range(len(COCO_SIGMAS))

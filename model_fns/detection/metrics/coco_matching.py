@@ -49,7 +49,7 @@ class Matches:
     ignored: np.ndarray
 
     def part(self, which: Union[slice, np.ndarray]) -> Matches:
-        """Some of the detections, by their places."""
+        """Return some of the detections, by their places."""
         return Matches(*(getattr(self, field.name)[which] for field in dataclasses.fields(self)))
 
 
@@ -121,7 +121,7 @@ def match(
 
 
 def concatenate(matches: Sequence[Matches]) -> Matches:
-    """The detections of several images: by class, then by score, then by image."""
+    """Return the detections of several images: by class, then by score, then by image."""
     names = [field.name for field in dataclasses.fields(Matches)]
     joined = Matches(*(np.concatenate([getattr(one, name) for one in matches]) for name in names))
     return joined.part(np.lexsort([-joined.scores, joined.classes]))
@@ -150,7 +150,7 @@ def class_result(matches: Matches, counts: np.ndarray) -> ClassResult:
 
 
 def _mean_precision(found: np.ndarray, count: int) -> float:
-    """Mean over 101 recalls of the best precision that has at least that recall.
+    """Return mean over 101 recalls of the best precision that has at least that recall.
 
     Args:
         found: bool [n], sorted by score: true and false positives.
@@ -166,7 +166,7 @@ def _mean_precision(found: np.ndarray, count: int) -> float:
 
 
 def _ranked(detections: Detections) -> tuple:
-    """The detections by class, then by score, with their ranks; no more than count."""
+    """Return the detections by class, then by score, with their ranks; no more than count."""
     order = np.lexsort([-detections.scores, detections.classes])
     classes = detections.classes[order]
     ranks = np.arange(len(order)) - np.searchsorted(classes, classes)
@@ -225,7 +225,7 @@ def _outside(area: np.ndarray) -> np.ndarray:
 
 
 def _pick(table: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """A table [ranges, n] at columns [thresholds, ranges]."""
+    """Return a table [ranges, n] at columns [thresholds, ranges]."""
     return table[np.arange(len(table)), columns]
 
 

@@ -45,7 +45,7 @@ class Groundtruth:
     keypoints: Optional[np.ndarray] = None
 
     def kept(self, which: np.ndarray) -> Groundtruth:
-        """The objects for which `which`, bool [n], is true."""
+        """Return the objects for which `which`, bool [n], is true."""
         return _kept(self, which, whole=('image_classes',))
 
 
@@ -89,23 +89,23 @@ class Evaluator(abc.ABC):
 
     @abc.abstractmethod
     def names(self) -> Sequence[str]:
-        """The metrics that `evaluate` may return."""
+        """Return the metrics that `evaluate` may return."""
 
     def summary_names(self) -> Sequence[str]:
-        """Returns the metrics that are NaN, not left out, where there is nothing to find."""
+        """Return the metrics that are NaN, not left out, where there is nothing to find."""
         return ()
 
     @abc.abstractmethod
     def add_image(self, image_id: str, groundtruth: Groundtruth, detections: Detections) -> None:
-        """Takes one image; the caller sees to it that no image comes twice."""
+        """Take one image; the caller sees to it that no image comes twice."""
 
     @abc.abstractmethod
     def evaluate(self) -> Dict[str, float]:
-        """The metrics of all images; one that the data cannot tell is left out."""
+        """Return the metrics of all images; one that the data cannot tell is left out."""
 
     @abc.abstractmethod
     def clear(self) -> None:
-        """Forgets all images, by new empty state: a shallow copy keeps what it has."""
+        """Forget all images, by new empty state: a shallow copy keeps what it has."""
 
     @property
     def class_ids(self) -> List[int]:
@@ -114,7 +114,7 @@ class Evaluator(abc.ABC):
 
 
 def _kept(rows: _Rows, which: np.ndarray, whole: Sequence[str] = ()) -> _Rows:
-    """Some of the rows of all that has a row each."""
+    """Return some of the rows of all that has a row each."""
     chosen = {}
     for field in dataclasses.fields(rows):
         values = getattr(rows, field.name)

@@ -18,7 +18,7 @@ _BLOCK_PIXELS = 1 << 23
 def of_groundtruth(
     masks: np.ndarray, content: Sequence[int], size: Sequence[int]
 ) -> RunLengthMasks:
-    """Groundtruth as the network's input has it.
+    """Return groundtruth as the network's input has it.
 
     As published: the part that is image, resized to the original size by the nearest pixel, with
     the corner pixels on each other.
@@ -38,7 +38,7 @@ def of_groundtruth(
 
 
 def of_boxes(masks: np.ndarray, boxes: np.ndarray, size: Sequence[int]) -> RunLengthMasks:
-    """Detections' masks, each of its box; see `detections.masks.binary_windows`."""
+    """Return detections' masks, each of its box; see `detections.masks.binary_windows`."""
     return RunLengthMasks.encode_windows(binary_windows(masks, boxes, size), size)
 
 

@@ -72,7 +72,7 @@ class RotatedEvaluator(Evaluator):
         return [*self.summary_names(), *of_classes]
 
     def summary_names(self) -> Sequence[str]:
-        """Returns the means over classes; see `Evaluator`."""
+        """Return the means over classes; see `Evaluator`."""
         means = [_mean_name('AP', threshold) for threshold in (*_NAMED, _ALL)]
         return [*means, _mean_name('AP11', _NAMED[0])]
 

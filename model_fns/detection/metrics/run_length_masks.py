@@ -22,7 +22,7 @@ class RunLengthMasks:
 
     @classmethod
     def encode(cls, blocks: Iterable[np.ndarray]) -> RunLengthMasks:
-        """The masks of blocks [k, height, width], in which all but 0 is object.
+        """Return the masks of blocks [k, height, width], in which all but 0 is object.
 
         Blocks may come from a generator, so that not all masks are there at one time.
         """
@@ -38,7 +38,7 @@ class RunLengthMasks:
     def encode_windows(
         cls, windows: Iterable[Tuple[int, int, np.ndarray]], size: Sequence[int]
     ) -> RunLengthMasks:
-        """Masks that are empty outside of a window each: what is around it costs nothing.
+        """Return masks that are empty outside of a window each: what is around it costs nothing.
 
         Args:
             windows: first row, first column, and what is inside, [h, w], in which 1 is object.
@@ -60,7 +60,7 @@ class RunLengthMasks:
         return RunLengthMasks([self._encoded[place] for place in places])
 
     def areas(self) -> np.ndarray:
-        """Pixels of each: float64 [n]."""
+        """Return pixels of each: float64 [n]."""
         if not self._encoded:
             return np.zeros([0])
         return np.asarray(_kernels().area(self._encoded), np.float64)

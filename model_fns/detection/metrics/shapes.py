@@ -36,7 +36,7 @@ class Shape(abc.ABC):
 
     @abc.abstractmethod
     def areas(self, detections: Detections) -> np.ndarray:
-        """Pixels of each detection: float64 [n]."""
+        """Return pixels of each detection: float64 [n]."""
 
     def unknown(self, groundtruth: Groundtruth) -> np.ndarray:
         """Which objects nobody knows the shape of: bool [m]; they need not be found."""

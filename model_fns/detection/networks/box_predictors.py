@@ -282,7 +282,7 @@ def build_box_predictor(
     quantization: Optional[layers.Quantization] = None,
     generation: generations.Generation = generations.FIRST,
 ) -> BoxPredictor:
-    """The head that a config describes, for single-shot detection.
+    """Return the head that a config describes, for single-shot detection.
 
     Args:
         config: which.

@@ -33,7 +33,7 @@ def build_layer_style(
     where: str,
     inplace_batch_norm_update: bool = False,
 ) -> layers.LayerStyle:
-    """The style that a config describes.
+    """Return the style that a config describes.
 
     Args:
         config: initial values, penalty, normalization, activation.

@@ -49,7 +49,7 @@ _TOWER = rf'WeightSharedConvolutionalBoxPredictor/({"|".join(_TOWERS)})/conv2d_(
 
 
 def require_objects(type_name: str, where: str) -> None:
-    """Refuses a network of TensorFlow 1 for a checkpoint of TensorFlow 2.
+    """Refuse a network of TensorFlow 1 for a checkpoint of TensorFlow 2.
 
     Args:
         type_name: of the feature extractor.
@@ -75,7 +75,7 @@ def of_single_shot(
     checkpoint_type: str,
     last_layer: str = '',
 ) -> Dict[str, tf.Variable]:
-    """A single-shot detector's variables by their paths.
+    """Return a single-shot detector's variables by their paths.
 
     Args:
         variables: of the model.
@@ -116,7 +116,7 @@ def of_single_shot(
 def paths_of(
     variables: Iterable[tf.Variable], rules: Rules, complete: bool = True
 ) -> Dict[str, tf.Variable]:
-    """Variables by their paths.
+    """Return variables by their paths.
 
     Args:
         variables: of a model.

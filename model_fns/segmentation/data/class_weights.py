@@ -37,7 +37,7 @@ class PixelCounts(NamedTuple):
 
 
 def given_weights(config: segmentation_pb2.SegmentationLoss, num_classes: int) -> List[float]:
-    """The weights that a config gives, one for each class.
+    """Return the weights that a config gives, one for each class.
 
     Raises:
         errors.ConfigError: they are neither one nor one for each class, or one is negative; or they
@@ -65,7 +65,7 @@ def class_weights(
     class_names: Sequence[str],
     ignore_label: int,
 ) -> Tuple[float, ...]:
-    """The weight of each class, computed of the training labels when the config asks for it.
+    """Return the weight of each class, computed of the training labels when the config asks for it.
 
     Args:
         config: of the loss.
@@ -122,7 +122,7 @@ def median_frequency(counts: PixelCounts) -> np.ndarray:
 def count_pixels(
     reader: input_reader_pb2.InputReader, num_classes: int, ignore_label: int, limit: int = 0
 ) -> PixelCounts:
-    """Counts the pixels of each class.
+    """Count the pixels of each class.
 
     Args:
         reader: of the records.
@@ -149,7 +149,7 @@ def count_pixels(
 
 
 def _for_present(counts: np.ndarray, weights_of) -> np.ndarray:
-    """Weights of the classes that there are; the others get the largest of them."""
+    """Return weights of the classes that there are; the others get the largest of them."""
     present = np.flatnonzero(counts)
     computed = weights_of(present)
     weights = np.full([len(counts)], computed.max())

@@ -15,18 +15,18 @@ _CHANNELS = 3
 
 
 def shift_brightness(image: tf.Tensor, uniform: tf.Tensor, most: float) -> tf.Tensor:
-    """Adds up to `most` of the full range, either way, to all pixels of a float32 image."""
+    """Add up to `most` of the full range, either way, to all pixels of a float32 image."""
     return _in_range(image + (2.0 * uniform - 1.0) * (255.0 * most))
 
 
 def scale_contrast(image: tf.Tensor, uniform: tf.Tensor, most: float) -> tf.Tensor:
-    """Multiplies distances from each channel's mean by 1 / `most` to `most`."""
+    """Multiply distances from each channel's mean by 1 / `most` to `most`."""
     factor = _factor(uniform, most)
     return _in_range(tf.raw_ops.AdjustContrastv2(images=image, contrast_factor=factor))
 
 
 def scale_saturation(image: tf.Tensor, uniform: tf.Tensor, most: float) -> tf.Tensor:
-    """Multiplies the saturation by 1 / `most` to `most`."""
+    """Multiply the saturation by 1 / `most` to `most`."""
     scale = _factor(uniform, most)
     return _in_range(tf.raw_ops.AdjustSaturation(images=image, scale=scale))
 
@@ -34,7 +34,7 @@ def scale_saturation(image: tf.Tensor, uniform: tf.Tensor, most: float) -> tf.Te
 def blur_of_motion(
     image: tf.Tensor, direction: tf.Tensor, length: tf.Tensor, most: int
 ) -> tf.Tensor:
-    """The image as a camera sees it that moves along a line.
+    """Return the image as a camera sees it that moves along a line.
 
     A pixel becomes the mean of those on the line around it that are in the image.
 
@@ -59,7 +59,7 @@ def rotate(
     color: Sequence[float],
     fillers: Dict[str, int],
 ) -> Dict[str, tf.Tensor]:
-    """An image and what belongs to its pixels, turned around the center.
+    """Return an image and what belongs to its pixels, turned around the center.
 
     Args:
         image: float32 [height, width, 3]; read between pixels.

@@ -38,7 +38,7 @@ def check_sizes(
     output_stride: int,
     asked: Size,
 ) -> None:
-    """Checks that no image of an evaluation is larger than the size that a config asks for.
+    """Check that no image of an evaluation is larger than the size that a config asks for.
 
     Args:
         readers: of the images.
@@ -61,7 +61,7 @@ def check_sizes(
 
 
 def smallest_legal(side: int, output_stride: int) -> int:
-    """The least multiple of the output stride plus 1 that is not below a side."""
+    """Return the least multiple of the output stride plus 1 that is not below a side."""
     return side + (1 - side) % output_stride
 
 

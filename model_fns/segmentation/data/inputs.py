@@ -33,7 +33,7 @@ def decode(
     with_instances: bool = False,
     max_pixels: int = images.MAX_PIXELS,
 ) -> Example:
-    """One record.
+    """Return one record.
 
     Args:
         serialized: string scalar, a `tf.train.Example` with an image, and class ids of its size as

@@ -92,7 +92,7 @@ class Preprocessing:
     least_size: Optional[Size] = None
 
     def augmentations(self) -> List[str]:
-        """Returns what `augment` does, for people."""
+        """Return what `augment` does, for people."""
         steps = {
             f'scales from {self.scales[0]:g} to {self.scales[1]:g}': self.scales != (1, 1),
             f'crops of {self.crop[0]} x {self.crop[1]}': True,
@@ -106,7 +106,7 @@ class Preprocessing:
         return [text for text, is_done in steps.items() if is_done]
 
     def augment(self, example: Example, seed: tf.Tensor) -> Example:
-        """One example, varied, at the crop's size.
+        """Return one example, varied, at the crop's size.
 
         Args:
             example: from `inputs.decode`.
@@ -141,7 +141,7 @@ class Preprocessing:
         }
 
     def fit(self, example: Example) -> Tuple[Features, Labels]:
-        """Brings one example to the network's input.
+        """Bring one example to the network's input.
 
         Args:
             example: from `augment`, which made it float32 at the crop's size, or from
@@ -177,7 +177,7 @@ class Preprocessing:
         return ServedImages(pixels, size)
 
     def resized_size(self, height: Any, width: Any) -> Tuple[Any, Any]:
-        """Height and width after the resize range, of ints or arrays of them."""
+        """Return height and width after the resize range, of ints or arrays of them."""
         return (height, width) if self.resize is None else self.resize.size(height, width)
 
     def _fillers(self, example: Example) -> Dict[str, int]:
@@ -186,7 +186,7 @@ class Preprocessing:
         return {name: filler for name, filler in known.items() if name in example}
 
     def _window(self, size: tf.Tensor, draws: Sequence[tf.Tensor]) -> _Window:
-        """The window of the scaled image that a crop shows, from four random numbers."""
+        """Return the window of the scaled image that a crop shows, from four random numbers."""
         scale, row, column, flip = draws
         scaled = tf.cast(self._resized_size(size), tf.float32) * self._scale(scale)
         scaled = tf.maximum(tf.cast(scaled, tf.int32), 1)
@@ -225,7 +225,7 @@ class Preprocessing:
         return image
 
     def _fitted(self, example: Example) -> Example:
-        """An example that is not varied, padded at the bottom and right."""
+        """Return an example that is not varied, padded at the bottom and right."""
         size = self._resized_size(tf.shape(example[fields.IMAGE])[:2])
         padding = tf.maximum(self.least_size or self.crop, size) - size
         image = self._resized(example[fields.IMAGE], size, 'bilinear')
@@ -244,7 +244,7 @@ class Preprocessing:
         return size if self.resize is None else tf.stack(self.resize.size(*tf.unstack(size)))
 
     def _resized(self, pixels: tf.Tensor, size: tf.Tensor, method: str) -> tf.Tensor:
-        """Images as float32, or ids as they are, brought to the resize range's size."""
+        """Return images as float32, or ids as they are, brought to the resize range's size."""
         if self.resize is not None:
             pixels = images.resize(pixels, size[0], size[1], method, align_corners=True)
         return tf.cast(pixels, tf.float32) if method == 'bilinear' else pixels
@@ -277,7 +277,7 @@ def from_config(
     where: str = 'model.segmentation.preprocessing',
     least_size: Optional[Size] = None,
 ) -> Preprocessing:
-    """The preprocessing that a config describes.
+    """Return the preprocessing that a config describes.
 
     Args:
         config: which.

@@ -51,7 +51,7 @@ class Dataset:
         return np.array([*self.class_colors, IGNORED_COLOR], np.uint8)
 
     def colored(self, classes: np.ndarray) -> np.ndarray:
-        """Classes as colors.
+        """Return classes as colors.
 
         Args:
             classes: int [height, width]; the ignore label and whatever is no class get
@@ -64,7 +64,7 @@ class Dataset:
         return self.color_map()[np.where(known, classes, self.num_classes)]
 
     def for_submission(self, classes: np.ndarray) -> np.ndarray:
-        """Classes as the data set's evaluation server wants them.
+        """Return classes as the data set's evaluation server wants them.
 
         Args:
             classes: int [height, width], all from 0 to num_classes - 1.
@@ -81,7 +81,7 @@ PRESETS: Registry[Dataset] = Registry('segmentation data set')
 
 
 def get_dataset(name: str, where: str = 'model.segmentation.dataset') -> Dataset:
-    """The known data set of that name.
+    """Return the known data set of that name.
 
     Raises:
         errors.ConfigError: there is none; the message names the nearest.
@@ -92,7 +92,7 @@ def get_dataset(name: str, where: str = 'model.segmentation.dataset') -> Dataset
 def from_config(
     config: segmentation_pb2.Segmentation, label_map: Optional[LabelMap] = None
 ) -> Dataset:
-    """The labels that a config describes: its fields over those of its `dataset`.
+    """Return the labels that a config describes: its fields over those of its `dataset`.
 
     Args:
         config: `model.segmentation`.

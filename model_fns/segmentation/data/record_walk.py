@@ -59,6 +59,6 @@ def walk(
 
 
 def text_feature(record: tf.Tensor, key: str, default: Optional[str] = None) -> tf.Tensor:
-    """One text of a record; running it fails where there is none and no default."""
+    """Return one text of a record; running it fails where there is none and no default."""
     feature = tf.io.FixedLenFeature([], tf.string, default)
     return tf.io.parse_single_example(record, {key: feature})[key]

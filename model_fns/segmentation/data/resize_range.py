@@ -38,7 +38,7 @@ class ResizeRange:
     keep_aspect_ratio: bool = True
 
     def size(self, height: Side, width: Side) -> Tuple[Side, Side]:
-        """Height and width of the resized image, of the type of those of the image."""
+        """Return height and width of the resized image, of the type of those of the image."""
         ops = tf if tf.is_tensor(height) else np
         shorter, longer = ops.minimum(height, width), ops.maximum(height, width)
         target, of = self.least, shorter
@@ -63,7 +63,7 @@ class ResizeRange:
 def from_config(
     config: segmentation_pb2.SegmentationPreprocessing, where: str
 ) -> Optional[ResizeRange]:
-    """The range that a config asks for; None where images keep their size.
+    """Return the range that a config asks for; None where images keep their size.
 
     Args:
         config: which.

@@ -94,7 +94,7 @@ def _largest_around(labels: tf.Tensor, counted: tf.Tensor, width: int) -> tf.Ten
 
 
 def _size(instances: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
-    """Height and width: numbers where they are static."""
+    """Return height and width: numbers where they are static."""
     dynamic = tf.shape(instances)
     height, width = instances.shape.as_list()
     return height or dynamic[0], width or dynamic[1]

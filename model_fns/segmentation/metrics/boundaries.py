@@ -43,7 +43,7 @@ def boundary_counts(
 
 
 def boundary_scores(counts: np.ndarray, prefix: str) -> Dict[str, float]:
-    """The scalars of an evaluation, by names of `boundary_names`.
+    """Return the scalars of an evaluation, by names of `boundary_names`.
 
     Args:
         counts: sums of `boundary_counts`.

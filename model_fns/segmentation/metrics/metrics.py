@@ -94,7 +94,7 @@ class Metrics:
         )
 
     def names(self) -> List[str]:
-        """All that `finish` may return."""
+        """Return all that `finish` may return."""
         names = [self.iou_name(), PIXEL_ACCURACY, MEAN_ACCURACY]
         names += [self.iou_name(f'class_{index}') for index in range(self.num_classes)]
         if self.edge_tolerance is not None:
@@ -113,7 +113,7 @@ class Metrics:
     def ignore_padding(
         self, is_image: tf.Tensor, outputs: Tensors, labels: Labels
     ) -> Tuple[Tensors, Labels]:
-        """Returns outputs and labels of which the padding counts for nothing.
+        """Return outputs and labels of which the padding counts for nothing.
 
         Where several devices evaluate, their batches are joined with zeros around smaller images.
 
@@ -136,7 +136,7 @@ class Metrics:
         )
 
     def create(self, outputs: Tensors, features: Features, labels: Labels) -> Dict[str, Metric]:
-        """Accumulators, from which `finish` makes scalars.
+        """Return accumulators, from which `finish` makes scalars.
 
         Args:
             outputs: of the heads that there are, by the names of `fields`.
@@ -168,7 +168,7 @@ class Metrics:
         return {name: _accumulated(name, count) for name, count in counts.items()}
 
     def finish(self, values: Mapping[str, Any]) -> Dict[str, float]:
-        """Scalars from what the value ops of `create` came to.
+        """Return scalars from what the value ops of `create` came to.
 
         What the data cannot tell (the IoU of a class that is in no image) is left out.
         """
@@ -268,7 +268,7 @@ def confusion_matrix(
 def training_metrics(
     predictions: tf.Tensor, labels: tf.Tensor, num_classes: int, ignore_label: int, window: int
 ) -> Tuple[Dict[str, tf.Tensor], tf.Operation]:
-    """Mean IoU and pixel accuracy over the last steps of training.
+    """Return mean IoU and pixel accuracy over the last steps of training.
 
     They are kept in local variables: a run that is resumed starts with an empty window.
 
@@ -327,7 +327,7 @@ def _boundary_counts(predictions: tf.Tensor, truth: tf.Tensor, tolerances: tf.Te
 
 
 def _accumulated(name: str, counts: tf.Tensor) -> Metric:
-    """The sum of a tensor over the batches of an evaluation."""
+    """Return the sum of a tensor over the batches of an evaluation."""
     total = _local_variable(name, counts.shape, counts.dtype)
     return total.read_value(), total.assign_add(counts)
 

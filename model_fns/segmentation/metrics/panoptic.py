@@ -130,7 +130,7 @@ def quality_names(num_classes: int) -> List[str]:
 
 
 def qualities(counts: np.ndarray, is_thing: np.ndarray) -> Dict[str, float]:
-    """The scalars of an evaluation.
+    """Return the scalars of an evaluation.
 
     Args:
         counts: [4, C], sums of `panoptic_counts`.

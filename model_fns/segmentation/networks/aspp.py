@@ -68,7 +68,7 @@ class Aspp:
 def pyramid(
     features: tf.Tensor, aspp: Aspp, style: layers.LayerStyle, output_stride: int
 ) -> tf.Tensor:
-    """The features of all branches.
+    """Return the features of all branches.
 
     Args:
         features: float32 [batch, height, width, channels] of the backbone.
@@ -107,7 +107,7 @@ def pyramid(
 def _image_level(
     features: tf.Tensor, aspp: Aspp, style: layers.LayerStyle, output_stride: int
 ) -> tf.Tensor:
-    """The branch that sees the image through large pools, at the size of the features."""
+    """Return the branch that sees the image through large pools, at the size of the features."""
     if aspp.pooling_crop is None:
         pooled = layers.global_mean(features)
     else:

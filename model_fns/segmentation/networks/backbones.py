@@ -64,7 +64,7 @@ class SegmentationBackbone:
         bounded_activation: bool = False,
         fine_tune_batch_norm: bool = True,
     ) -> Tuple[tf.Tensor, registry.EndPoints]:
-        """Features of images.
+        """Return features of images.
 
         Args:
             images: float32 [batch, height, width, 3], of `normalize`. Height and width may be
@@ -96,7 +96,7 @@ class SegmentationBackbone:
     def check_options(
         self, options: registry.Options, where: str = 'model.segmentation.backbone'
     ) -> None:
-        """Refuses options that this backbone does not listen to.
+        """Refuse options that this backbone does not listen to.
 
         Raises:
             errors.ConfigError: there is one; the message names it and those that would do.
@@ -110,7 +110,7 @@ class SegmentationBackbone:
                 )
 
     def normalize(self, images: tf.Tensor) -> tf.Tensor:
-        """Images as this backbone was trained on them.
+        """Return images as this backbone was trained on them.
 
         Args:
             images: float32 [..., height, width, 3] in [0, 255].
@@ -121,7 +121,7 @@ class SegmentationBackbone:
         return self.network.segmentation.normalization(images)
 
     def decoder_tap(self, output_stride: int, where: str = '') -> str:
-        """The end point that a decoder refines with at that output stride.
+        """Return the end point that a decoder refines with at that output stride.
 
         Args:
             output_stride: 4, 8 or 16; below that of the features.
@@ -140,7 +140,7 @@ class SegmentationBackbone:
         return taps[output_stride]
 
     def _complete(self, options: registry.Options) -> registry.Options:
-        """The options with the network's own values where they are unset."""
+        """Return the options with the network's own values where they are unset."""
         changed = {name: getattr(options, name) for name in options.changed()}
         options = self.network.segmentation.options.but(**changed)
         if 'channel_divisor' not in self.honors:
@@ -155,7 +155,7 @@ class SegmentationBackbone:
 def get_backbone(
     name: str, where: str = 'model.segmentation.backbone.name'
 ) -> SegmentationBackbone:
-    """The backbone of that name.
+    """Return the backbone of that name.
 
     Args:
         name: as in `Backbone.name`.
@@ -168,7 +168,7 @@ def get_backbone(
 
 
 def backbone_names() -> Tuple[str, ...]:
-    """All names, sorted."""
+    """Return all names, sorted."""
     return registry.network_names('segmentation')
 
 

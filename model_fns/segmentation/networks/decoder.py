@@ -70,7 +70,7 @@ def refine(
     style: layers.LayerStyle,
     image_size: sizes.Size,
 ) -> tf.Tensor:
-    """Features at the last of the decoder's output strides.
+    """Return features at the last of the decoder's output strides.
 
     Args:
         features: float32 [batch, height, width, channels].
@@ -101,7 +101,7 @@ def _concatenate(
     size: sizes.Size,
     suffix: str,
 ) -> tf.Tensor:
-    """Both put together, then two 3x3 convolutions."""
+    """Return both put together, then two 3x3 convolutions."""
     early = layers.conv2d(early, _PROJECTION_FILTERS, 1, style, f'feature_projection0{suffix}')
     outputs = layers.concat([sizes.resize(features, size), sizes.resize(early, size)], style)
     if decoder.separable:
@@ -123,7 +123,7 @@ def _sum(
     size: sizes.Size,
     suffix: str,
 ) -> tf.Tensor:
-    """A convolution of each, summed."""
+    """Return a convolution of each, summed."""
     scope = f'decoder_conv0{suffix}'
     early = layers.conv2d(early, decoder.num_filters, 1, style, f'feature_projection0{suffix}')
     if decoder.output_is_logits:

@@ -52,7 +52,7 @@ class Branch:
     grid: Optional[Tuple[int, int]] = None
 
     def with_larger_rate(self, factor: fractions.Fraction, where: str) -> Branch:
-        """The branch with its rate, if it has one, multiplied.
+        """Return the branch with its rate, if it has one, multiplied.
 
         Raises:
             errors.ConfigError: the product is no whole number.
@@ -89,7 +89,7 @@ class Cell:
 
     @classmethod
     def from_config(cls, config: segmentation_pb2.DensePredictionCell, where: str = _WHERE) -> Cell:
-        """The cell of a config, read from its file where it names one.
+        """Return the cell of a config, read from its file where it names one.
 
         Args:
             config: the message.
@@ -120,7 +120,7 @@ class Cell:
         )
 
     def at_output_stride(self, old_stride: int, new_stride: int, where: str = '') -> Cell:
-        """The cell, with the same variables, for features of another output stride.
+        """Return the cell, with the same variables, for features of another output stride.
 
         Args:
             old_stride: output stride that the rates are for.
@@ -142,7 +142,7 @@ class Cell:
 
 
 def apply_cell(features: tf.Tensor, cell: Cell, style: layers.LayerStyle) -> tf.Tensor:
-    """The features that a cell makes of the backbone's.
+    """Return the features that a cell makes of the backbone's.
 
     A pyramid pooling takes the features for those of the whole image, whatever its size: cells of
     the grid grow with it.
@@ -220,7 +220,7 @@ def _window_means(features: tf.Tensor, window: sizes.Size) -> tf.Tensor:
 
 
 def _read(config: segmentation_pb2.DensePredictionCell, where: str) -> Tuple[Branch, ...]:
-    """The branches that a config spells out."""
+    """Return the branches that a config spells out."""
     branches = []
     for index, entry in enumerate(config.branches):
         pools = entry.operation == segmentation_pb2.DensePredictionCell.Branch.PYRAMID_POOLING
@@ -236,7 +236,7 @@ def _read(config: segmentation_pb2.DensePredictionCell, where: str) -> Tuple[Bra
 
 
 def _read_file(path: str) -> Tuple[Branch, ...]:
-    """The branches of a file as the search wrote it."""
+    """Return the branches of a file as the search wrote it."""
     try:
         with tf.io.gfile.GFile(path) as file:
             entries = json.loads(file.read())
@@ -254,7 +254,7 @@ def _read_file(path: str) -> Tuple[Branch, ...]:
 
 
 def _branch(entry: Any, index: int, path: str) -> Branch:
-    """A branch from its entry in a file."""
+    """Return a branch from its entry in a file."""
     where = f'{path}: entry {index}'
     if not isinstance(entry, dict):
         raise errors.ConfigError(f'{where}: expected an object; got {_shown(entry)}.')

@@ -21,7 +21,7 @@ def head_style(
     batch_norm_decay: float,
     bounded_activation: bool = False,
 ) -> layers.LayerStyle:
-    """The published style of everything behind the backbone.
+    """Return the published style of everything behind the backbone.
 
     Args:
         is_training: whether dropout drops.
@@ -55,7 +55,7 @@ def split_separable_conv2d(
     kernel_size: int = 3,
     rate: layers.Size = 1,
 ) -> tf.Tensor:
-    """A depthwise and a 1x1 convolution, each normalized and activated.
+    """Return a depthwise and a 1x1 convolution, each normalized and activated.
 
     Args:
         features: float32 [batch, height, width, channels].
@@ -84,7 +84,7 @@ def conv3x3(
     separable: bool,
     rate: int = 1,
 ) -> tf.Tensor:
-    """A 3x3 convolution in one piece, or `split_separable_conv2d`."""
+    """Return a 3x3 convolution in one piece, or `split_separable_conv2d`."""
     if separable:
         return split_separable_conv2d(features, num_outputs, style, scope, rate=rate)
     return layers.conv2d(features, num_outputs, 3, style, scope, rate=rate)

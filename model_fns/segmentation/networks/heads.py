@@ -46,7 +46,7 @@ class Head:
 
 
 def heads_from_config(config: segmentation_pb2.Segmentation, num_classes: int) -> Tuple[Head, ...]:
-    """The semantic head, then those that the config has a message for.
+    """Return the semantic head, then those that the config has a message for.
 
     Args:
         config: the model.
@@ -70,7 +70,7 @@ def logits(
     kernel_size: int = 1,
     rates: Sequence[int] = (),
 ) -> tf.Tensor:
-    """The logits of a head.
+    """Return the logits of a head.
 
     Args:
         features: float32 [batch, height, width, channels].

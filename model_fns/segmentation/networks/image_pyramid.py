@@ -16,7 +16,7 @@ MERGED_LOGITS = 'merged_logits'
 
 
 def scale_name(scale: float) -> str:
-    """The key of the logits of one scale of several."""
+    """Return the key of the logits of one scale of several."""
     return f'logits_{scale:.2f}'
 
 
@@ -28,7 +28,7 @@ def unscaled(head: Head, logits: tf.Tensor, scale: float) -> tf.Tensor:
 
 
 def merge(head: Head, by_scale: Mapping[float, tf.Tensor], average: bool) -> Dict[str, tf.Tensor]:
-    """The logits of each scale and what they become together.
+    """Return the logits of each scale and what they become together.
 
     Args:
         head: whose.
@@ -53,7 +53,7 @@ def merge(head: Head, by_scale: Mapping[float, tf.Tensor], average: bool) -> Dic
 
 @contextlib.contextmanager
 def summed_updates() -> Iterator[None]:
-    """Makes one update of each moving statistic out of those of several passes.
+    """Make one update of each moving statistic out of those of several passes.
 
     Each pass would assign old + change to the same variable, and whichever came last would win. In
     their place in `UPDATE_OPS` comes one assignment of old + the sum of the changes, as though the
@@ -75,7 +75,7 @@ def _summed(updates: Sequence[tf.Operation]) -> List[tf.Operation]:
 
 
 def _one(updates: Sequence[tf.Operation]) -> tf.Operation:
-    """The sum of assignments to one variable."""
+    """Return the sum of assignments to one variable."""
     handle = updates[0].inputs[0]
     if handle.dtype != tf.resource:
         raise ValueError(f'{handle.name} is not a resource variable; a pyramid needs those.')

@@ -32,7 +32,7 @@ _PREDICTIONS = {
 def resized_values(
     heads: Sequence[Head], logits: Mapping[str, tf.Tensor], size: sizes.Size, image_size: sizes.Size
 ) -> Values:
-    """Each head's values at the size of the output.
+    """Return each head's values at the size of the output.
 
     Args:
         heads: which there are.
@@ -56,7 +56,7 @@ def resized_values(
 
 
 def mean_of_mirrored(heads: Sequence[Head], values: Values) -> Values:
-    """The mean of a view and its mirror image.
+    """Return the mean of a view and its mirror image.
 
     Args:
         heads: which there are.
@@ -77,7 +77,7 @@ def mean_of_mirrored(heads: Sequence[Head], values: Values) -> Values:
 
 
 def mean_of_views(views: Sequence[Values]) -> Values:
-    """The mean over views."""
+    """Return the mean over views."""
     if len(views) == 1:
         return dict(views[0])
     share = 1.0 / len(views)
@@ -85,7 +85,7 @@ def mean_of_views(views: Sequence[Values]) -> Values:
 
 
 def output_names(heads: Sequence[Head]) -> Sequence[str]:
-    """The names in `fields` of what `predictions` gives."""
+    """Return the names in `fields` of what `predictions` gives."""
     names = []
     for head in heads:
         names += _OUTPUTS[head.name]
@@ -93,7 +93,7 @@ def output_names(heads: Sequence[Head]) -> Sequence[str]:
 
 
 def predictions(heads: Sequence[Head], values: Values) -> Dict[str, tf.Tensor]:
-    """The outputs, named as in `fields`.
+    """Return the outputs, named as in `fields`.
 
     Args:
         heads: which there are.

@@ -88,7 +88,7 @@ class SegmentationNetwork:
         num_steps: int = 0,
         quantization: Optional[layers.Quantization] = None,
     ) -> SegmentationNetwork:
-        """The network that a config describes.
+        """Return the network that a config describes.
 
         Args:
             config: the model.
@@ -137,13 +137,13 @@ class SegmentationNetwork:
         return (_LOGITS_SCOPE, *_CONTEXT_SCOPES, _DECODER_SCOPE, dense_prediction_cell.SCOPE, *own)
 
     def output_names(self) -> Sequence[str]:
-        """The names in `fields` of what `infer` gives."""
+        """Return the names in `fields` of what `infer` gives."""
         return inference.output_names(self.heads)
 
     def at_output_stride(
         self, output_stride: int, atrous_rates: Sequence[int] = (), where: str = ''
     ) -> SegmentationNetwork:
-        """The same network, with the same variables, at another output stride.
+        """Return the same network, with the same variables, at another output stride.
 
         Args:
             output_stride: input size over feature size.
@@ -183,7 +183,7 @@ class SegmentationNetwork:
         atrous_rates: Sequence[int] = (),
         scales: Optional[Sequence[float]] = None,
     ) -> LogitsByScale:
-        """The logits of each head, at each scale and merged.
+        """Return the logits of each head, at each scale and merged.
 
         Variables that exist in the current scope are used again.
 
@@ -293,7 +293,7 @@ class SegmentationNetwork:
         return inference.predictions(self.heads, inference.mean_of_views(views))
 
     def _one_scale(self, images: tf.Tensor, is_training: bool) -> Dict[heads_lib.Head, tf.Tensor]:
-        """The logits of normalized images, at their own size over the stride."""
+        """Return the logits of normalized images, at their own size over the stride."""
         features, end_points = self.backbone.build(
             images,
             is_training,

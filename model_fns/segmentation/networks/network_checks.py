@@ -31,7 +31,7 @@ def check(
     output_stride: int,
     where: str,
 ) -> None:
-    """Refuses a network that cannot be, or a field that would change nothing.
+    """Refuse a network that cannot be, or a field that would change nothing.
 
     Args:
         config: the model.
@@ -71,7 +71,7 @@ def check(
 
 
 def check_output_stride(stride: int, field: str) -> None:
-    """Refuses an output stride that no backbone has, before one is built.
+    """Refuse an output stride that no backbone has, before one is built.
 
     Args:
         stride: of the features.
@@ -85,7 +85,7 @@ def check_output_stride(stride: int, field: str) -> None:
 
 
 def check_decoder_strides(strides: Sequence[int], output_stride: int, field: str) -> None:
-    """Refuses a decoder whose strides do not fall from that of the backbone.
+    """Refuse a decoder whose strides do not fall from that of the backbone.
 
     Args:
         strides: of the decoder; empty: there is none.

@@ -18,7 +18,7 @@ Size = Tuple[Side, Side]  # height, width
 
 
 def size_of(features: tf.Tensor) -> Size:
-    """Height and width of float32 [batch, height, width, channels], as ints where known."""
+    """Return height and width of float32 [batch, height, width, channels], as ints where known."""
     sides = features.shape.as_list()[1:3]
     if None in sides:
         dynamic = tf.shape(features)
@@ -27,17 +27,17 @@ def size_of(features: tf.Tensor) -> Size:
 
 
 def scaled(size: Size, scale: float) -> Size:
-    """The size of an image seen at a scale: int((d - 1) * scale + 1) of each side d."""
+    """Return the size of an image seen at a scale: int((d - 1) * scale + 1) of each side d."""
     return _scaled_side(size[0], scale), _scaled_side(size[1], scale)
 
 
 def strided(size: Size, stride: int) -> Size:
-    """The size of the features at an output stride: (d - 1) // stride + 1 of each side d."""
+    """Return the size of the features at an output stride: (d - 1) // stride + 1 of each side d."""
     return (size[0] - 1) // stride + 1, (size[1] - 1) // stride + 1
 
 
 def resize(features: tf.Tensor, size: Size, method: str = 'bilinear') -> tf.Tensor:
-    """Features at another size, corners on corners.
+    """Return features at another size, corners on corners.
 
     Args:
         features: [batch, height, width, channels].
@@ -54,14 +54,14 @@ def resize(features: tf.Tensor, size: Size, method: str = 'bilinear') -> tf.Tens
 
 
 def same(one: Size, other: Size) -> bool:
-    """Whether two sizes are known to be the same."""
+    """Return whether two sizes are known to be the same."""
     return all(
         a is b or (isinstance(a, int) and isinstance(b, int) and a == b) for a, b in zip(one, other)
     )
 
 
 def exact(value: float) -> float:
-    """The number that was meant by a float32 of a config: 0.7, not 0.699999988.
+    """Return the number that was meant by a float32 of a config: 0.7, not 0.699999988.
 
     Sizes are rounded down, so that the difference can cost a pixel.
     """

@@ -33,7 +33,7 @@ _FILTERS, _KERNEL = 256, 3
 def build_center_net(
     config: _Config, where: str, quantization: Optional[layers.Quantization] = None
 ) -> model.CenterNetModel:
-    """The detector that a config describes.
+    """Return the detector that a config describes.
 
     Args:
         config: of the model.
@@ -118,7 +118,7 @@ def _searches(config: _Config, where: str) -> List[keypoint_search.Search]:
 def _places(
     task: _Config.KeypointEstimation, label_map: LabelMap, num_classes: int, where: str
 ) -> Tuple[int, Sequence[Tuple[int, str]]]:
-    """The index of a task's class, and the ids and labels of its keypoints."""
+    """Return the index of a task's class, and the ids and labels of its keypoints."""
     by_name = {item.name: item for item in label_map.items}
     path = f'{where}.keypoint_class_name'
     if task.keypoint_class_name not in by_name:
@@ -209,7 +209,7 @@ def _head(
     config: _Config.PredictionHeadParams,
     bias: Optional[float] = None,
 ) -> heads.Head:
-    """A head with as many convolutions as either list has values."""
+    """Return a head with as many convolutions as either list has values."""
     layers_of_head = max(len(config.num_filters), len(config.kernel_sizes), 1)
     filters = tuple(config.num_filters) or (_FILTERS,) * layers_of_head
     kernels = tuple(config.kernel_sizes) or (_KERNEL,) * layers_of_head

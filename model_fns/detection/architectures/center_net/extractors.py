@@ -62,7 +62,7 @@ class Settings:
     decay: Optional[float] = None
 
     def applied(self, style: layers.LayerStyle) -> layers.LayerStyle:
-        """A published style as the config has it."""
+        """Return a published style as the config has it."""
         return style if self.decay is None else style.with_batch_norm(decay=self.decay)
 
 
@@ -118,7 +118,7 @@ class Extractor:
         return self.kind.base_scope
 
     def preprocess(self, images: tf.Tensor) -> tf.Tensor:
-        """Images as the backbone was trained on.
+        """Return images as the backbone was trained on.
 
         Args:
             images: float32 [B, height, width, channels] in [0, 255].
@@ -153,7 +153,7 @@ def find(
     resizer: image_resizer_pb2.ImageResizer,
     where: str,
 ) -> Extractor:
-    """The extractor that a config names.
+    """Return the extractor that a config names.
 
     Args:
         config: which.
@@ -226,7 +226,7 @@ def keras_style(settings: Settings, is_training: bool, epsilon: float = 1e-3) ->
 def _deconvolved(
     maps: Sequence[tf.Tensor], settings: Settings, is_training: bool, kernel: int
 ) -> tf.Tensor:
-    """The coarsest map, convolved and enlarged three times."""
+    """Return the coarsest map, convolved and enlarged three times."""
     style, features = keras_style(settings, is_training), maps[-1]
     for index, depth in enumerate((256, 128, 64), start=1):
         features = layers.conv2d(features, depth, kernel, style, f'{CONV}_{index}')
@@ -242,7 +242,7 @@ def _pyramid(
     depths: Tuple[int, int, int],
     next_depths: Tuple[int, int, int],
 ) -> tf.Tensor:
-    """The coarsest map, enlarged three times and each time added to the next finer one."""
+    """Return the coarsest map, enlarged three times and each time added to the next finer one."""
     style = keras_style(settings, is_training)
     linear = style.linear()
     convolve = layers.separable_conv2d if settings.separable else layers.conv2d
@@ -272,7 +272,7 @@ def _narrow(maps: Sequence[tf.Tensor], settings: Settings, is_training: bool) ->
 
 
 def _blocks(end_points: registry.EndPoints, scope: str) -> List[tf.Tensor]:
-    """The maps of stride 4, 8, 16 and 32."""
+    """Return the maps of stride 4, 8, 16 and 32."""
     return [end_points[name] for name in resnet_blocks.feature_maps(scope).values()]
 
 

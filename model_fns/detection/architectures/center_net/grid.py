@@ -65,7 +65,7 @@ def disc(radius: int) -> np.ndarray:
 
 
 def around(places: tf.Tensor, radius: int, maps: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
-    """The cells around places.
+    """Return the cells around places.
 
     Args:
         places: float32 [..., 2].

@@ -38,14 +38,14 @@ class Head:
 
 
 def layer_scope(number: int) -> str:
-    """The scope of a head's layer of that number, from 0, within the head's."""
+    """Return the scope of a head's layer of that number, from 0, within the head's."""
     return f'conv_{number + 1}'
 
 
 def predict(
     head: Head, maps: Sequence[tf.Tensor], is_training: bool, separable: bool = False
 ) -> Sequence[tf.Tensor]:
-    """The head's values on each feature map; each map has weights of its own.
+    """Return the head's values on each feature map; each map has weights of its own.
 
     Args:
         head: which.

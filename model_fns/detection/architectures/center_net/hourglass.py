@@ -41,7 +41,7 @@ class Architecture:
 
 
 def _single(width: int, multiples: Tuple[int, ...], blocks: Tuple[int, ...]) -> Architecture:
-    """One hourglass with multiples of a number of channels."""
+    """Return one hourglass with multiples of a number of channels."""
     return Architecture(width, tuple(width * one for one in multiples), blocks)
 
 
@@ -113,7 +113,7 @@ def _hourglass(
     style: layers.LayerStyle,
     scope: str,
 ) -> tf.Tensor:
-    """A stage with all stages within it: [batch, height, width, channels[0]]."""
+    """Return a stage with all stages within it: [batch, height, width, channels[0]]."""
     with tf1.variable_scope(scope):
         beside = inputs
         for index in range(blocks[0]):
@@ -137,7 +137,7 @@ def _hourglass(
 def _residual(
     inputs: tf.Tensor, channels: int, style: layers.LayerStyle, scope: str, stride: int = 1
 ) -> tf.Tensor:
-    """Two 3x3 convolutions, and the input, or a projection of it, added."""
+    """Return two 3x3 convolutions, and the input, or a projection of it, added."""
     linear = style.but(activation=None)
     with tf1.variable_scope(scope):
         inner = layers.conv2d(

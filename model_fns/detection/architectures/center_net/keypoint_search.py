@@ -86,7 +86,7 @@ class Search:
     def find(
         self, predictions: Mapping[str, objects.Maps], cells: tf.Tensor, boxes: tf.Tensor
     ) -> Found:
-        """The keypoints of detections, as if all were of the task's class.
+        """Return the keypoints of detections, as if all were of the task's class.
 
         Args:
             predictions: by head; the last feature map's count.
@@ -103,7 +103,7 @@ class Search:
         return self.matched(expected, found, boxes)
 
     def candidates(self, logits: tf.Tensor, offsets: tf.Tensor) -> Candidates:
-        """The best peaks of heat maps.
+        """Return the best peaks of heat maps.
 
         Args:
             logits: float32 [B, H, W, K].
@@ -153,7 +153,7 @@ class Search:
         )
 
     def finished(self, found: Found, sides: tf.Tensor) -> Found:
-        """Keypoints normalized to the image.
+        """Return keypoints normalized to the image.
 
         Args:
             found: in cells.
@@ -233,7 +233,7 @@ for _name, _ranking in (
 def spread_over(
     found: Found, task: keypoints.KeypointTask, classes: tf.Tensor, total: int
 ) -> Tuple[tf.Tensor, tf.Tensor]:
-    """The keypoints of one task among those of all: 0 for other tasks and other classes.
+    """Return the keypoints of one task among those of all: 0 for other tasks and other classes.
 
     Args:
         found: see there.

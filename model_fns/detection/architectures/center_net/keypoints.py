@@ -108,7 +108,7 @@ class KeypointTask:
         }
 
     def points(self, groundtruth: Groundtruth, places: objects.Places, maps: tf.Tensor) -> Points:
-        """The keypoints of the task's class on the grid of [B, H, W, channels].
+        """Return the keypoints of the task's class on the grid of [B, H, W, channels].
 
         Raises:
             errors.ConfigError: examples have fewer.
@@ -132,7 +132,7 @@ class KeypointTask:
         points: Points,
         true_shapes: Optional[tf.Tensor],
     ) -> tf.Tensor:
-        """The loss of the heat maps, over the number of keypoints and of feature maps."""
+        """Return the loss of the heat maps, over the number of keypoints and of feature maps."""
         heat = self.heat(places, points, maps[0])
         weights = grid.image_weights(maps[0], true_shapes) * _unlabeled(places, points, maps[0])
         # As published the weights of a kind of keypoint in an image count as a whole number.
@@ -142,7 +142,7 @@ class KeypointTask:
         return tf.add_n(losses) * share
 
     def heat(self, places: objects.Places, points: Points, maps: tf.Tensor) -> tf.Tensor:
-        """Targets of the heat maps, float32 [B, H, W, K].
+        """Return targets of the heat maps, float32 [B, H, W, K].
 
         Args:
             places: of the boxes.
@@ -173,7 +173,7 @@ class KeypointTask:
         points: Points,
         by_keypoint: bool = False,
     ) -> tf.Tensor:
-        """The loss of differences from cells to keypoints, by weight and feature map.
+        """Return the loss of differences from cells to keypoints, by weight and feature map.
 
         Args:
             predictions: [B, H, W, 2 or 2 K] each.
@@ -197,7 +197,7 @@ class KeypointTask:
 
 
 def at_keypoints(maps: tf.Tensor, cells: tf.Tensor, count: int) -> tf.Tensor:
-    """The two values that a kind of keypoint has in its cells.
+    """Return the two values that a kind of keypoint has in its cells.
 
     Args:
         maps: float32 [B, H, W, 2 K]: y and x of each kind.

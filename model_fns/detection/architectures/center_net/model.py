@@ -105,7 +105,7 @@ class CenterNetModel(detector.Detector):
     def postprocess(
         self, predictions: Dict[str, tf.Tensor], true_shapes: Optional[tf.Tensor]
     ) -> Dict[str, tf.Tensor]:
-        """Detections; see `Detector`."""
+        """Return detections; see `Detector`."""
         by_head = self._by_head(predictions)
         last = {name: maps[-1] for name, maps in by_head.items()}
         peaks = self._objects.peaks(last[objects.CENTER], true_shapes)
@@ -133,7 +133,7 @@ class CenterNetModel(detector.Detector):
     def restore_map(
         self, variables: Sequence[tf.Variable], checkpoint_type: str
     ) -> Mapping[str, tf.Variable]:
-        """The feature extractor's variables; see `Detector`."""
+        """Return the feature extractor's variables; see `Detector`."""
         if checkpoint_type == 'classification':
             scope = f'{extractors.SCOPE}/{self._extractor.base_scope}'
             variables = [one for one in variables if variable_name(one).startswith(f'{scope}/')]
@@ -158,7 +158,7 @@ class CenterNetModel(detector.Detector):
         )
 
     def _by_head(self, predictions: Mapping[str, tf.Tensor]) -> Dict[str, List[tf.Tensor]]:
-        """The values of each head for all feature maps."""
+        """Return the values of each head for all feature maps."""
         found: Dict[str, List[tf.Tensor]] = {}
         for task in self._tasks:
             for head in task.heads:
@@ -198,7 +198,7 @@ class CenterNetModel(detector.Detector):
         scores: tf.Tensor,
         further: Mapping[str, tf.Tensor],
     ) -> Dict[str, tf.Tensor]:
-        """Detections that suppression leaves: a peak has a score for its own class alone."""
+        """Return detections that suppression leaves: a peak has a score for its own class alone."""
         of_classes = tf.one_hot(classes, self.num_classes) * scores[..., tf.newaxis]
         kept = self._post_processor.apply(
             boxes[:, :, tf.newaxis], of_classes, of_anchors={**further}

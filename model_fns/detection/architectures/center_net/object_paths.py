@@ -32,7 +32,7 @@ def of_model(
     of_heads: Sequence[heads.Head],
     checkpoint_type: str,
 ) -> Dict[str, tf.Variable]:
-    """The variables that a checkpoint gives, by their path in it.
+    """Return the variables that a checkpoint gives, by their path in it.
 
     Args:
         variables: of the model.
@@ -118,12 +118,12 @@ def _head_rules(of_heads: Sequence[heads.Head]) -> object_paths.Rules:
 
 
 def _escaped(key: str) -> str:
-    """A key of a dictionary as it stands in paths."""
+    """Return a key of a dictionary as it stands in paths."""
     return key.replace('.', '..').replace('/', '.S')
 
 
 def _up_layers(is_pyramid: bool) -> Iterator[str]:
-    """The layers of the way up, in Keras's order."""
+    """Yield the layers of the way up, in Keras's order."""
     if is_pyramid:
         yield extractors.TOP
     for index in (1, 2, 3):

@@ -60,7 +60,7 @@ class Places(NamedTuple):
 
 
 def places_of(groundtruth: Groundtruth, maps: tf.Tensor) -> Places:
-    """The boxes of a batch on the grid of [B, H, W, channels]."""
+    """Return the boxes of a batch on the grid of [B, H, W, channels]."""
     boxes = groundtruth.boxes * tf.tile(grid.sides_of(maps), [2])
     first, last = boxes[..., :2], boxes[..., 2:]
     weights = tf.where(groundtruth.valid, groundtruth.weights, 0.0)
@@ -147,7 +147,7 @@ class Objects:
         }
 
     def heat(self, places: Places, classes: tf.Tensor, maps: tf.Tensor) -> tf.Tensor:
-        """Targets of the heat maps, float32 [B, H, W, C].
+        """Return targets of the heat maps, float32 [B, H, W, C].
 
         Args:
             places: of the boxes.
@@ -172,7 +172,7 @@ class Objects:
         return tf.transpose(heat, [0, 2, 3, 1])
 
     def peaks(self, logits: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> Peaks:
-        """The best peaks of all classes together.
+        """Return the best peaks of all classes together.
 
         Args:
             logits: float32 [B, H, W, C].
@@ -203,7 +203,7 @@ class Objects:
         )
 
     def boxes(self, peaks: Peaks, sizes: tf.Tensor, offsets: tf.Tensor) -> tf.Tensor:
-        """The boxes of peaks, float32 [B, N, 4], in cells, cut at the borders of the grid.
+        """Return the boxes of peaks, float32 [B, N, 4], in cells, cut at the borders of the grid.
 
         Args:
             peaks: see there.
@@ -229,7 +229,7 @@ class TopPeaks(NamedTuple):
 
 
 def at_peaks(scores: tf.Tensor, window: int) -> tf.Tensor:
-    """Scores [B, H, W, channels], with 0 for what is no peak.
+    """Return scores [B, H, W, channels], with 0 for what is no peak.
 
     Args:
         scores: at least 0.

@@ -84,7 +84,7 @@ _BOX_KINDS = {
 def build_faster_rcnn(
     config: _Config, where: str, quantization: Optional[layers.Quantization] = None
 ) -> model.FasterRcnnModel:
-    """The detector that a config describes.
+    """Return the detector that a config describes.
 
     Args:
         config: of the model.

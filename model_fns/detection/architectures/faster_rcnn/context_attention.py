@@ -73,7 +73,7 @@ class ContextAttention:
     def __call__(
         self, features: tf.Tensor, counts: tf.Tensor, memory: Memory, is_training: bool
     ) -> tf.Tensor:
-        """Features with what was found added at each place, [B * N, height, width, c].
+        """Return features with what was found added at each place, [B * N, height, width, c].
 
         Args:
             features: [B * N, height, width, c].

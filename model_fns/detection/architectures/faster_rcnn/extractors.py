@@ -71,7 +71,7 @@ class Extractor:
         return before + FIRST_SCOPE, before + SECOND_SCOPE
 
     def preprocess(self, images: tf.Tensor) -> tf.Tensor:
-        """Images as the backbone was trained on.
+        """Return images as the backbone was trained on.
 
         Args:
             images: float32 [B, height, width, channels] in [0, 255].
@@ -86,7 +86,7 @@ class Extractor:
         trains_batch_norm: bool,
         style: Optional[layers.LayerStyle] = None,
     ) -> List[tf.Tensor]:
-        """The features of images: one map, [B, height / stride, width / stride, channels].
+        """Return the features of images: one map, [B, height / stride, width / stride, channels].
 
         With a pyramid there is a map for each of its levels, from fine to coarse. As published,
         these are of images padded to a multiple of a number, though boxes are placed on them as on
@@ -115,7 +115,7 @@ class Extractor:
         trains_batch_norm: bool,
         style: Optional[layers.LayerStyle] = None,
     ) -> tf.Tensor:
-        """The features of boxes, [n, height', width', channels'].
+        """Return the features of boxes, [n, height', width', channels'].
 
         Args:
             crops: [n, height, width, channels], of the first stage's features.
@@ -132,7 +132,7 @@ class Extractor:
     def restore_map(
         self, variables: Mapping[str, tf.Variable], checkpoint_type: str
     ) -> Dict[str, tf.Variable]:
-        """The variables that a checkpoint gives; see `Detector.restore_map`.
+        """Return the variables that a checkpoint gives; see `Detector.restore_map`.
 
         A classifier's gives a part that both stages have to the second, which alone uses it.
 
@@ -158,7 +158,7 @@ class Extractor:
         return f'{name}/ExponentialMovingAverage' if self.of_cells else name
 
     def object_rules(self, variables: Sequence[tf.Variable], whole: bool) -> object_paths.Rules:
-        """The paths of the variables of both stages, see `object_paths`.
+        """Return the paths of the variables of both stages, see `object_paths`.
 
         Args:
             variables: of the model.
@@ -217,7 +217,7 @@ EXTRACTORS: Registry[Extractor] = Registry('feature extractor')
 
 
 def find(config: faster_rcnn_pb2.FasterRcnnFeatureExtractor, where: str) -> Extractor:
-    """The extractor that a config names.
+    """Return the extractor that a config names.
 
     Args:
         config: which.
@@ -276,7 +276,7 @@ def _resnet(name: str) -> FirstStage:
 
 
 def _of_second_generation(name: str) -> Extractor:
-    """A ResNet cut in two, neither part of which has variables in vain.
+    """Return a ResNet cut in two, neither part of which has variables in vain.
 
     Blocks stride in their first unit, the second stage's too: crops of 7 x 7 become 4 x 4.
     """
@@ -294,7 +294,7 @@ def _of_second_generation(name: str) -> Extractor:
 
 
 def _below_pyramid(name: str) -> Extractor:
-    """A whole ResNet of the second generation below a pyramid."""
+    """Return a whole ResNet of the second generation below a pyramid."""
 
     def first(images: tf.Tensor, style: layers.LayerStyle, stride: int) -> registry.EndPoints:
         return _end_points(name, images, style)
@@ -313,7 +313,7 @@ def _end_points(
 
 
 def _cells(name: str) -> FirstStage:
-    """The last two maps of the first stage's cells, side by side."""
+    """Return the last two maps of the first stage's cells, side by side."""
 
     def build(images: tf.Tensor, style: layers.LayerStyle, stride: int) -> tf.Tensor:
         del stride  # there is one

@@ -160,7 +160,7 @@ class FasterRcnnModel(detector.Detector):
     def postprocess(
         self, predictions: Dict[str, tf.Tensor], true_shapes: Optional[tf.Tensor]
     ) -> Dict[str, tf.Tensor]:
-        """Detections; see `Detector`."""
+        """Return detections; see `Detector`."""
         windows = _windows(predictions[fields.PREPROCESSED], true_shapes)
         if self._second is None:
             return self._proposals_as_detections(predictions, windows)
@@ -175,7 +175,7 @@ class FasterRcnnModel(detector.Detector):
     def restore_map(
         self, variables: Sequence[tf.Variable], checkpoint_type: str
     ) -> Mapping[str, tf.Variable]:
-        """The variables of both feature extractors; see `Detector`."""
+        """Return the variables of both feature extractors; see `Detector`."""
         by_name = {variable_name(variable): variable for variable in variables}
         return self._backbone.extractor.restore_map(by_name, checkpoint_type)
 
@@ -234,7 +234,7 @@ class FasterRcnnModel(detector.Detector):
     def _regions(
         self, images: tf.Tensor, features: Sequence[tf.Tensor], is_training: bool
     ) -> Dict[str, tf.Tensor]:
-        """The first stage's predictions for its anchors."""
+        """Return the first stage's predictions for its anchors."""
         generator = self._first.anchor_generator
         per_cell = generator.anchors_per_location()
         codes, logits = self._first.head_for(is_training).predict(features, per_cell)
@@ -255,7 +255,7 @@ class FasterRcnnModel(detector.Detector):
         }
 
     def _decoded_regions(self, predictions: Dict[str, tf.Tensor]) -> tf.Tensor:
-        """The box of each anchor, [B, A, numbers of a box]."""
+        """Return the box of each anchor, [B, A, numbers of a box]."""
         return self._coder.decode(
             predictions[fields.RPN_BOX_ENCODINGS], predictions[fields.ANCHORS]
         )
@@ -268,7 +268,7 @@ class FasterRcnnModel(detector.Detector):
         memory: Optional[context_attention.Memory],
         is_training: bool,
     ) -> Dict[str, tf.Tensor]:
-        """The second stage's predictions for its proposals."""
+        """Return the second stage's predictions for its proposals."""
         sides = _sides(images)
         head, context = self._second.head_for(is_training), self._second.context
         if not (is_training or context or self._second.crops is None):
@@ -319,7 +319,7 @@ class FasterRcnnModel(detector.Detector):
         predictions: Dict[str, tf.Tensor],
         groundtruth: Optional[targets.Groundtruth],
     ) -> Dict[str, tf.Tensor]:
-        """Logits of the masks that are learned: of proposals that hold an object."""
+        """Return logits of the masks that are learned: of proposals that hold an object."""
         head = self._second.masks.head_for(True)
         boxes = predictions[fields.PROPOSAL_BOXES]
         marks = tf.fill(tf.shape(boxes)[:2], True)
@@ -389,13 +389,13 @@ class FasterRcnnModel(detector.Detector):
     def _in_pixels(
         self, groundtruth: targets.Groundtruth, images: tf.Tensor
     ) -> targets.Groundtruth:
-        """Groundtruth, normalized to the padded input, in pixels of it."""
+        """Return groundtruth, normalized to the padded input, in pixels of it."""
         boxes = self.family.to_boxes(groundtruth.boxes, *_sides(images))
         return dataclasses.replace(groundtruth, boxes=boxes)
 
 
 def _sides(images: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
-    """Height and width of [B, height, width, channels], float32 scalars."""
+    """Return height and width of [B, height, width, channels], float32 scalars."""
     height, width = tf.unstack(tf.cast(tf.shape(images)[1:3], tf.float32))
     return height, width
 
@@ -414,5 +414,5 @@ def _windows(images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
 
 
 def _far_sides(windows: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
-    """Height and width [B, 1] of windows [B, 4], which begin at (0, 0)."""
+    """Return height and width [B, 1] of windows [B, 4], which begin at (0, 0)."""
     return windows[:, 2:3], windows[:, 3:4]

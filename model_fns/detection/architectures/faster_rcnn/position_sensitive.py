@@ -61,11 +61,11 @@ class Bins:
         return tf.reshape(crops, [-1, *self.grid, *size, channels])
 
     def pooled(self, maps: tf.Tensor, boxes: tf.Tensor) -> tf.Tensor:
-        """The mean of all samples of each box, [B * N, K]; see `samples`."""
+        """Return the mean of all samples of each box, [B * N, K]; see `samples`."""
         return tf.reduce_mean(self.samples(maps, boxes), [1, 2, 3, 4])
 
     def _split(self, boxes: tf.Tensor) -> tf.Tensor:
-        """The bins of boxes [B, N, 4]: [B, N, bins, 4], row by row."""
+        """Return the bins of boxes [B, N, 4]: [B, N, bins, 4], row by row."""
         rows, columns = self.grid
         near, far = tf.split(boxes[:, :, tf.newaxis], 2, axis=-1)
         step = (far - near) / tf.constant([rows, columns], boxes.dtype)
@@ -91,7 +91,7 @@ class PositionSensitiveHead:
     depth: int = 1024
 
     def predict(self, features: tf.Tensor, boxes: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
-        """Codes float32 [B * N, C, 4], and logits [B * N, C + 1], background first.
+        """Return codes float32 [B * N, C, 4], and logits [B * N, C + 1], background first.
 
         Args:
             features: [B, height, width, channels], of whole images.

@@ -54,7 +54,7 @@ class FeaturePyramid:
         is_training: bool,
         trains_batch_norm: bool,
     ) -> List[tf.Tensor]:
-        """The levels, from fine to coarse, [B, height / 2^L, width / 2^L, depth] each.
+        """Return the levels, from fine to coarse, [B, height / 2^L, width / 2^L, depth] each.
 
         Args:
             end_points: of the backbone.
@@ -79,7 +79,7 @@ class FeaturePyramid:
     def box_features(
         self, crops: tf.Tensor, is_training: bool, trains_batch_norm: bool
     ) -> tf.Tensor:
-        """The features of boxes, [n, 1, 1, channels].
+        """Return the features of boxes, [n, 1, 1, channels].
 
         As published, the layers have first values and no regularizer of their own, and batch norm
         is behind the first one's activation.
@@ -102,7 +102,7 @@ class FeaturePyramid:
     def object_rules(
         self, variables: Sequence[tf.Variable], first: str, second: str, path: str
     ) -> object_paths.Rules:
-        """The paths of its variables, see `object_paths`.
+        """Return the paths of its variables, see `object_paths`.
 
         Args:
             variables: of the model.
@@ -163,7 +163,7 @@ def by_level(
     boxes: tf.Tensor,
     images: tf.Tensor,
 ) -> tf.Tensor:
-    """Crops of boxes, each of its own level, in the order of the boxes.
+    """Return crops of boxes, each of its own level, in the order of the boxes.
 
     Args:
         crop: (map, boxes, images) -> crops.

@@ -172,7 +172,7 @@ class RegionLosses:
         anchors: tf.Tensor,
         groundtruth: targets.Groundtruth,
     ) -> Tuple[tf.Tensor, tf.Tensor]:
-        """The losses of boxes and of object or not, weighted scalars.
+        """Return the losses of boxes and of object or not, weighted scalars.
 
         Each is the mean over the images of the mean over an image's sampled anchors.
 

@@ -21,7 +21,7 @@ _BITS = 24  # of a draw: what a float32 holds exactly
 
 
 def draws(seed: tf.Tensor, examples: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-    """Numbers that look random, one for each row of each example.
+    """Return numbers that look random, one for each row of each example.
 
     Args:
         seed: int64 [2], as `forward_pass.step_seed` gives it.
@@ -55,7 +55,7 @@ class BalancedSampler:
     fill: bool = False
 
     def sample(self, positive: tf.Tensor, candidates: tf.Tensor, drawn: tf.Tensor) -> tf.Tensor:
-        """The rows that count.
+        """Return the rows that count.
 
         Args:
             positive: bool [B, A].
@@ -96,7 +96,7 @@ class BalancedSampler:
 
 
 def gather_first(chosen: tf.Tensor, values: tf.Tensor, size: int) -> Tuple[tf.Tensor, tf.Tensor]:
-    """The chosen rows of each image in their order, with zeros behind the last.
+    """Return the chosen rows of each image in their order, with zeros behind the last.
 
     Args:
         chosen: bool [B, A]; at most `size` of each image are true.
@@ -131,5 +131,5 @@ def _shifted(numbers: tf.Tensor, places: int) -> tf.Tensor:
 
 
 def _int64(bits: int) -> tf.Tensor:
-    """The signed number of 64 bits."""
+    """Return the signed number of 64 bits."""
     return tf.constant(bits - (1 << 64) if bits >> 63 else bits, tf.int64)

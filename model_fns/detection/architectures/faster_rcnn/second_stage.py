@@ -50,7 +50,7 @@ class Crops:
         boxes: tf.Tensor,
         image_size: Tuple[tf.Tensor, tf.Tensor],
     ) -> tf.Tensor:
-        """Features [B * N, side, side, channels] of boxes; outside of a map they are 0.
+        """Return features [B * N, side, side, channels] of boxes; outside of a map they are 0.
 
         Args:
             maps: [B, height, width, channels] each; of several, the levels of a pyramid, each box
@@ -69,7 +69,7 @@ class Crops:
         images: tf.Tensor,
         image_size: Tuple[tf.Tensor, tf.Tensor],
     ) -> tf.Tensor:
-        """Features [R, side, side, channels] of boxes of any images.
+        """Return features [R, side, side, channels] of boxes of any images.
 
         Args:
             maps: see above.
@@ -110,7 +110,7 @@ class BoxHead:
     code_size: int = axis_aligned.SIZE
 
     def predict(self, features: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
-        """Codes float32 [n, q, K], and logits [n, C + 1], background first.
+        """Return codes float32 [n, q, K], and logits [n, C + 1], background first.
 
         Args:
             features: [n, height, width, channels].
@@ -174,7 +174,7 @@ class BoxLosses:
         counts: tf.Tensor,
         groundtruth: targets.Groundtruth,
     ) -> Tuple[tf.Tensor, tf.Tensor]:
-        """The losses of boxes and of classes, weighted scalars.
+        """Return the losses of boxes and of classes, weighted scalars.
 
         Each is the mean over the images of the mean over an image's proposals.
 

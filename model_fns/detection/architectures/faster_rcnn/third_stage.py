@@ -28,7 +28,7 @@ _KERNEL = 3
 
 
 def automatic_depth(channels: int, num_classes: int) -> int:
-    """Channels between the features of boxes and masks, a power of two.
+    """Return channels between the features of boxes and masks, a power of two.
 
     A mean of the logarithms of both sides, three parts of classes to two of features, as published.
 
@@ -73,7 +73,7 @@ class MaskHead:
         return norm is None or not (self.style.is_training and norm.train)
 
     def predict(self, features: tf.Tensor) -> tf.Tensor:
-        """Logits float32 [R, q, height, width].
+        """Return logits float32 [R, q, height, width].
 
         Args:
             features: [R, height', width', channels], of boxes.
@@ -170,7 +170,7 @@ class MaskLoss:
         matches: tf.Tensor,
         size: layers.Size,
     ) -> tf.Tensor:
-        """The masks that boxes should have predicted: float32 [R, height, width], in [0, 1].
+        """Return the masks that boxes should have predicted: float32 [R, height, width], in [0, 1].
 
         A mask's values between pixels are interpolated, and not rounded, as published.
 
@@ -211,7 +211,7 @@ class ThirdStage:
 
 
 def true_rows(marks: tf.Tensor) -> tf.Tensor:
-    """The rows that are marked: int32 [R], in order; the first one where none is.
+    """Return the rows that are marked: int32 [R], in order; the first one where none is.
 
     No network takes nothing, so there is always one.
 
@@ -223,7 +223,7 @@ def true_rows(marks: tf.Tensor) -> tf.Tensor:
 
 
 def spread(values: tf.Tensor, rows: tf.Tensor, marks: tf.Tensor) -> tf.Tensor:
-    """Values of some rows where all boxes have theirs: [B, N, ...]; zeros elsewhere.
+    """Return values of some rows where all boxes have theirs: [B, N, ...]; zeros elsewhere.
 
     Args:
         values: [R, ...].
@@ -241,7 +241,7 @@ def spread(values: tf.Tensor, rows: tf.Tensor, marks: tf.Tensor) -> tf.Tensor:
 
 
 def probabilities(logits: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
-    """The masks of boxes of known classes: float32 [R, height, width], in [0, 1].
+    """Return the masks of boxes of known classes: float32 [R, height, width], in [0, 1].
 
     Args:
         logits: float32 [R, q, height, width].

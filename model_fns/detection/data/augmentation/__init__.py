@@ -56,7 +56,7 @@ def build_augmentation(
     options: Sequence[augmentation_pb2.PreprocessingStep],
     where: str = 'train_config.data_augmentation_options',
 ) -> Augmentation:
-    """All steps of a config, one after the other.
+    """Return all steps of a config, one after the other.
 
     Args:
         options: the steps, in order.
@@ -83,7 +83,7 @@ def build_augmentation(
 
 
 def _build(option: augmentation_pb2.PreprocessingStep, where: str) -> Tuple[str, Augmentation]:
-    """A step and its path."""
+    """Return a step and its path."""
     kind = option.WhichOneof('preprocessing_step')
     if kind is None:
         raise errors.ConfigError(f'{where}: empty; expected one of {", ".join(BUILDERS)}.')

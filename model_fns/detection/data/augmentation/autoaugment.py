@@ -77,7 +77,7 @@ def _one_after_the_other(
 
 
 def _either_way(uniform: tf.Tensor, amount: float) -> tf.Tensor:
-    """The amount, or minus the amount."""
+    """Return the amount, or minus the amount."""
     return tf.where(uniform < 0.5, -amount, amount)
 
 
@@ -88,7 +88,7 @@ def _translate_x(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Examp
 
 
 def _shear_y(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Example:
-    """Each row moves down in proportion to the column: y becomes y - level * x."""
+    """Return each row moves down in proportion to the column: y becomes y - level * x."""
     del seed
     level = _either_way(uniform, _SHEAR)
     matrix = tf.stack([[1.0, -level], [0.0, 1.0]])
@@ -106,7 +106,7 @@ def _rotate(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Example:
 
 
 def _transformed(example: Example, matrix: tf.Tensor, shift: tf.Tensor) -> Example:
-    """Moves the center of each pixel p, (y, x), to matrix p + shift.
+    """Move the center of each pixel p, (y, x), to matrix p + shift.
 
     Args:
         example: with a uint8 image.
@@ -152,7 +152,7 @@ class _Pixels:
         self._size = size
 
     def moved(self, images: tf.Tensor, fill: int) -> tf.Tensor:
-        """Images [n, height, width, channels], with `fill` where nothing comes to."""
+        """Return images [n, height, width, channels], with `fill` where nothing comes to."""
         moved = tf.raw_ops.ImageProjectiveTransformV3(
             images=images,
             transforms=self._transform,
@@ -166,7 +166,7 @@ class _Pixels:
 
 
 def _cutout(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Example:
-    """A gray square about a random pixel, as far as it is in the image."""
+    """Return a gray square about a random pixel, as far as it is in the image."""
     del uniform
     size = frames.image_size(example)
     (place,) = randomness.uniforms(randomness.stream_seed(seed, 3), 1, 2)
@@ -185,7 +185,7 @@ def _more_color(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Exampl
 
 
 def _equalize(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Example:
-    """Values of each channel replaced by their rank, spread over all levels."""
+    """Return values of each channel replaced by their rank, spread over all levels."""
     del seed, uniform
     image = example[fields.IMAGE]
     channels = image.shape[-1]
@@ -206,7 +206,7 @@ def _equalize(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Example:
 def _translate_boxes(
     example: Example, seed: tf.Tensor, uniform: tf.Tensor, magnitude: float, probability: float
 ) -> Example:
-    """Moves the content of some boxes up or down, one box after the other; boxes stay."""
+    """Move the content of some boxes up or down, one box after the other; boxes stay."""
     boxes = example[fields.BOXES]
     shift = _either_way(uniform, magnitude / 10 * _BOX_TRANSLATION)
     count = tf.shape(boxes)[0]
@@ -250,7 +250,7 @@ def _pixel_corners(boxes: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
 
 
 def _move_content(images: tf.Tensor, corners: tf.Tensor, shift: tf.Tensor, fill: int) -> tf.Tensor:
-    """Images with what is in one box moved down by `shift`; `fill` is what it leaves behind.
+    """Return images with what is in one box moved down by `shift`; `fill` is what it leaves behind.
 
     Args:
         images: uint8 [..., height, width, channels].
@@ -279,7 +279,7 @@ def _move_points(state: Example, corners: tf.Tensor, shift: tf.Tensor, size: tf.
 
 
 def _inside(image: tf.Tensor, first: tf.Tensor, last: tf.Tensor) -> tf.Tensor:
-    """Bool [height, width, 1]: the pixels from the first row and column to the last ones."""
+    """Return bool [height, width, 1]: the pixels from the first row and column to the last ones."""
     size = tf.shape(image)[-3:-1]
     rows, columns = tf.range(size[0]), tf.range(size[1])
     in_rows = tf.logical_and(rows >= first[0], rows <= last[0])

@@ -23,7 +23,7 @@ _TO_GRAY = np.tile(_LUMINANCE[:, np.newaxis], [1, _CHANNELS])
 
 
 def random_adjust_brightness(example: Example, seed: tf.Tensor, most: float = 0.2) -> Example:
-    """Adds one random number to all pixels.
+    """Add one random number to all pixels.
 
     Args:
         example: any.
@@ -36,7 +36,7 @@ def random_adjust_brightness(example: Example, seed: tf.Tensor, most: float = 0.
 def random_adjust_contrast(
     example: Example, seed: tf.Tensor, smallest: float = 0.8, largest: float = 1.25
 ) -> Example:
-    """Multiplies the distance of pixels from the mean of their channel.
+    """Multiply the distance of pixels from the mean of their channel.
 
     Args:
         example: any.
@@ -48,7 +48,7 @@ def random_adjust_contrast(
 
 
 def random_adjust_hue(example: Example, seed: tf.Tensor, most: float = 0.02) -> Example:
-    """Turns the hue.
+    """Turn the hue.
 
     Args:
         example: any.
@@ -61,7 +61,7 @@ def random_adjust_hue(example: Example, seed: tf.Tensor, most: float = 0.02) -> 
 def random_adjust_saturation(
     example: Example, seed: tf.Tensor, smallest: float = 0.8, largest: float = 1.25
 ) -> Example:
-    """Multiplies the saturation.
+    """Multiply the saturation.
 
     Args:
         example: any.
@@ -100,7 +100,7 @@ def adjust_gamma(
 
 
 def rgb_to_gray(example: Example, seed: tf.Tensor) -> Example:
-    """Makes the three channels their luminance.
+    """Make the three channels their luminance.
 
     Args:
         example: any.
@@ -126,7 +126,7 @@ def random_rgb_to_gray(example: Example, seed: tf.Tensor, probability: float = 0
 
 
 def mix_with_gray(image: tf.Tensor, share: float) -> tf.Tensor:
-    """The luminance plus `share` times what differs from it: above 1 colors become stronger.
+    """Return the luminance plus `share` times what differs from it: above 1 colors become stronger.
 
     Args:
         image: float32 [height, width, 3].
@@ -138,7 +138,7 @@ def mix_with_gray(image: tf.Tensor, share: float) -> tf.Tensor:
 def random_pixel_value_scale(
     example: Example, seed: tf.Tensor, smallest: float = 0.9, largest: float = 1.1
 ) -> Example:
-    """Multiplies each value of each pixel by its own random factor.
+    """Multiply each value of each pixel by its own random factor.
 
     Args:
         example: any.
@@ -154,7 +154,7 @@ def random_pixel_value_scale(
 def normalize_image(
     example: Example, seed: tf.Tensor, source: Tuple[float, float], target: Tuple[float, float]
 ) -> Example:
-    """Maps pixel values linearly from one interval to another.
+    """Return maps pixel values linearly from one interval to another.
 
     Args:
         example: any.
@@ -169,7 +169,7 @@ def normalize_image(
 
 
 def subtract_channel_mean(example: Example, seed: tf.Tensor, means: Sequence[float]) -> Example:
-    """Subtracts one number from each channel.
+    """Subtract one number from each channel.
 
     Args:
         example: any.
@@ -295,7 +295,7 @@ def _changed(example: Example, seed: tf.Tensor, changes: Sequence[_Change]) -> E
 
 
 def _mixed(image: tf.Tensor, mixture: tf.Tensor) -> tf.Tensor:
-    """Each channel a sum of all: [..., channels] times [channels, channels]."""
+    """Return each channel a sum of all: [..., channels] times [channels, channels]."""
     pixels = tf.matmul(tf.reshape(image, [-1, _CHANNELS]), mixture)
     mixed = tf.reshape(pixels, tf.shape(image))
     mixed.set_shape(image.shape)

@@ -66,7 +66,7 @@ def _build(config: augmentation_pb2.RandomSelfConcatImage, where: str) -> steps.
 
 
 def _in_cells(masks: tf.Tensor, cells: tf.Tensor, repeats: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """Masks [n, height, width] in the cell of a grid that each belongs to, 0 in the others.
+    """Return masks [n, height, width] in the cell of a grid that each belongs to, 0 in the others.
 
     Args:
         masks: of the size of one cell.

@@ -51,7 +51,7 @@ SSD_CROPS = tuple(
 
 
 def random_crop(example: Example, seed: tf.Tensor, crops: Sequence[Crop]) -> Example:
-    """One of several kinds of crops, drawn at random.
+    """Return one of several kinds of crops, drawn at random.
 
     A window that cannot be found in a hundred attempts is the whole image.
 
@@ -92,7 +92,7 @@ def random_crop_to_aspect_ratio(
     min_overlap: float = 0.3,
     clips: frames.Flag = True,
 ) -> Example:
-    """The largest window of a ratio, at a random place.
+    """Return the largest window of a ratio, at a random place.
 
     Args:
         example: any.
@@ -130,12 +130,12 @@ def ssd_crop_fixed_aspect_ratio(
 
 
 def chosen(values: Sequence[Any], drawn: tf.Tensor) -> Any:
-    """The value at a drawn index; where all are the same, that one, and no tensor."""
+    """Return the value at a drawn index; where all are the same, that one, and no tensor."""
     return values[0] if len(set(values)) == 1 else tf.gather(list(values), drawn)
 
 
 def build_crop(config, where: str) -> Crop:
-    """The crop that any of the messages with these fields describes.
+    """Return the crop that any of the messages with these fields describes.
 
     Args:
         config: a `RandomCropImage`, an `SSDRandomCropOperation` or another with their fields; the
@@ -160,7 +160,7 @@ def build_crop(config, where: str) -> Crop:
 
 
 def build_crops(config, where: str, default: Sequence[Crop]) -> Sequence[Crop]:
-    """The crops of a message's `operations`; the default where it has none."""
+    """Return the crops of a message's `operations`; the default where it has none."""
     crops = [
         build_crop(operation, f'{where}.operations[{index}]')
         for index, operation in enumerate(config.operations)
@@ -206,7 +206,7 @@ def _build_to_aspect_ratio(
 def _draw_window(
     example: Example, seed: tf.Tensor, crops: Sequence[Crop], drawn: tf.Tensor
 ) -> frames.Window:
-    """A window of the drawn kind of crop."""
+    """Return a window of the drawn kind of crop."""
     ranges = [(crop.aspect_ratios, crop.areas) for crop in crops]
     different = sorted(set(ranges))
     covered = chosen([crop.min_object_covered for crop in crops], drawn)

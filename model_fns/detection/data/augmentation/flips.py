@@ -72,7 +72,7 @@ def random_rotation90(
     probability: float = 0.5,
     permutation: Sequence[int] = (),
 ) -> Example:
-    """Turns image and groundtruth by a quarter, counterclockwise.
+    """Turn image and groundtruth by a quarter, counterclockwise.
 
     Args:
         example: any.
@@ -151,7 +151,7 @@ def _happens(seed: tf.Tensor, probability: float) -> tf.Tensor:
 def _transposed(
     tensor: tf.Tensor, order: Sequence[int], other: Sequence[int], happens: tf.Tensor
 ) -> tf.Tensor:
-    """The axes in `other` order where it happens."""
+    """Return the axes in `other` order where it happens."""
     transposed = tf.transpose(tensor, tf.gather([order, other], happens))
     shape = [
         size if before == after else None for size, before, after in zip(tensor.shape, order, other)
@@ -164,7 +164,7 @@ def _chosen(moved: tf.Tensor, values: tf.Tensor, happens: tf.Tensor) -> tf.Tenso
 
 
 def _moved_points(example: Example, coordinates: _Map, happens: tf.Tensor) -> Example:
-    """Keypoints [n, k, 2], moved where it happens; nothing without keypoints."""
+    """Return keypoints [n, k, 2], moved where it happens; nothing without keypoints."""
     if fields.KEYPOINTS not in example:
         return {}
     points = example[fields.KEYPOINTS]
@@ -176,7 +176,7 @@ def _moved_points(example: Example, coordinates: _Map, happens: tf.Tensor) -> Ex
 def _permuted(
     example: Example, permutation: Sequence[int], field: str, happens: tf.Tensor
 ) -> Example:
-    """Keypoints [n, k, ...] and their visibilities in another order, where it happens."""
+    """Return keypoints [n, k, ...] and their visibilities in another order, where it happens."""
     if not permutation or fields.KEYPOINTS not in example:
         return example
     count = example[fields.KEYPOINTS].shape[1]

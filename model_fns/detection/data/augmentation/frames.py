@@ -41,12 +41,12 @@ def image_size(example: Example) -> tf.Tensor:
 
 
 def to_float(image: tf.Tensor) -> tf.Tensor:
-    """The image as float32; pixels keep their values, 0 to 255."""
+    """Return the image as float32; pixels keep their values, 0 to 255."""
     return tf.cast(image, tf.float32)
 
 
 def pixel_window(begin: tf.Tensor, size: tf.Tensor, whole: tf.Tensor) -> Window:
-    """A window by its pixels.
+    """Return a window by its pixels.
 
     Args:
         begin: int32 [2], first row and column.
@@ -104,7 +104,7 @@ def crop(
 def pad(
     example: Example, begin: tf.Tensor, size: tf.Tensor, color: Optional[tf.Tensor] = None
 ) -> Example:
-    """The image on a larger canvas.
+    """Return the image on a larger canvas.
 
     Args:
         example: any.
@@ -128,7 +128,7 @@ def pad(
 def resize(
     example: Example, size: Size, method: str = 'bilinear', align_corners: bool = False
 ) -> Example:
-    """The image and its masks in another size; boxes are normalized and stay.
+    """Return the image and its masks in another size; boxes are normalized and stay.
 
     Args:
         example: any.
@@ -143,7 +143,7 @@ def resize(
 
 
 def resize_masks(example: Example, size: Size, align_corners: bool = False) -> Example:
-    """The masks, where there are any, in another size; see `resize`."""
+    """Return the masks, where there are any, in another size; see `resize`."""
     if fields.MASKS not in example:
         return example
     height, width = tf.unstack(size) if tf.is_tensor(size) else size
@@ -165,7 +165,7 @@ def inside(
 
 
 def with_points(example: Example, points: tf.Tensor, stays: tf.Tensor) -> Example:
-    """Keypoints that have moved, and their visibilities.
+    """Return keypoints that have moved, and their visibilities.
 
     Args:
         example: with keypoints as they were.
@@ -186,7 +186,7 @@ def _cut_out(image: tf.Tensor, window: Window) -> tf.Tensor:
 
 
 def _points_in(example: Example, share: tf.Tensor, clips: Flag) -> Example:
-    """Keypoints and their visibilities in a window's frame, where the example has any."""
+    """Return keypoints and their visibilities in a window's frame, where the example has any."""
     if fields.KEYPOINTS not in example:
         return {}
     low, high = share[:2], share[2:]

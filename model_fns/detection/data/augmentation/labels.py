@@ -19,7 +19,7 @@ from protos import augmentation_pb2
 def drop_label_probabilistically(
     example: Example, seed: tf.Tensor, class_index: int, probability: float = 1.0
 ) -> Example:
-    """Forgets objects of one class at random, each by its own draw.
+    """Forget objects of one class at random, each by its own draw.
 
     Args:
         example: any.
@@ -36,7 +36,7 @@ def drop_label_probabilistically(
 def remap_labels(
     example: Example, seed: tf.Tensor, class_indices: Sequence[int], new_class_index: int
 ) -> Example:
-    """Makes several classes one.
+    """Make several classes one.
 
     Args:
         example: any.
@@ -55,7 +55,7 @@ def remap_labels(
 def convert_class_logits_to_softmax(
     example: Example, seed: tf.Tensor, temperature: float = 1.0
 ) -> Example:
-    """Turns the multi-class scores from logits into probabilities.
+    """Turn the multi-class scores from logits into probabilities.
 
     Args:
         example: has `MULTICLASS_SCORES`.

@@ -47,7 +47,7 @@ def random_pad(
     largest: Optional[Sequence[int]] = None,
     color: Color = None,
 ) -> Example:
-    """A canvas of random size, the image at a random place of it.
+    """Return a canvas of random size, the image at a random place of it.
 
     Args:
         example: any.
@@ -75,7 +75,7 @@ def random_crop_pad(
     crops: Sequence[cropping.Crop],
     canvases: Sequence[Canvas],
 ) -> Example:
-    """A crop, then a canvas of a size relative to that of the uncropped image.
+    """Return a crop, then a canvas of a size relative to that of the uncropped image.
 
     Args:
         example: any.
@@ -105,7 +105,7 @@ def random_crop_pad_fixed_aspect_ratio(
     smallest: Ratios = _SMALLEST,
     largest: Ratios = _LARGEST,
 ) -> Example:
-    """A crop, at the top left of a black canvas of one ratio.
+    """Return a crop, at the top left of a black canvas of one ratio.
 
     Args:
         example: any.
@@ -229,7 +229,7 @@ def _are_whole_numbers(colors: Sequence[Color]) -> bool:
 
 
 def _color_of(image: tf.Tensor, colors: Sequence[Color], drawn: tf.Tensor) -> tf.Tensor:
-    """The drawn color, in the image's type."""
+    """Return the drawn color, in the image's type."""
     if colors[0] is not None:
         return tf.cast(cropping.chosen(colors, drawn), image.dtype)
     mean = tf.reduce_mean(frames.to_float(image), [0, 1])

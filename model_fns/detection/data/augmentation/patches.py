@@ -51,7 +51,7 @@ def random_patch_gaussian(
     deviations: Tuple[float, float] = (0.0, 1.0),
     keep_probability: float = 0.0,
 ) -> Example:
-    """Adds Gaussian noise in one random square.
+    """Add Gaussian noise in one random square.
 
     Lopes et al., "Improving Robustness Without Sacrificing Accuracy with Patch Gaussian
     Augmentation" (2019).
@@ -88,7 +88,7 @@ def random_jpeg_quality(
     qualities: Tuple[int, int] = (0, 100),
     keep_probability: float = 0.0,
 ) -> Example:
-    """Encodes the image as JPEG of a random quality, and decodes it.
+    """Encode the image as JPEG of a random quality, and decode it.
 
     Args:
         example: any.

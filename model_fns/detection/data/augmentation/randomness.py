@@ -14,17 +14,17 @@ Integer = Union[int, tf.Tensor]
 
 
 def step_seed(seed: tf.Tensor, index: int) -> tf.Tensor:
-    """The seed of the step at an index, int64 [2], from that of the example."""
+    """Return the seed of the step at an index, int64 [2], from that of the example."""
     return _moved(seed, index + 1, _STRIDES)
 
 
 def stream_seed(seed: tf.Tensor, index: int) -> tf.Tensor:
-    """One more seed of a step that draws more than once, int64 [2]; indices from 1."""
+    """Return one more seed of a step that draws more than once, int64 [2]; indices from 1."""
     return _moved(seed, index, _STRIDES[::-1])
 
 
 def uniforms(seed: tf.Tensor, *shape: int) -> List[tf.Tensor]:
-    """Independent float32 numbers in [0, 1).
+    """Return independent float32 numbers in [0, 1).
 
     Args:
         seed: int64 [2].
@@ -35,17 +35,17 @@ def uniforms(seed: tf.Tensor, *shape: int) -> List[tf.Tensor]:
 
 
 def uniform_tensor(seed: tf.Tensor, shape: tf.Tensor) -> tf.Tensor:
-    """Independent float32 numbers in [0, 1), of a shape that the graph computes."""
+    """Return independent float32 numbers in [0, 1), of a shape that the graph computes."""
     return tf.raw_ops.StatelessRandomUniform(shape=shape, seed=seed)
 
 
 def normal_tensor(seed: tf.Tensor, shape: tf.Tensor) -> tf.Tensor:
-    """Independent float32 numbers of the standard normal distribution."""
+    """Return independent float32 numbers of the standard normal distribution."""
     return tf.raw_ops.StatelessRandomNormal(shape=shape, seed=seed)
 
 
 def between(uniform: tf.Tensor, low: float, high: float) -> tf.Tensor:
-    """Numbers in [low, high) from numbers in [0, 1)."""
+    """Return numbers in [low, high) from numbers in [0, 1)."""
     return low + uniform * (high - low)
 
 

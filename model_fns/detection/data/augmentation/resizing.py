@@ -23,7 +23,7 @@ _METHODS = {
 def resize_image(
     example: Example, seed: tf.Tensor, height: int, width: int, method: str = 'bilinear'
 ) -> Example:
-    """Resizes to a fixed size.
+    """Resize to a fixed size.
 
     Args:
         example: any.
@@ -39,7 +39,7 @@ def resize_image(
 def random_image_scale(
     example: Example, seed: tf.Tensor, smallest: float = 0.5, largest: float = 2.0
 ) -> Example:
-    """Resizes by one random factor for both sides.
+    """Resize by one random factor for both sides.
 
     Args:
         example: any.
@@ -54,7 +54,7 @@ def random_image_scale(
 
 
 def random_resize_method(example: Example, seed: tf.Tensor, height: int, width: int) -> Example:
-    """Resizes to a fixed size, in one of the ways of `images.resize`.
+    """Resize to a fixed size, in one of the ways of `images.resize`.
 
     Args:
         example: any.
@@ -82,7 +82,7 @@ def random_downscale_to_target_pixels(
     most: int = 500000,
     keep_probability: float = 0.0,
 ) -> Example:
-    """Shrinks the image to a random number of pixels, if it has more.
+    """Shrink the image to a random number of pixels, if it has more.
 
     Args:
         example: any.

@@ -25,7 +25,7 @@ def random_rotation(
     min_area_inside: float = 0.7,
     probability: float = 1.0,
 ) -> Example:
-    """Turns image and groundtruth by a random angle; the size stays.
+    """Turn image and groundtruth by a random angle; the size stays.
 
     Objects are dropped whose center is outside then, or too much of whose area. Rotated boxes turn;
     of upright ones the upright box around what became of them is left, cut at the image's edges.
@@ -48,7 +48,7 @@ def random_rotation(
 
 
 def random_quarter_turns(example: Example, seed: tf.Tensor, probability: float = 1.0) -> Example:
-    """Turns image and groundtruth by none to three quarters, each as likely.
+    """Turn image and groundtruth by none to three quarters, each as likely.
 
     Args:
         example: any.
@@ -64,7 +64,7 @@ def random_quarter_turns(example: Example, seed: tf.Tensor, probability: float =
 
 
 def rotated(example: Example, angle: tf.Tensor, min_area_inside: float) -> Example:
-    """An example turned about the center of its image; see `random_rotation`.
+    """Return an example turned about the center of its image; see `random_rotation`.
 
     Args:
         example: any.
@@ -97,7 +97,7 @@ def rotated(example: Example, angle: tf.Tensor, min_area_inside: float) -> Examp
 
 
 def _is_visible(boxes: tf.Tensor, min_area_inside: float) -> tf.Tensor:
-    """Bool [n]: boxes whose center is in the image, with enough of their area."""
+    """Return bool [n]: boxes whose center is in the image, with enough of their area."""
     family = family_of(boxes)
     hulls = family.hull(boxes)
     centers = (hulls[:, :2] + hulls[:, 2:]) / 2.0

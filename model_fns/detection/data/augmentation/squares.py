@@ -20,7 +20,7 @@ def random_square_crop_by_scale(
     largest: float = 1.3,
     num_scales: int = 8,
 ) -> Example:
-    """A square window of random size and place; what is beyond the image is black.
+    """Return a square window of random size and place; what is beyond the image is black.
 
     Zhou et al., "Objects as Points" (2019), after CornerNet.
 
@@ -53,7 +53,7 @@ def random_scale_crop_and_pad_to_square(
     smallest: float = 0.1,
     largest: float = 2.0,
 ) -> Example:
-    """Resizes by a random factor, then crops, or pads with black at the bottom and right.
+    """Resize by a random factor, then crops, or pads with black at the bottom and right.
 
     Tan et al., "EfficientDet" (2020).
 

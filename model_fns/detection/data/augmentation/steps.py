@@ -20,7 +20,7 @@ BUILDERS: registry.Registry[Builder] = registry.Registry('augmentation')
 
 
 def check(is_right: bool, where: str, config: message_lib.Message, field: str, expected: str):
-    """Raises when a field's value is not what is expected.
+    """Raise when a field's value is not what is expected.
 
     Args:
         is_right: whether it is.
@@ -38,21 +38,21 @@ def check(is_right: bool, where: str, config: message_lib.Message, field: str, e
 
 
 def shown(value: Any) -> str:
-    """A field's value as people write it: floats of a message are stored in 32 bits."""
+    """Return a field's value as people write it: floats of a message are stored in 32 bits."""
     if isinstance(value, (bool, int, str)):
         return repr(value)
     return f'{value:g}' if isinstance(value, float) else f'[{", ".join(map(shown, value))}]'
 
 
 def check_shares(config: message_lib.Message, where: str, *names: str) -> None:
-    """Raises unless all fields are in [0, 1]."""
+    """Raise unless all fields are in [0, 1]."""
     for name in names:
         is_share = 0.0 <= getattr(config, name) <= 1.0
         check(is_share, where, config, name, 'a number from 0 to 1')
 
 
 def check_least(config: message_lib.Message, where: str, least: float, *names: str) -> None:
-    """Raises unless all fields are at least `least`."""
+    """Raise unless all fields are at least `least`."""
     for name in names:
         is_right = getattr(config, name) >= least
         check(is_right, where, config, name, f'a number from {least} up')
@@ -65,7 +65,7 @@ def check_range(
     high: str,
     bounds: Tuple[float, Optional[float]] = (0.0, None),
 ) -> Tuple[float, float]:
-    """The two ends of an interval.
+    """Return the two ends of an interval.
 
     Args:
         config: the message.
@@ -95,14 +95,14 @@ def check_positive_range(
 
 
 def check_positive(config: message_lib.Message, where: str, field: str) -> float:
-    """The value of a field, that is above 0."""
+    """Return the value of a field, that is above 0."""
     value = getattr(config, field)
     check(value > 0, where, config, field, 'a number above 0')
     return value
 
 
 def check_count(config: message_lib.Message, where: str, field: str, count: int) -> Sequence[float]:
-    """The values of a repeated field that has `count` of them, or none."""
+    """Return the values of a repeated field that has `count` of them, or none."""
     values = tuple(getattr(config, field))
     check(len(values) in (0, count), where, config, field, f'{count} values, or none')
     return values

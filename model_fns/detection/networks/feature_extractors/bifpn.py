@@ -76,7 +76,7 @@ def name_of(iteration: int, direction: str, level: int) -> str:
 
 
 def plan(pyramid: BidirectionalPyramid, last_tapped: int) -> Tuple[Node, ...]:
-    """The nodes of a neck in their order; the last one of each level is its output.
+    """Return the nodes of a neck in their order; the last one of each level is its output.
 
     Args:
         pyramid: what the neck is.
@@ -107,7 +107,7 @@ def plan(pyramid: BidirectionalPyramid, last_tapped: int) -> Tuple[Node, ...]:
 def bifpn(
     maps: Mapping[int, tf.Tensor], pyramid: BidirectionalPyramid, style: layers.LayerStyle
 ) -> List[tf.Tensor]:
-    """Builds the neck, in the current scope.
+    """Build the neck, in the current scope.
 
     Args:
         maps: of the backbone by level, float32 [batch, height, width, channels]; each is half the
@@ -140,7 +140,7 @@ def bifpn(
 
 
 def check_sizes(images: tf.Tensor, multiple: int) -> None:
-    """Refuses images whose levels are not half the size of each other.
+    """Refuse images whose levels are not half the size of each other.
 
     Args:
         images: [batch, height, width, channels]; sizes that are not static are not looked at.
@@ -177,7 +177,7 @@ def _weighted_sum(parameters: tf.Tensor) -> tf.Tensor:
 def _input(
     features: tf.Tensor, level_step: int, index: int, depth: int, style: layers.LayerStyle
 ) -> tf.Tensor:
-    """An input of a node with the neck's channels, at the node's size.
+    """Return an input of a node with the neck's channels, at the node's size.
 
     Args:
         features: [batch, height, width, channels].
@@ -198,7 +198,7 @@ def _input(
 
 
 def _combine(inputs: Sequence[tf.Tensor], method: str, style: layers.LayerStyle) -> tf.Tensor:
-    """The sum of a node's inputs, in its scope."""
+    """Return the sum of a node's inputs, in its scope."""
     weigh = COMBINATIONS.get(method, 'combine_method')
     terms = list(inputs)
     if weigh is not None:

@@ -114,7 +114,7 @@ class SsdEfficientNetBifpn(FeatureExtractor):
 
 
 def neck_of(settings: Settings, network: str) -> BidirectionalPyramid:
-    """The neck that a config asks for on a backbone.
+    """Return the neck that a config asks for on a backbone.
 
     Args:
         settings: from the config.

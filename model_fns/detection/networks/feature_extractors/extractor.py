@@ -91,7 +91,7 @@ class Settings:
         return generations.of_type(self.type_name)
 
     def depth(self, channels: float) -> int:
-        """Channels after the factor."""
+        """Return channels after the factor."""
         return max(int(channels * self.depth_multiplier), self.min_depth)
 
     def options(self, **changes: object) -> backbones.Options:
@@ -113,7 +113,7 @@ class Settings:
         options: Optional[backbones.Options] = None,
         **changes: object,
     ) -> layers.LayerStyle:
-        """The backbone's style.
+        """Return the backbone's style.
 
         Args:
             published: its style in the published detectors.
@@ -126,7 +126,7 @@ class Settings:
         return self.with_statistics(style.but(**changes))
 
     def with_statistics(self, style: layers.LayerStyle) -> layers.LayerStyle:
-        """A network's own style, with batch norm and arithmetic as the model says."""
+        """Return a network's own style, with batch norm and arithmetic as the model says."""
         style = style.but(
             compute_dtype=self.style.compute_dtype, quantization=self.style.quantization
         )
@@ -203,7 +203,7 @@ class FeatureExtractor(abc.ABC):
         return self.network.scope
 
     def preprocess(self, images: tf.Tensor) -> tf.Tensor:
-        """Images as the backbone was trained on.
+        """Return images as the backbone was trained on.
 
         Args:
             images: float32 [batch, height, width, 3] in [0, 255].
@@ -211,7 +211,7 @@ class FeatureExtractor(abc.ABC):
         return self.network.normalization(images)
 
     def base_style(self) -> layers.LayerStyle:
-        """The backbone's style."""
+        """Return the backbone's style."""
         published = self.network.detection_style or self.network.style
         changes = dict(self.style_changes)
         if self.settings.generation.regularizes_depthwise:
@@ -219,7 +219,7 @@ class FeatureExtractor(abc.ABC):
         return self.settings.base_style(published, **changes)
 
     def end_points(self, images: tf.Tensor, **options: object) -> backbones.EndPoints:
-        """The backbone's feature maps by name, in the current scope.
+        """Return the backbone's feature maps by name, in the current scope.
 
         Args:
             images: preprocessed.
@@ -228,7 +228,7 @@ class FeatureExtractor(abc.ABC):
         return self.network.features(images, self.base_style(), self.settings.options(**options))
 
     def extract(self, images: tf.Tensor) -> List[tf.Tensor]:
-        """The feature maps, from fine to coarse.
+        """Return the feature maps, from fine to coarse.
 
         Args:
             images: float32 [batch, height, width, 3], preprocessed.
@@ -248,7 +248,7 @@ class FeatureExtractor(abc.ABC):
 
     @abc.abstractmethod
     def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
-        """The feature maps, in the current variable scope."""
+        """Return the feature maps, in the current variable scope."""
 
 
 EXTRACTORS: Registry[Callable[[Settings], FeatureExtractor]] = Registry('feature extractor')
@@ -284,7 +284,7 @@ def build_feature_extractor(
     compute_dtype: tf.DType = tf.float32,
     quantization: Optional[layers.Quantization] = None,
 ) -> FeatureExtractor:
-    """The feature extractor that a config describes.
+    """Return the feature extractor that a config describes.
 
     Args:
         config: which.
@@ -333,7 +333,7 @@ def build_feature_extractor(
 
 
 def get_extractor(name: str, where: str = '') -> Callable[[Settings], FeatureExtractor]:
-    """The maker of feature extractors of a type.
+    """Return the maker of feature extractors of a type.
 
     Raises:
         errors.ConfigError: there is none; the message names the nearest.
@@ -349,13 +349,13 @@ def _register_families() -> None:
 
 
 def extractor_types() -> Tuple[str, ...]:
-    """All types."""
+    """Return all types."""
     _register_families()
     return (*EXTRACTORS, *map(generations.twin, _IN_BOTH))
 
 
 def pad_to_multiple(images: tf.Tensor, multiple: int) -> tf.Tensor:
-    """Images with zeros at the bottom and right, so that the multiple divides their size."""
+    """Return images with zeros at the bottom and right, so that the multiple divides their size."""
     if multiple <= 1:
         return images
     size = tf.shape(images)[1:3]

@@ -59,7 +59,7 @@ _CELL = (
 
 
 def mnasfpn_style(is_training: bool, weight_decay: float = 1e-4) -> layers.LayerStyle:
-    """The published style of the neck; that of its backbone has `BACKBONE_WEIGHT_DECAY`."""
+    """Return the published style of the neck; that of its backbone has `BACKBONE_WEIGHT_DECAY`."""
     return layers.LayerStyle(
         is_training=is_training,
         initializer=layers.HE_NORMAL,
@@ -72,7 +72,7 @@ def mnasfpn_style(is_training: bool, weight_decay: float = 1e-4) -> layers.Layer
 
 
 def levels_of(pyramid: Optional[Pyramid]) -> Pyramid:
-    """The levels that a config asks for, if they are those that the neck has.
+    """Return the levels that a config asks for, if they are those that the neck has.
 
     Args:
         pyramid: None: the published one.
@@ -98,7 +98,7 @@ def mnasfpn(
     depth: int = _DEFAULT.depth,
     padding: layers.Padding = 'SAME',
 ) -> List[tf.Tensor]:
-    """Builds the neck, in the current scope.
+    """Build the neck, in the current scope.
 
     Args:
         maps: float32 [batch, height, width, channels] of levels 3, 4 and 5.
@@ -181,7 +181,7 @@ def _node(
 
 
 def _reduced(features: tf.Tensor, stride: int, padding: layers.Padding) -> tf.Tensor:
-    """The largest value of each 3x3 window; explicit padding is with zeros."""
+    """Return the largest value of each 3x3 window; explicit padding is with zeros."""
     if padding == 'FIXED':
         features, padding = tf.pad(features, [[0, 0], [1, 1], [1, 1], [0, 0]]), 'VALID'
     return tf.nn.max_pool2d(features, 3, stride, padding)

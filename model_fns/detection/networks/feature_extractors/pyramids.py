@@ -27,7 +27,7 @@ def tapped_pyramid(
     coarse_scope: str,
     first_coarse: int,
 ) -> List[tf.Tensor]:
-    """A feature pyramid with the levels that the settings ask for.
+    """Return a feature pyramid with the levels that the settings ask for.
 
     Args:
         end_points: of the backbone.
@@ -70,7 +70,7 @@ def feature_pyramid(
     depth: int,
     coarse_scopes: Sequence[str],
 ) -> List[tf.Tensor]:
-    """A feature pyramid network (Lin et al. 2016), with coarser levels on top.
+    """Return a feature pyramid network (Lin et al. 2016), with coarser levels on top.
 
     Each map is projected to `depth` channels, summed with the level above it enlarged twofold (as
     it was before smoothing, or after it, see `Generation.passes_smoothed`), and smoothed; the

@@ -52,7 +52,7 @@ class _ResNetV1Extractor(FeatureExtractor):
         return super().end_points(images, strides_first=True, sum_activation=activation, **options)
 
     def base_style(self) -> layers.LayerStyle:
-        """The backbone's style.
+        """Return the backbone's style.
 
         Hyperparameters that override the rest of it leave batch norm's decay, epsilon and scale:
         so it is in the first generation's detectors, and their weights are made for that epsilon.
