@@ -25,7 +25,7 @@ from estimator_lib.checkpoints.checkpoint_files import (
     resolve_checkpoint,
     step_of,
 )
-from estimator_lib.checkpoints.initial_values import load_values
+from estimator_lib.checkpoints.initial_values import load_values, require_types
 from estimator_lib.optimization import moving_averages, partitioned
 from estimator_lib.optimization.partitioned import variable_name
 from estimator_lib.task import Task
@@ -184,6 +184,7 @@ class _ResumingSaver(tf1.train.Saver):
             if eager:
                 load_values(sess, save_path, by_name)
                 return
+            require_types(save_path, by_name)
             self._restore_all(sess, save_path)
             return
         log.warning('%s does not have all that this run keeps: %s start fresh', save_path, fresh)

@@ -83,13 +83,14 @@ def _restore(folder: pathlib.Path, named: pathlib.Path) -> None:
         tf1.train.create_global_step()
         reader_state.create_position_variables(['chief_0'], 0, 1)
         checkpoint_files.clean_temporary(str(folder))
-        restoring.check_model_dir(str(folder), variables, complete=False)
+        restoring.check_model_dir(str(folder), tf1.global_variables())
         reader_state.read_position(str(folder), 'chief_0', 1)
         prefix = checkpoint_files.resolve_checkpoint(str(named))
         train_config = train_pb2.TrainConfig(fine_tune_checkpoint=prefix)
         by_name = {variable.op.name: variable for variable in variables}
-        restoring.fine_tune_report(train_config, by_name)
-        initial_values.load_values(session, prefix, by_name)
+        report = restoring.fine_tune_report(train_config, by_name)
+        loaded = {entry.name: by_name[entry.name] for entry in report.loaded}
+        initial_values.load_values(session, prefix, loaded)
         savers.create_saver().restore(session, prefix)
 
 

@@ -86,6 +86,17 @@ def test_what_a_saver_needs_and_lacks_is_still_an_error(graph, tmp_path):
         saver.restore(session, prefix)
 
 
+def test_a_run_does_not_resume_from_values_of_another_type(graph, tmp_path):
+    prefix = save(tmp_path / 'model.ckpt-3', {'a': np.array([3, 4])})
+    variable('a', [2])
+    saver = savers.create_saver(5, 10000.0)
+    with (
+        tf1.Session() as session,
+        pytest.raises(errors.CheckpointError, match='holds a as int64; expected float32'),
+    ):
+        saver.restore(session, prefix)
+
+
 @pytest.mark.parametrize('step', [None, 30])
 def test_inference_reads_the_model_and_the_step_where_there_is_one(graph, tmp_path, step):
     values = {'conv/weights': array(2, 2), 'unused': array(3)}
