@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from estimator_lib import config as config_lib
 from estimator_lib import distribution, logs, model_fn
-from estimator_lib.checkpoints import checkpoint_files, plain_paths
+from estimator_lib.checkpoints import checkpoint_files, plain_paths, run_folder
 from estimator_lib.cluster import run_lock, running
 from estimator_lib.data import inputs
 from estimator_lib.distribution import mixed_precision, run_configs
@@ -202,14 +202,15 @@ def evaluate(
         The metrics, by evaluation set; also written to `model_dir/metrics.json` and as events.
     """
     checkpoint = checkpoint_files.resolve_checkpoint(checkpoint_path or model_dir)
-    evaluator = evaluating.Evaluator(
-        task,
-        config,
-        create_estimator(task, config, model_dir, graph_hook_fn, trains=False),
-        evaluators.evaluation_sets(task, config, eval_training_data),
-        graph_hook_fn=graph_hook_fn,
-    )
-    evaluator.evaluate(checkpoint)
+    with run_folder.explained_removal(model_dir):
+        evaluator = evaluating.Evaluator(
+            task,
+            config,
+            create_estimator(task, config, model_dir, graph_hook_fn, trains=False),
+            evaluators.evaluation_sets(task, config, eval_training_data),
+            graph_hook_fn=graph_hook_fn,
+        )
+        evaluator.evaluate(checkpoint)
     return evaluator.last_metrics
 
 
@@ -286,18 +287,19 @@ def evaluate_checkpoints(
         evaluators.evaluation_sets(task, config, eval_training_data),
         graph_hook_fn=graph_hook_fn,
     )
-    if run_once:
-        checkpoint = checkpoint_files.resolve_checkpoint(checkpoint_dir)
-        watching.evaluate_with_retries(evaluator, checkpoint, max_retries, poll_seconds)
-    else:
-        watching.watch(
-            evaluator,
-            checkpoint_dir,
-            last_step=config.train_config.num_steps,
-            max_retries=max_retries,
-            poll_seconds=poll_seconds,
-            idle_seconds=idle_seconds,
-        )
+    with run_folder.explained_removal(model_dir), run_folder.explained_removal(checkpoint_dir):
+        if run_once:
+            checkpoint = checkpoint_files.resolve_checkpoint(checkpoint_dir)
+            watching.evaluate_with_retries(evaluator, checkpoint, max_retries, poll_seconds)
+        else:
+            watching.watch(
+                evaluator,
+                checkpoint_dir,
+                last_step=config.train_config.num_steps,
+                max_retries=max_retries,
+                poll_seconds=poll_seconds,
+                idle_seconds=idle_seconds,
+            )
     return evaluator.last_metrics
 
 
@@ -313,13 +315,14 @@ def prepared_model_dir(
         writes: whether this process is the one that writes to it.
 
     Raises:
-        errors.UserError: the folder cannot be written to, or not any more, or another run is
-            training in it.
+        errors.UserError: the folder cannot be written to, or not any more, it is gone, or another
+            run is training in it.
     """
     checkpoint_files.refuse_own_checkpoint(model_dir, config.train_config.fine_tune_checkpoint)
     with checkpoint_files.explained_full_disk(model_dir), contextlib.ExitStack() as stack:
         if writes:
             checkpoint_files.ensure_writable(model_dir)
+            stack.enter_context(run_folder.explained_removal(model_dir))
             stack.enter_context(run_lock.held(model_dir))
             checkpoint_files.clean_temporary(model_dir)
         yield

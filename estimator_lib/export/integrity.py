@@ -81,8 +81,8 @@ def _try_apart(path: str) -> None:
         raise errors.UserError(
             f'{path} cannot be run: one image takes more than {_MOST_SECONDS} s.'
         ) from None
-    # This process does not try what that one has refused: a corrupt file that raises an error in one
-    # process may end another one.
+    # This process does not try what that one has refused: a corrupt file that raises an error in
+    # one process may end another one.
     if ended.returncode == _REFUSED_STATUS:
         raise errors.UserError(ended.stdout.decode(errors='replace').strip())
     if ended.returncode < 0:
