@@ -1,7 +1,6 @@
 """Malformed inputs are accepted or refused; and the campaign reports those that are not."""
 
 import random
-import time
 
 import pytest
 
@@ -68,8 +67,8 @@ def test_a_fault_is_counted_and_can_be_repeated(tmp_path):
 
 def test_a_case_that_takes_too_long_or_too_much_memory_is_a_fault(monkeypatch):
     monkeypatch.setattr(campaign, 'MOST_SECONDS', 0.01)
-    report = campaign.run_cases(range(1), 0, {'slow': lambda generator: time.sleep(0.05)})
-    assert report.faults[0].endswith('0 s; expected at most 0 s')
+    report = campaign.run_cases(range(1), 0, {'slow': lambda generator: sum(range(10**7))})
+    assert report.faults[0].endswith('0 s of computing; expected at most 0 s')
     monkeypatch.setattr(campaign, 'MOST_MEGABYTES', 1)
     monkeypatch.setattr(campaign, 'MOST_SECONDS', 60)
     report = campaign.run_cases(range(1), 0, {'large': accept})
