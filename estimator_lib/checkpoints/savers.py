@@ -136,7 +136,6 @@ class _InferenceSaver(tf1.train.Saver):
         wanted = checkpoint_maps.of_inference(
             self.task, model_variables.restorable(sess.graph), save_path, self.use_moving_averages
         )
-        restoring.require_fit(save_path, wanted)
         self._averages = {
             variable.ref(): name
             for name, variable in wanted.items()
@@ -148,6 +147,7 @@ class _InferenceSaver(tf1.train.Saver):
             wanted = {**wanted, step_names[0]: step}
         elif step is not None:
             sess.run(step.initializer)
+        restoring.require_fit(save_path, wanted)
         load_values(sess, save_path, wanted)
 
 

@@ -131,6 +131,14 @@ def test_inference_refuses_another_model(graph, tmp_path):
         savers.create_inference_saver().restore(session, prefix)
 
 
+def test_inference_refuses_a_global_step_of_another_shape(graph, tmp_path):
+    prefix = save(tmp_path / 'm', {'a': array(2), 'global_step': np.zeros([2, 3], np.int64)})
+    variable('a', [2])
+    tf1.train.create_global_step()
+    with tf1.Session() as session, pytest.raises(errors.CheckpointError, match='global_step'):
+        savers.create_inference_saver().restore(session, prefix)
+
+
 def test_an_evaluation_needs_the_companions(graph, tmp_path):
     variable('Net/conv/weights', [2, 2])
     for name in ('Net/conv/quant/min', 'Net/conv/quant/max'):
