@@ -13,7 +13,7 @@
 # make fuzz    gives malformed inputs to whatever reads them, see tests/campaigns/fuzz; FUZZ=--seed=7
 # make test-estimator-api  every call of tf.estimator with every task; the suite has a part of it
 # make predicting    images a second of --mode=predict, beside a loop over one at a time
-# make chaos   runs clusters on this machine and kills their tasks, see benchmarks/chaos.py
+# make chaos   runs clusters on this machine and kills their tasks, see tests/campaigns/chaos.py
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -57,43 +57,41 @@ protos: $(INSTALLED_TEST)
 	$(BIN)/python -m protos.generate
 
 benchmark: $(INSTALLED)
-	$(BIN)/python -m benchmarks.run
-	$(BIN)/python -m benchmarks.detection
-	$(BIN)/python -m benchmarks.segmentation
-	$(BIN)/python -m benchmarks.inference
-	$(BIN)/python -m benchmarks.evaluations
-	$(BIN)/python -m benchmarks.clusters
+	$(BIN)/python -m benchmarks.training.run
+	$(BIN)/python -m benchmarks.training.detection
+	$(BIN)/python -m benchmarks.training.segmentation
+	$(BIN)/python -m benchmarks.serving.inference
+	$(BIN)/python -m benchmarks.serving.evaluations
+	$(BIN)/python -m benchmarks.clusters.modes
 
 published: $(INSTALLED)
-	$(BIN)/python -m benchmarks.published $(CONFIGS)
+	$(BIN)/python -m benchmarks.training.published $(CONFIGS)
 
 comparisons: $(INSTALLED_TEST)
-	$(BIN)/python -m benchmarks.coco_metrics
-	$(BIN)/python -m benchmarks.suppression
-	$(BIN)/python -m benchmarks.loss_curves
+	$(BIN)/python -m benchmarks.accuracy.coco_metrics
+	$(BIN)/python -m benchmarks.accuracy.suppression
+	$(BIN)/python -m benchmarks.accuracy.loss_curves
 
 performance: $(INSTALLED)
 	$(BIN)/python -m benchmarks.steps
-	$(BIN)/python -m benchmarks.bfloat16
-	$(BIN)/python -m benchmarks.bfloat16_ops
-	$(BIN)/python -m benchmarks.loss_curves
-	$(BIN)/python -m benchmarks.kernels
-	$(BIN)/python -m benchmarks.step_ops
-	$(BIN)/python -m benchmarks.input_pipeline
-	$(BIN)/python -m benchmarks.input_waiting
-	$(BIN)/python -m benchmarks.loops
-	$(BIN)/python -m benchmarks.run --phases --output=benchmark_phases.json
-	$(BIN)/python -m benchmarks.memory
-	$(BIN)/python -m benchmarks.serving
+	$(BIN)/python -m benchmarks.experiments.bfloat16
+	$(BIN)/python -m benchmarks.experiments.bfloat16_ops
+	$(BIN)/python -m benchmarks.accuracy.loss_curves
+	$(BIN)/python -m benchmarks.input.stages
+	$(BIN)/python -m benchmarks.input.waiting
+	$(BIN)/python -m benchmarks.training.loops
+	$(BIN)/python -m benchmarks.training.run --phases --output=benchmark_phases.json
+	$(BIN)/python -m benchmarks.training.memory
+	$(BIN)/python -m benchmarks.serving.exports
 
 predicting: $(INSTALLED)
-	$(BIN)/python -m benchmarks.predicting
+	$(BIN)/python -m benchmarks.serving.predicting
 
 promises: $(INSTALLED)
-	$(BIN)/python -m benchmarks.demo --picture=docs/demo_detections.jpg
+	$(BIN)/python -m benchmarks.accuracy.demo --picture=docs/demo_detections.jpg
 
 chaos: $(INSTALLED)
-	$(BIN)/python -m benchmarks.chaos $(CHAOS)
+	$(BIN)/python -m tests.campaigns.chaos $(CHAOS)
 
 fuzz: $(INSTALLED_TEST)
 	$(BIN)/python -m tests.campaigns.fuzz $(FUZZ)

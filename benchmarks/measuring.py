@@ -1,4 +1,4 @@
-"""What all measurements share: a quiet TensorFlow, stopwatches, processes, tables."""
+"""Parts that all measurements share: a quiet TensorFlow, stopwatches, processes, tables."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -56,7 +57,7 @@ def runs_per_second(session: Any, fetches: Any, runs: int) -> float:
 
 
 def seconds_per_run(session: Any, fetches: Any, runs: int) -> Clocks:
-    """What one run of a session takes, by both clocks, the mean of some runs."""
+    """Return the mean time of a run of a session, by both clocks."""
     started = clocks()
     for _ in range(runs):
         session.run(fetches)
@@ -100,7 +101,7 @@ def create_timer(steps: int) -> Any:
     return Timer()
 
 
-def on_threads(session_config: Any, threads: int) -> Any:
+def set_threads(session_config: Any, threads: int) -> Any:
     """Session options with a number of threads.
 
     What `tf.config.threading` says does not reach sessions that are given options. A process has
@@ -125,7 +126,7 @@ def training_session(
     Args:
         task: what is trained.
         config: `TrainEvalPipelineConfig`.
-        threads: see `on_threads`.
+        threads: see `set_threads`.
         input_fn: gives features and labels; None: those that the config's reader reads.
 
     Yields:
@@ -144,14 +145,14 @@ def training_session(
         spec = model_fn.create_model_fn(task, config)(
             features, labels, tf.estimator.ModeKeys.TRAIN, {}, run_config
         )
-        session_config = on_threads(run_config.session_config, threads)
+        session_config = set_threads(run_config.session_config, threads)
         with tf1.Session(config=session_config) as session:
             initialize(session, spec.scaffold.init_feed_dict)
             yield session, spec
 
 
 def initialize(session: Any, feed: Optional[Mapping[Any, Any]] = None) -> None:
-    """Gives all variables and tables of a session's graph their first values.
+    """Gives all variables and tables of a session's graph their initial values.
 
     Args:
         session: of the graph.
@@ -199,7 +200,7 @@ def run_apart(module: str, arguments: Sequence[str], timeout: Optional[float] = 
     """Runs a module's command in a process of its own, whose memory nothing else has used.
 
     Args:
-        module: of this package, by its last name.
+        module: name of a module within this package, such as 'training.memory'.
         arguments: of the command.
         timeout: seconds that it may take; None: as many as it wants.
 
@@ -273,6 +274,38 @@ def train_apart(config_path: str, flags: Sequence[str]) -> Dict[int, Reached]:
         if process.wait():
             raise ProcessError(f'status {process.returncode}', said)
     return found
+
+
+def measure_start(config_path: str, repeats: int) -> Dict[str, float]:
+    """Measure seconds from process start to the first finished step, and the peak memory."""
+    first = [train_apart(config_path, ['--num_train_steps=2'])[1] for _ in range(repeats)]
+    return {
+        'start_to_first_step_seconds': statistics.median(one.seconds for one in first),
+        'peak_memory_mib': statistics.median(one.peak_memory_mib for one in first),
+    }
+
+
+def measure_input(config_path: str, batches: int) -> Dict[str, float]:
+    """Measure examples/s of the training input alone."""
+    import tensorflow as tf
+
+    from estimator_lib import config as config_lib
+    from estimator_lib import training
+    from estimator_lib.data import inputs
+    from model_fns import build_task
+
+    tf1 = tf.compat.v1
+    config = config_lib.load_pipeline_config(config_path)
+    task = build_task(config)
+    with tf.Graph().as_default():
+        tf1.train.create_global_step()
+        features, labels = training.train_input_fn(task, config)()
+        features, _ = inputs.pop_reader_state(features)
+        fetched = tf.group(*tf.nest.flatten([features, labels]))
+        with tf1.Session() as session:
+            initialize(session)
+            rate = runs_per_second(session, fetched, batches)
+    return {'input_examples_per_second': rate * config.train_config.batch_size}
 
 
 def peak_memory_mib(pid: Any = 'self') -> float:

@@ -15,7 +15,7 @@ PUBLISHED = os.path.join(os.path.dirname(measuring.ROOT), 'shared', 'configs')
 _OF_A_CLUSTER = ('sync_replicas', 'replicas_to_aggregate', 'startup_delay_steps')
 
 
-def read_by(config: Any, records: str, label_map: str) -> None:
+def read_records(config: Any, records: str, label_map: str) -> None:
     """Lets all readers of a config read the same records.
 
     Args:
@@ -29,8 +29,8 @@ def read_by(config: Any, records: str, label_map: str) -> None:
         reader.label_map_path = label_map
 
 
-def on_the_demo(config: Any) -> None:
-    """Lets all readers of a detector's config read the embedded demo's scenes; see `read_by`.
+def read_demo(config: Any) -> None:
+    """Lets all readers of a detector's config read the embedded demo's scenes; see `read_records`.
 
     A model with fewer classes than the demo gets as many.
     """
@@ -38,7 +38,7 @@ def on_the_demo(config: Any) -> None:
     from model_fns.structures import label_map
 
     dataset = demo.demo_dataset()
-    read_by(config, dataset.pattern('scenes', 'train'), dataset.label_map)
+    read_records(config, dataset.pattern('scenes', 'train'), dataset.label_map)
     if config.model.WhichOneof('model') in ('ssd', 'faster_rcnn', 'center_net'):
         least = label_map.LabelMap.read(dataset.label_map).max_id
         model = getattr(config.model, config.model.WhichOneof('model'))
@@ -69,7 +69,7 @@ def complete_records(config: Any, folder: str, count: int = 4) -> None:
         for serialized in tf.data.TFRecordDataset(path_of_first).take(count).as_numpy_iterator():
             example = tf.train.Example.FromString(serialized)
             _add_loaded(example.features.feature, config)
-            record = _sequence_of(example) if as_sequences else example
+            record = _to_sequence(example) if as_sequences else example
             writer.write(record.SerializeToString())
     for each in (reader, *config.eval_input_reader):
         each.tf_record_input_reader.input_path[:] = [path]
@@ -99,7 +99,7 @@ def _name_keypoints(config: Any, path: str) -> None:
         reader.label_map_path = path
 
 
-def _sequence_of(example: Any) -> Any:
+def _to_sequence(example: Any) -> Any:
     """An example as a `tf.train.SequenceExample` of one frame."""
     import tensorflow as tf
 
@@ -166,7 +166,7 @@ def _ellipse(box: Any, height: int, width: int) -> Any:
     return (rows[:, np.newaxis] ** 2 + columns**2 <= 1).astype(np.uint8)
 
 
-def on_one_machine(config: Any) -> None:
+def clear_cluster(config: Any) -> None:
     """Takes out of a config the checkpoint that it starts from, and the cluster it was made for.
 
     Args:

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from estimator_lib import config as config_lib
 from estimator_lib import distribution, logs, model_fn
-from estimator_lib.checkpoints import checkpoint_files, plain_paths, run_folder
+from estimator_lib.checkpoints import checkpoint_files, model_dirs, plain_paths, run_folder, savers
 from estimator_lib.cluster import run_lock, running
 from estimator_lib.data import inputs
 from estimator_lib.distribution import mixed_precision, run_configs
@@ -32,8 +32,6 @@ from protos import pipeline_pb2, train_pb2
 
 tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
-
-DEFAULT_SAVE_SECONDS = 600
 
 Metrics = Dict[str, Dict[str, float]]  # by evaluation set
 
@@ -84,7 +82,7 @@ def create_run_config(
     every = {
         'save_checkpoints_steps': saves.save_every_n_steps if by_steps else None,
         'save_checkpoints_secs': (
-            None if by_steps else saves.save_every_n_seconds or DEFAULT_SAVE_SECONDS
+            None if by_steps else saves.save_every_n_seconds or savers.DEFAULT_SAVE_SECONDS
         ),
     }
     return run_configs.create(
@@ -318,11 +316,10 @@ def prepared_model_dir(
         errors.UserError: the folder cannot be written to, or not any more, it is gone, or another
             run is training in it.
     """
-    checkpoint_files.refuse_own_checkpoint(model_dir, config.train_config.fine_tune_checkpoint)
+    model_dirs.refuse_own_checkpoint(model_dir, config.train_config.fine_tune_checkpoint)
     with checkpoint_files.explained_full_disk(model_dir), contextlib.ExitStack() as stack:
         if writes:
-            checkpoint_files.ensure_writable(model_dir)
-            stack.enter_context(run_folder.explained_removal(model_dir))
+            model_dirs.ensure_writable(model_dir)
             stack.enter_context(run_lock.held(model_dir))
             checkpoint_files.clean_temporary(model_dir)
         yield
@@ -495,5 +492,9 @@ class _Run:
             saving_listeners=self.extensions.saving_listeners,
             create_evaluator=self.evaluator if self.evaluates else None,
             finish=lambda: self.finish(self.evaluator()),
-            create_stopping=lambda: getattr(self.evaluator(), 'stopping', None),
+            create_stopping=lambda: (
+                evaluators.create_stopping(self.config, self.model_dir, self.eval_training_data)
+                if self.evaluates
+                else None
+            ),
         )

@@ -184,9 +184,9 @@ def detection_metrics():
 
 
 def segmentation_backbones():
-    from model_fns.segmentation.networks import backbones
+    from model_fns.backbones import registry
 
-    return backbones.backbone_names()
+    return registry.network_names('segmentation')
 
 
 def segmentation_data_sets():

@@ -1,21 +1,28 @@
-"""Reads the rooms and floors of the code off its imports, and draws them.
+"""Rooms, floors and paths of the code, read off its imports.
 
-    python -m tools.architecture    # writes docs/architecture.svg
+    python -m tools.architecture              # writes docs/architecture.svg
+    python -m tools.architecture --longest    # prints the longest path of imports, file by file
 
 A room is a module of a folder, or one of its sub-folders as a whole. It stands one floor above the
 highest room that it imports; rooms that import each other in a circle have no floor.
+
+Imports inside functions count like all others. Those under `if TYPE_CHECKING:` do not: they are for
+the type checker, and no program runs them.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import pathlib
-from typing import Dict, Iterator, List, Mapping, Sequence, Set
+from typing import Dict, Iterator, List, Mapping, Sequence, Set, Union
 from xml.sax import saxutils
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DRAWING = ROOT / 'docs' / 'architecture.svg'
 
+# The front door and the packages, from the top down.
+PACKAGES = ('run_train_eval', 'model_fns', 'estimator_lib', 'protos')
 # Folders that are drawn, the top one first.
 DRAWN = ('model_fns', 'estimator_lib')
 
@@ -31,19 +38,78 @@ class CircleError(ValueError):
 
 
 def imported_modules(path: pathlib.Path) -> Iterator[str]:
-    """Every module that a file imports, anywhere in it."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    """Yield every module that a file imports, and every name that it imports from a module."""
+    for node in _imports(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif node.module:
             yield node.module
             for alias in node.names:
                 yield f'{node.module}.{alias.name}'
 
 
+def _imports(tree: ast.AST) -> Iterator[Union[ast.Import, ast.ImportFrom]]:
+    """Yield the imports of a syntax tree, except those under `if TYPE_CHECKING:`."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield node
+        elif isinstance(node, ast.If) and ast.unparse(node.test).endswith('TYPE_CHECKING'):
+            for other in node.orelse:
+                yield from _imports(ast.Module([other], []))
+        else:
+            yield from _imports(node)
+
+
+def source_files() -> Dict[str, pathlib.Path]:
+    """Return the files of the front door and the packages by the names of their modules."""
+    files = {}
+    for package in PACKAGES:
+        for path in [ROOT / f'{package}.py', *sorted((ROOT / package).rglob('*.py'))]:
+            if path.exists():
+                parts = path.relative_to(ROOT).with_suffix('').parts
+                files['.'.join(parts[:-1] if parts[-1] == '__init__' else parts)] = path
+    return files
+
+
+def file_graph(files: Mapping[str, pathlib.Path]) -> Graph:
+    """Return which of these modules each of them imports.
+
+    `from a import b` imports the file of `a.b` where there is one, else that of `a`.
+
+    Args:
+        files: of the modules, by their names.
+    """
+    graph: Dict[str, Set[str]] = {}
+    for module, path in files.items():
+        graph[module] = set()
+        for node in _imports(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            else:
+                names = [f'{node.module}.{alias.name}' for alias in node.names]
+                names = [name if name in files else str(node.module) for name in names]
+            graph[module].update(name for name in names if name in files and name != module)
+    return graph
+
+
+def longest_path(graph: Graph) -> List[str]:
+    """Return the longest path of imports, the importing module first.
+
+    Raises:
+        CircleError: modules import each other in a circle; the message shows it.
+    """
+    heights = floors(graph)
+    module = max(sorted(graph), key=heights.__getitem__)
+    path = [module]
+    while graph[module]:
+        module = max(sorted(graph[module]), key=heights.__getitem__)
+        path.append(module)
+    return path
+
+
 def rooms(folder: pathlib.Path) -> Dict[str, Set[str]]:
-    """What each room of a folder imports of the other rooms.
+    """Return which other rooms each room of a folder imports.
 
     The `__init__.py` of the folder itself is no room.
     """
@@ -64,7 +130,7 @@ def rooms(folder: pathlib.Path) -> Dict[str, Set[str]]:
 
 
 def floors(graph: Graph) -> Dict[str, int]:
-    """The floor of each room, from 1.
+    """Return the floor of each room, from 1.
 
     Raises:
         CircleError: rooms import each other in a circle; the message shows it.
@@ -84,7 +150,7 @@ def floors(graph: Graph) -> Dict[str, int]:
 
 
 def draw() -> str:
-    """The drawing as SVG: a row of boxes for each floor, the ground floor at the bottom."""
+    """Return the drawing as SVG: a row of boxes for each floor, the ground floor at the bottom."""
     shapes: List[str] = []
     top = _MARGIN
     for package in DRAWN:
@@ -115,7 +181,7 @@ def draw() -> str:
 
 
 def _row(names: Sequence[str], top: int, color: str) -> List[str]:
-    """Boxes beside each other."""
+    """Return boxes beside each other."""
     shapes = []
     for index, name in enumerate(names):
         left = _MARGIN + _BOX_WIDTH // 2 + index * (_BOX_WIDTH + _GAP)
@@ -132,5 +198,18 @@ def _text(x: int, y: int, text: str, anchor: str = 'start', bold: bool = False) 
     return f'<text x="{x}" y="{y}" text-anchor="{anchor}"{weight}>{saxutils.escape(text)}</text>'
 
 
+def main() -> None:
+    """Write the drawing, or print the longest path."""
+    parser = argparse.ArgumentParser(description='Rooms, floors and paths of the code.')
+    parser.add_argument(
+        '--longest', action='store_true', help='print the longest path of imports, file by file'
+    )
+    if parser.parse_args().longest:
+        path = longest_path(file_graph(source_files()))
+        print(f'{len(path)} files on the longest path of imports:', *path, sep='\n  ')
+    else:
+        DRAWING.write_text(draw())
+
+
 if __name__ == '__main__':
-    DRAWING.write_text(draw())
+    main()

@@ -1,4 +1,4 @@
-"""What an evaluation of a checkpoint came to: `metrics.json` in the checkpoint's folder."""
+"""Results of the evaluation of a checkpoint: `metrics.json` in its folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STEP = 'global_step'
 
 
 def write(folder: str, step: int, metrics: Mapping[str, Mapping[str, float]]) -> None:
-    """Writes `metrics.json`.
+    """Write `metrics.json`.
 
     Args:
         folder: where to.
@@ -30,7 +30,7 @@ def write(folder: str, step: int, metrics: Mapping[str, Mapping[str, float]]) ->
 
 
 def read(checkpoint: str) -> Dict[str, Any]:
-    """The content of `metrics.json` beside a checkpoint.
+    """Return the content of `metrics.json` beside a checkpoint.
 
     Args:
         checkpoint: its prefix.
@@ -46,13 +46,13 @@ def read(checkpoint: str) -> Dict[str, Any]:
 
 
 def copy(checkpoint: str, folder: str) -> None:
-    """Copies what `read` finds to another folder; nothing where it finds nothing."""
+    """Copy what `read` finds to another folder; nothing where it finds nothing."""
     if read(checkpoint):
         source = os.path.join(os.path.dirname(checkpoint), METRICS_FILE)
         tf.io.gfile.copy(source, os.path.join(folder, METRICS_FILE), overwrite=True)
 
 
 def of_first_set(content: Mapping[str, Any]) -> Dict[str, float]:
-    """The metrics of the first evaluation set, from the content of a `metrics.json`."""
+    """Return the metrics of the first evaluation set, from the content of a `metrics.json`."""
     sets = [values for values in content.values() if isinstance(values, Mapping)]
     return dict(sets[0]) if sets else {}

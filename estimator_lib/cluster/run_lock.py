@@ -52,8 +52,8 @@ def held(model_dir: str) -> Iterator[None]:
 
     A process that loses it all the same, because it was stopped for so long that another machine
     took it for dead, ends: two runs would overwrite each other's checkpoints. So does one whose
-    folder is deleted or moved. Where the process is a user's program, without a `preemption_guard`,
-    `require` ends the run.
+    folder is deleted or moved, which also explains any error inside. Where the process is a user's
+    program, without a `preemption_guard`, `require` ends the run.
 
     Args:
         model_dir: the folder; it is there, and can be written to.
@@ -69,7 +69,8 @@ def held(model_dir: str) -> Iterator[None]:
     thread = threading.Thread(target=lock.keep, args=(stopped,), name='run lock', daemon=True)
     thread.start()
     try:
-        yield
+        with run_folder.explained_removal(model_dir):
+            yield
         # A short run may end before the thread has looked.
         lock.require_folder()
     finally:

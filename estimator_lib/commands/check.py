@@ -15,14 +15,14 @@ from estimator_lib import distribution, environment, errors, training
 from estimator_lib.checkpoints import (
     checkpoint_files,
     checkpoint_maps,
-    companions,
+    fine_tuning,
+    model_dirs,
     model_variables,
-    restoring,
 )
 from estimator_lib.commands import outline
 from estimator_lib.data import inputs
 from estimator_lib.data.corrupt_records import RecordProblem
-from estimator_lib.distribution import mixed_precision
+from estimator_lib.distribution import half_types, mixed_precision
 from estimator_lib.evaluation import evaluators
 from estimator_lib.graphs import losses
 from estimator_lib.optimization import gradients, moving_averages, optimize_loss
@@ -196,7 +196,7 @@ def _plan_lines(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> Lis
         line += f': {shares} replicas, {plan.batch_size} examples a step'
     idle = distribution.idle_fields(plan, config.train_config)
     if config.train_config.use_bfloat16:
-        _warn(mixed_precision.doubts())
+        _warn(half_types.warnings())
     return [line, *(f'{field} has no effect' for field in idle)]
 
 
@@ -232,15 +232,15 @@ def _model_lines(
         if config.train_config.use_bfloat16:
             lines.append(mixed_precision.description(tf1.get_default_graph()))
         _warn(_training_doubts(task, config, memory, available))
-        restored = companions.with_model(tf1.get_default_graph())
+        restored = model_variables.with_companions(tf1.get_default_graph())
         if model_dir:
-            restoring.check_model_dir(model_dir, restored, complete=False)
+            model_dirs.check_model_dir(model_dir, restored, complete=False)
             step = checkpoint_files.latest_step(model_dir)
             lines.append(f'model_dir: {"resumes from step " + str(step) if step else "new"}')
         if config.train_config.fine_tune_checkpoint:
-            report = restoring.fine_tune_report(
+            report = fine_tuning.fine_tune_report(
                 config.train_config,
-                checkpoint_maps.of_fine_tuning(task, restored, config.train_config),
+                checkpoint_maps.fine_tuning_map(task, restored, config.train_config),
                 task.last_layer_scopes(),
             )
             lines.append(report.table())

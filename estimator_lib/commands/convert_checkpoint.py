@@ -17,6 +17,7 @@ from estimator_lib import errors
 from estimator_lib.checkpoints import (
     checkpoint_files,
     checkpoint_maps,
+    model_dirs,
     model_variables,
     object_graphs,
     restore_report,
@@ -59,7 +60,7 @@ def convert(
         raise errors.UserError(
             f'--output_dir: {output_dir} holds a checkpoint already; expected another folder.'
         )
-    checkpoint_files.ensure_writable(output_dir)
+    model_dirs.ensure_writable(output_dir)
     step = np.int64(checkpoint_files.step_of(prefix))
     with tf.Graph().as_default():
         _build(task)
@@ -84,7 +85,7 @@ def _model_variables() -> Sequence[tf.Variable]:
 
 
 def _log_report(task: Task, prefix: str, config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
-    wanted = checkpoint_maps.of_inference(
+    wanted = checkpoint_maps.inference_map(
         task, _model_variables(), prefix, config.eval_config.use_moving_averages
     )
     shapes = checkpoint_files.checkpoint_shapes(prefix)

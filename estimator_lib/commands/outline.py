@@ -9,8 +9,8 @@ from typing import List, Mapping, Optional
 
 import tensorflow as tf
 
-from estimator_lib import environment, errors, training
-from estimator_lib.checkpoints import checkpoint_files, plain_paths
+from estimator_lib import environment, errors
+from estimator_lib.checkpoints import checkpoint_files, plain_paths, savers
 from estimator_lib.config import schedule_checks
 from estimator_lib.data import inputs
 from estimator_lib.evaluation import evaluators
@@ -37,7 +37,7 @@ def schedule_lines(config: pipeline_pb2.TrainEvalPipelineConfig) -> List[str]:
     if saves.WhichOneof('cadence') == 'save_every_n_steps':
         cadence = f'every {saves.save_every_n_steps} steps'
     else:
-        seconds = saves.save_every_n_seconds or training.DEFAULT_SAVE_SECONDS
+        seconds = saves.save_every_n_seconds or savers.DEFAULT_SAVE_SECONDS
         cadence = f'every {seconds} seconds'
     lines.append(f'checkpoints: {cadence}, the last {saves.keep_max or "all"} stay')
     schedule = config.eval_config.schedule

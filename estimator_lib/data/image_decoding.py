@@ -9,8 +9,6 @@ import numpy as np
 import tensorflow as tf
 from PIL import Image
 
-from protos import pipeline_pb2
-
 # How the files that are read begin.
 SIGNATURES = {'JPEG': b'\xff\xd8', 'PNG': b'\x89PNG\r\n\x1a\n', 'GIF': b'GIF8', 'BMP': b'BM'}
 
@@ -45,12 +43,6 @@ def decode_image(encoded: tf.Tensor, channels: int = 3) -> tf.Tensor:
     )
     image.set_shape([None, None, channels])
     return image
-
-
-def pixel_limit(config: pipeline_pb2.TrainEvalPipelineConfig) -> int:
-    """`max_image_pixels` of a config's readers, which agree."""
-    readers = [config.train_input_reader] if config.HasField('train_input_reader') else []
-    return [*readers, *config.eval_input_reader, config.train_input_reader][0].max_image_pixels
 
 
 def limit_pixels(

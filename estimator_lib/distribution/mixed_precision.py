@@ -8,7 +8,8 @@ and the one that all GPUs with tensor cores multiply; it needs loss scaling (see
 variables, checkpoints, evaluation and exported graphs as they are.
 
 The rewrite's own lists of ops take it for granted that bfloat16 has a kernel as good as float32's.
-Measured (`python -m benchmarks.bfloat16_ops`, docs/performance.md), that holds for all but these:
+Measured (`python -m benchmarks.experiments.bfloat16_ops`, docs/performance.md), that holds for all
+but these:
 
     op                                    time of float32's     what is done
     DepthwiseConv2dNativeBackpropInput    0.6; stride 2: 6-24   stays float32
@@ -31,14 +32,14 @@ rewritten: their kernels would convert each number twice. Nor is it on GPUs with
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import threading
-from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, NamedTuple, Optional
 
 import tensorflow as tf
 
+from estimator_lib.distribution import half_types
 from estimator_lib.optimization.loss_scale import LossScale
 from protos import train_pb2
 
@@ -84,52 +85,6 @@ _FOLLOWING = 'TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_INFERLIST_REMOVE'
 _CHOICE = 'mixed_precision_choice'
 _of_user: Dict[str, Optional[str]] = {}  # what these variables had before `apply`; None: nothing
 
-# Multiply-and-add of bfloat16: vectors of AVX-512, and tiles.
-_BFLOAT16 = ('avx512_bf16', 'amx_bf16')
-_CPU_INFO = '/proc/cpuinfo'
-
-# The least compute capability of GPUs with tensor cores: what TensorFlow's rewrite asks for too.
-_TENSOR_CORES = (7, 0)
-
-
-def cpu_flags(path: str) -> FrozenSet[str]:
-    """Return the instruction sets of the processor, by the names that Linux gives them.
-
-    Args:
-        path: of the kernel's description of the processors.
-
-    Returns:
-        Empty where there is no such description.
-    """
-    with contextlib.suppress(OSError), open(path) as file:
-        for line in file:
-            name, _, value = line.partition(':')
-            if name.strip() == 'flags':
-                return frozenset(value.split())
-    return frozenset()
-
-
-def multiplies_bfloat16() -> bool:
-    """Whether the processor multiplies matrices of bfloat16 by itself, as far as can be told."""
-    return not cpu_flags(_CPU_INFO).isdisjoint(_BFLOAT16)
-
-
-def half_type() -> Optional[tf.DType]:
-    """Return the half type that training multiplies in on this machine; None: it is float32.
-
-    Where there are GPUs, it is they that train.
-    """
-    capabilities = gpu_capabilities()
-    if capabilities:
-        return tf.float16 if min(capabilities) >= _TENSOR_CORES else None
-    return tf.bfloat16 if multiplies_bfloat16() else None
-
-
-def gpu_capabilities() -> List[Tuple[int, ...]]:
-    """Return the compute capability of each GPU: (8, 0) of 8.0; (0, 0) of one that has none."""
-    found = map(tf.config.experimental.get_device_details, tf.config.list_physical_devices('GPU'))
-    return [tuple(details.get('compute_capability', (0, 0))) for details in found]
-
 
 def rewrite(session_config: tf.compat.v1.ConfigProto) -> None:
     """Let a session that trains compute in the half type of this machine; see `choose`.
@@ -138,7 +93,7 @@ def rewrite(session_config: tf.compat.v1.ConfigProto) -> None:
         session_config: changed in place.
     """
     rewrites = session_config.graph_options.rewrite_options
-    half = half_type()
+    half = half_types.half_type()
     if half is tf.float16:
         rewrites.auto_mixed_precision = rewrites.ON
     elif half is tf.bfloat16:
@@ -147,9 +102,7 @@ def rewrite(session_config: tf.compat.v1.ConfigProto) -> None:
 
 def create_loss_scale(config: train_pb2.TrainConfig) -> Optional[LossScale]:
     """Return the loss scaling of a training graph; None where nothing is computed in float16."""
-    if config.use_bfloat16 and half_type() is tf.float16:
-        return LossScale(config.loss_scale)
-    return None
+    return LossScale(config.loss_scale) if half_types.scales_losses(config) else None
 
 
 def choose(graph: tf.Graph) -> None:
@@ -158,7 +111,7 @@ def choose(graph: tf.Graph) -> None:
     Args:
         graph: with the forward pass in it.
     """
-    on_gpu = half_type() is tf.float16
+    on_gpu = half_types.half_type() is tf.float16
     found = balance(graph)
     products = () if on_gpu else DEPTHWISE if found.gains else (*_ALL_PRODUCTS, *DEPTHWISE)
     following = NORMS if found.norms_stay and not on_gpu else ()
@@ -281,7 +234,7 @@ def description(graph: tf.Graph) -> str:
     Args:
         graph: with the forward pass of training in it.
     """
-    half = half_type()
+    half = half_types.half_type()
     if half is None:
         return 'precision: float32'
     if half is tf.float16:
@@ -300,17 +253,3 @@ def description(graph: tf.Graph) -> str:
         'precision: training computes in bfloat16 where that is faster; variables, losses and '
         'evaluation are float32'
     )
-
-
-def doubts() -> Sequence[str]:
-    """Why `train_config.use_bfloat16` does less on this machine than might be thought."""
-    if half_type() is not None:
-        return []
-    what = f'processor, which has neither {" nor ".join(_BFLOAT16)}'
-    capabilities = gpu_capabilities()
-    if capabilities:
-        least, needed = ('.'.join(map(str, one)) for one in (min(capabilities), _TENSOR_CORES))
-        what = f"machine's GPUs, of compute capability {least} (expected at least {needed})"
-    return [
-        f'train_config.use_bfloat16 gains nothing on this {what}: everything is computed in float32'
-    ]

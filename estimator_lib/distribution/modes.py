@@ -9,7 +9,7 @@ from typing import List, Mapping, Optional, Sequence, Tuple
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.distribution import mixed_precision
+from estimator_lib.distribution import half_types
 from estimator_lib.distribution.tf_config import Cluster
 from protos import cluster_pb2, pipeline_pb2, train_pb2
 
@@ -276,7 +276,7 @@ def idle_fields(plan: Plan, train_config: train_pb2.TrainConfig) -> List[str]:
             train_config.steps_per_call and train_config.loop != train_pb2.TF_FUNCTION
         ),
         'train_config.loss_scale': (
-            train_config.loss_scale and mixed_precision.create_loss_scale(train_config) is None
+            train_config.loss_scale and not half_types.scales_losses(train_config)
         ),
     }
     return [field for field, is_idle in idle.items() if is_idle]

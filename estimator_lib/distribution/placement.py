@@ -12,11 +12,9 @@ import tensorflow as tf
 
 from estimator_lib.distribution.modes import Plan
 from estimator_lib.distribution.tf_config import Cluster
+from estimator_lib.optimization.partitioned import VARIABLE_OPS
 
 tf1 = tf.compat.v1
-
-# The types of ops that store variables.
-VARIABLE_OPS = ('Variable', 'VariableV2', 'VarHandleOp')
 
 
 def worker_device(cluster: Cluster) -> str:

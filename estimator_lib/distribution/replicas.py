@@ -12,37 +12,15 @@ from typing import Any, Callable, List, Sequence, Tuple, Union
 
 import tensorflow as tf
 
-from estimator_lib.distribution import strategies
-from estimator_lib.distribution.placement import VARIABLE_OPS
+from estimator_lib.optimization.partitioned import VARIABLE_OPS
 from estimator_lib.task import Features, Labels, Tensors
 
 tf1 = tf.compat.v1
 
 HOST = '/device:CPU:0'
 
-_WORKER = 'worker_index'
-
 # A device, or a function that chooses one for an op.
 Device = Union[str, Callable[[tf.Operation], str]]
-
-
-def remember_worker(index: int) -> None:
-    """Notes in the graph which worker it is of, for `index_in_step`.
-
-    Args:
-        index: 0 for the chief, and where there is one worker.
-    """
-    tf1.get_collection_ref(_WORKER)[:] = [index]
-
-
-def index_in_step() -> int:
-    """Return which replica of a strategy, or which worker of parameter servers, is built.
-
-    The replicas of `Mode.CLONES` are parts of one worker.
-    """
-    if tf.distribute.has_strategy():
-        return strategies.replica_index()
-    return next(iter(tf1.get_collection(_WORKER)), 0)
 
 
 def scope_of(index: int, count: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, List, Sequence
+from typing import Dict, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -39,13 +39,7 @@ def create_evaluator(
         further_exporters: called after those of the config.
     """
     sets = evaluation_sets(task, config, eval_training_data)
-    stopping = None
-    if config.train_config.HasField('early_stopping'):
-        stopping = early_stopping.EarlyStopping.from_config(
-            config.train_config.early_stopping,
-            estimator.eval_dir(sets[0].name),
-            run_step=checkpoint_files.latest_step(estimator.model_dir),
-        )
+    stopping = create_stopping(config, estimator.model_dir, eval_training_data)
     exporters = export_policies.create_exporters(task, config, estimator.model_dir, graph_hook_fn)
     exporters += [
         estimator_exporters.EstimatorExporter(exporter, estimator, config.train_config.num_steps)
@@ -54,26 +48,54 @@ def create_evaluator(
     return evaluating.Evaluator(task, config, estimator, sets, exporters, stopping, graph_hook_fn)
 
 
+def create_stopping(
+    config: pipeline_pb2.TrainEvalPipelineConfig, model_dir: str, eval_training_data: int = 0
+) -> Optional[early_stopping.EarlyStopping]:
+    """Return the early stopping of a run; None where the config has none.
+
+    Args:
+        config: of the run.
+        model_dir: of the run; its state is with the first evaluation set.
+        eval_training_data: see `create_evaluator`.
+    """
+    if not config.train_config.HasField('early_stopping'):
+        return None
+    first, _ = _named_readers(config, eval_training_data)[0]
+    return early_stopping.EarlyStopping.from_config(
+        config.train_config.early_stopping,
+        os.path.join(model_dir, f'eval_{first}'),  # as `Estimator.eval_dir`
+        run_step=checkpoint_files.latest_step(model_dir),
+    )
+
+
 def evaluation_sets(
     task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, eval_training_data: int = 0
 ) -> List[evaluating.EvaluationSet]:
-    """What a config's checkpoints are evaluated on.
+    """Return the sets of examples that a config's checkpoints are evaluated on.
 
     Raises:
-        errors.ConfigError: there is nothing.
+        errors.ConfigError: there are none.
     """
-    readers = list(config.eval_input_reader)
-    if not readers and not eval_training_data:
-        raise errors.ConfigError('eval_input_reader: none is set; evaluation needs examples.')
-    names = [reader.name or str(index) for index, reader in enumerate(readers)]
-    if eval_training_data:
-        readers.append(_training_sample(config.train_input_reader, eval_training_data))
-        names.append(TRAINING_DATA)
     known = titles(config)
     return [
         evaluating.EvaluationSet(name, _input_fn(task, config, reader), known.get(name, name))
-        for name, reader in zip(names, readers)
+        for name, reader in _named_readers(config, eval_training_data)
     ]
+
+
+def _named_readers(
+    config: pipeline_pb2.TrainEvalPipelineConfig, eval_training_data: int
+) -> List[Tuple[str, input_reader_pb2.InputReader]]:
+    """Return name and reader of each evaluation set."""
+    readers = [
+        (reader.name or str(index), reader) for index, reader in enumerate(config.eval_input_reader)
+    ]
+    if eval_training_data:
+        sample = _training_sample(config.train_input_reader, eval_training_data)
+        readers.append((TRAINING_DATA, sample))
+    if not readers:
+        raise errors.ConfigError('eval_input_reader: none is set; evaluation needs examples.')
+    return readers
 
 
 def titles(config: pipeline_pb2.TrainEvalPipelineConfig) -> Dict[str, str]:

@@ -14,20 +14,15 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib import graph_state
 from estimator_lib.distribution import strategies
 from estimator_lib.optimization import partitioned
 
 tf1 = tf.compat.v1
 
-_MARK = 'is_step_graph'
 # Where TensorFlow's hooks look for a tensor of the global step before they make one, which they
 # cannot of an eager variable.
 STEP_READS = 'global_step_read_op_cache'
-
-
-def is_step_graph() -> bool:
-    """Return whether the current graph is one that `trace` builds."""
-    return bool(tf1.get_collection(_MARK))
 
 
 def trace(
@@ -46,7 +41,7 @@ def trace(
     made: List[Any] = []
 
     def traced() -> tf.Tensor:
-        tf1.add_to_collection(_MARK, True)
+        graph_state.mark_step_graph()
         tf1.set_random_seed(seed)
         # Not around `wrap_function`, which adds variables to collections too, but leaves the
         # strategy without their names: counters would be saved, and weights trained twice a step.

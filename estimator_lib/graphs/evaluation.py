@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib.checkpoints import savers
+from estimator_lib.checkpoints import ready_ops, savers
 from estimator_lib.data import batches, inputs
 from estimator_lib.distribution import replica_batches
 from estimator_lib.graphs import losses as losses_lib
@@ -107,7 +107,7 @@ def create_spec(
         loss=graph.loss,
         eval_metric_ops={**_finished(task, graph.metrics), **graph.loss_metrics},
         scaffold=tf1.train.Scaffold(
-            saver=graph.saver if own_saver else None, **savers.always_ready()
+            saver=graph.saver if own_saver else None, **ready_ops.always_ready()
         ),
     )
 

@@ -6,9 +6,9 @@ from typing import Dict, List, Tuple
 
 import tensorflow as tf
 
-from estimator_lib import distribution
+from estimator_lib import distribution, graph_state
 from estimator_lib.checkpoints import model_variables
-from estimator_lib.distribution import placement, replicas, strategies
+from estimator_lib.distribution import placement, replica_values, replicas
 from estimator_lib.graphs import task_checks
 from estimator_lib.task import Features, Labels, Metric, Task, Tensors
 from protos import pipeline_pb2
@@ -55,7 +55,7 @@ def compute_training_losses(
         `task.training_metrics` of the first device.
     """
     metrics: Dict[str, Metric] = {}
-    replicas.remember_worker(plan.worker_index)
+    graph_state.remember_worker(plan.worker_index)
 
     def replica_losses(features: Features, labels: Labels) -> Tensors:
         predictions = task.predict(features, ModeKeys.TRAIN, labels)
@@ -79,7 +79,7 @@ def _task_losses(task: Task, predictions: Tensors, features: Features, labels: L
 def _add_total(config: pipeline_pb2.TrainEvalPipelineConfig, losses: Tensors) -> Tensors:
     """Returns the losses, the regularization loss, and the sum."""
     losses = dict(losses)
-    regularization = strategies.regularization_loss()
+    regularization = replica_values.regularization_loss()
     if regularization is not None and config.train_config.add_regularization_loss:
         losses[REGULARIZATION_LOSS] = tf.identity(regularization, REGULARIZATION_LOSS)
     losses[TOTAL_LOSS] = tf.add_n(list(losses.values()), name=TOTAL_LOSS)

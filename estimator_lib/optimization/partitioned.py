@@ -12,6 +12,9 @@ import tensorflow as tf
 
 MOVING_AVERAGE = 'ExponentialMovingAverage'
 
+# The types of ops that store variables.
+VARIABLE_OPS = ('Variable', 'VariableV2', 'VarHandleOp')
+
 
 @dataclasses.dataclass(frozen=True)
 class WholeVariable:

@@ -14,13 +14,13 @@ from typing import Any, Callable, List, Mapping, NamedTuple, Optional, Sequence,
 import tensorflow as tf
 
 from estimator_lib.distribution import replicas
-from estimator_lib.distribution.placement import VARIABLE_OPS
 from estimator_lib.optimization import gradients
 from estimator_lib.optimization.optimize_loss import (
     GradientPolicy,
     apply_gradients,
     process_gradients,
 )
+from estimator_lib.optimization.partitioned import VARIABLE_OPS
 
 tf1 = tf.compat.v1
 

@@ -12,7 +12,7 @@ from typing import Callable, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
-from estimator_lib.checkpoints import companions
+from estimator_lib import graph_state
 from model_fns.layers import forward_pass
 
 tf1 = tf.compat.v1
@@ -142,13 +142,13 @@ def companion(name: str, first_value: float, kind: str) -> tf.Variable:
     Args:
         name: its whole name, whatever the current variable scope is.
         first_value: what it holds at first.
-        kind: what such scalars are called in messages, see `companions.add`.
+        kind: what such scalars are called in messages, see `graph_state.add_companion`.
     """
     one_pass = forward_pass.current()
     if one_pass is not None:
         return one_pass.store.variable(name, [], lambda: tf.constant(first_value), False)
     forward_pass.require_graph()
-    companions.add(name, kind)
+    graph_state.add_companion(name, kind)
     scope, _, last = name.rpartition('/')
     # A scope object is entered as it is, where its name would be joined to the current scope's.
     whole = tf1.VariableScope(tf1.AUTO_REUSE, scope)

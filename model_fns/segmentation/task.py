@@ -44,7 +44,6 @@ from model_fns.structures import images, label_map_files
 from model_fns.structures import label_map as label_maps
 from protos import pipeline_pb2, segmentation_pb2
 
-tf1 = tf.compat.v1
 log = logging.getLogger('model_fns')
 ModeKeys = tf.estimator.ModeKeys
 
@@ -121,7 +120,7 @@ class SegmentationTask(Task):
             model,
             dataset.num_classes,
             num_steps=config.train_config.num_steps,
-            quantization=quantization.from_config(config),
+            quantization=quantization.from_config(config.graph_rewriter),
         )
         _check_raw_predictions(config)
         if model.export.output_stride:

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from estimator_lib import errors, training
 from estimator_lib.checkpoints import checkpoint_files
-from estimator_lib.distribution import mixed_precision
+from estimator_lib.distribution import half_types
 from estimator_lib.export import exporting
 from estimator_lib.hooks import preemption
 from protos import cluster_pb2, train_pb2
@@ -334,7 +334,7 @@ def test_checkpoints_of_another_folder_are_watched_until_the_last(config, tmp_pa
 
 
 def test_training_computes_in_bfloat16_and_evaluation_does_not(config, monkeypatch):
-    monkeypatch.setattr(mixed_precision, 'multiplies_bfloat16', lambda: True)
+    monkeypatch.setattr(half_types, 'multiplies_bfloat16', lambda: True)
     config.train_config.use_bfloat16 = True
     for trains in (True, False):
         session_config = training.create_run_config(config, None, trains=trains).session_config

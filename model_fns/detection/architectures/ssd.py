@@ -153,11 +153,11 @@ class SsdModel(detector.Detector):
         predictor = self._predictor_for(is_training, self._box_coder.code_size, self.class_columns)
         codes, logits = predictor.predict(maps, counts)
         grids = [anchors.size_of(one) for one in maps]
-        made = self._anchor_generator.generate(grids, anchors.size_of(images))
+        boxes = self._anchor_generator.generate(grids, anchors.size_of(images))
         return {
             fields.BOX_ENCODINGS: codes,
             fields.CLASS_LOGITS: logits,
-            fields.ANCHORS: tf.convert_to_tensor(made.boxes),
+            fields.ANCHORS: tf.convert_to_tensor(boxes),
         }
 
     def anchor_fit(self, images: tf.Tensor, boxes: tf.Tensor) -> Optional[detector.AnchorFit]:

@@ -25,20 +25,6 @@ Array = Union[np.ndarray, tf.Tensor]
 Size = Tuple[Union[int, tf.Tensor], Union[int, tf.Tensor]]
 
 
-@dataclasses.dataclass(frozen=True)
-class Anchors:
-    """The anchors of one input size: arrays where it is static, else tensors.
-
-    Attributes:
-        boxes: float32 [A, 4], ymin, xmin, ymax, xmax; they may reach over the image's border. Of
-            rotated ones [A, 5], see `rotated_anchors`.
-        feature_map_index: int32 [A], the feature map that each belongs to.
-    """
-
-    boxes: Array
-    feature_map_index: Array
-
-
 class AnchorGenerator(abc.ABC):
     """Anchors for feature maps of given sizes.
 
@@ -69,12 +55,17 @@ class AnchorGenerator(abc.ABC):
         """Return the smallest upright boxes [A, 4] around the boxes of anchors."""
         return boxes
 
-    def generate(self, grids: Sequence[Size], image_size: Size) -> Anchors:
+    def generate(self, grids: Sequence[Size], image_size: Size) -> Array:
         """Return the anchors of all feature maps.
 
         Args:
             grids: (height, width) of each feature map in cells.
             image_size: (height, width) of the network's input in pixels.
+
+        Returns:
+            Boxes float32 [A, 4], ymin, xmin, ymax, xmax, which may reach over the image's border;
+            rotated ones [A, 5], see `rotated_anchors`. An array where all sizes are static, else a
+            tensor.
 
         Raises:
             ValueError: there are not as many feature maps as the generator has levels.
@@ -86,12 +77,9 @@ class AnchorGenerator(abc.ABC):
                 'maps'
             )
         levels = [self.level(index, grid, image_size) for index, grid in enumerate(grids)]
-        numbers = np.arange(len(levels), dtype=np.int32)
-        if not any(tf.is_tensor(level) for level in levels):
-            counts = [len(level) for level in levels]
-            return Anchors(np.concatenate(levels).astype(np.float32), np.repeat(numbers, counts))
-        counts = [tf.shape(level)[0] for level in levels]
-        return Anchors(tf.cast(tf.concat(levels, axis=0), tf.float32), tf.repeat(numbers, counts))
+        if any(tf.is_tensor(level) for level in levels):
+            return tf.cast(tf.concat(levels, axis=0), tf.float32)
+        return np.concatenate(levels).astype(np.float32)
 
 
 class SsdAnchorGenerator(AnchorGenerator):

@@ -71,12 +71,6 @@ def area(boxes: tf.Tensor) -> tf.Tensor:
     return (ymax - ymin) * (xmax - xmin)
 
 
-def height_width(boxes: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
-    """Return heights [...] and widths [...]."""
-    ymin, xmin, ymax, xmax = tf.unstack(boxes, axis=-1)
-    return ymax - ymin, xmax - xmin
-
-
 def has_area(boxes: tf.Tensor) -> tf.Tensor:
     """Return bool [...]: whether both sides are above 0."""
     return tf.reduce_all(boxes[..., 2:] > boxes[..., :2], axis=-1)

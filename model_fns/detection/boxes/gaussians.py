@@ -70,19 +70,6 @@ def kullback_leibler(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
     return tf.maximum(found, 0.0)
 
 
-def kalman_overlap(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """How much of two boxes' spreads is common: KFIoU (Yang et al. 2022), at most 1/3; [...].
-
-    With K = S (S + T)^-1 and Z = S - K S it is the volume of Z over those of S and T less that of
-    Z. Centers do not count.
-    """
-    one, other = _gaussian(first), _gaussian(second)
-    total = (one.xx + other.xx) * (one.yy + other.yy) - tf.square(one.xy + other.xy)
-    # Z = S (S + T)^-1 T, whose determinant is det S det T / det(S + T).
-    common = _root(one.determinant * other.determinant / tf.maximum(total, _LEAST_SIDE**4))
-    return common / (_root(one.determinant) + _root(other.determinant) - common)
-
-
 def closeness(distance: Distance, tau: float, root: bool = False) -> Distance:
     """1 / (tau + f(distance)), which falls from 1 / tau at 0; 1 less it is a loss.
 

@@ -16,9 +16,10 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 import run_train_eval
 from estimator_lib.checkpoints import (
     checkpoint_files,
+    fine_tuning,
     initial_values,
+    model_dirs,
     object_graphs,
-    restoring,
     savers,
 )
 from estimator_lib.data import reader_state
@@ -83,12 +84,12 @@ def _restore(folder: pathlib.Path, named: pathlib.Path) -> None:
         tf1.train.create_global_step()
         reader_state.create_position_variables(['chief_0'], 0, 1)
         checkpoint_files.clean_temporary(str(folder))
-        restoring.check_model_dir(str(folder), tf1.global_variables())
+        model_dirs.check_model_dir(str(folder), tf1.global_variables())
         reader_state.read_position(str(folder), 'chief_0', 1)
         prefix = checkpoint_files.resolve_checkpoint(str(named))
         train_config = train_pb2.TrainConfig(fine_tune_checkpoint=prefix)
         by_name = {variable.op.name: variable for variable in variables}
-        report = restoring.fine_tune_report(train_config, by_name)
+        report = fine_tuning.fine_tune_report(train_config, by_name)
         loaded = {entry.name: by_name[entry.name] for entry in report.loaded}
         initial_values.load_values(session, prefix, loaded)
         savers.create_saver().restore(session, prefix)
@@ -211,4 +212,4 @@ def export(workspace: Workspace, generator: random.Random) -> None:
         f'--output_dir={workspace.empty("predicted")}',
     ]  # fmt: skip
     with contextlib.redirect_stdout(io.StringIO()):
-        front_door.run(run_train_eval.parse_flags(flags))
+        front_door.run(run_train_eval.run_options(run_train_eval.parse_flags(flags)))

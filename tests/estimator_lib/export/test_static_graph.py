@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_lib import errors
-from estimator_lib.checkpoints import companions
+from estimator_lib import errors, graph_state
 from estimator_lib.export import static_graph
 from estimator_lib.export.deployable import Ops
 from estimator_lib.task import IMAGE
@@ -36,7 +35,7 @@ def rounded(values, scope):
 def range_end(name):
     collections = [tf1.GraphKeys.GLOBAL_VARIABLES]
     variable = tf1.get_variable(name, [], trainable=False, collections=collections)
-    companions.add(variable.op.name, 'ranges')
+    graph_state.add_companion(variable.op.name, 'ranges')
     return variable
 
 

@@ -239,7 +239,7 @@ class FasterRcnnModel(detector.Detector):
         per_cell = generator.anchors_per_location()
         codes, logits = self._first.head_for(is_training).predict(features, per_cell)
         size = anchors.size_of(images)
-        made = generator.generate([anchors.size_of(one) for one in features], size).boxes
+        made = generator.generate([anchors.size_of(one) for one in features], size)
         boxes = tf.convert_to_tensor(made)
         if is_training and not self._first.clips_anchors:
             where = f'{self.where}.first_stage_anchor_generator'

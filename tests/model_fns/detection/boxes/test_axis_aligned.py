@@ -24,12 +24,6 @@ def test_area():
     )
 
 
-def test_height_width():
-    height, width = run(axis_aligned.height_width, FIRST)
-    np.testing.assert_array_equal(height, [2, 1])
-    np.testing.assert_array_equal(width, [2, 4])
-
-
 def test_center_size_and_back():
     found = run(axis_aligned.to_center_size, [[1.0, 2.0, 4.0, 10.0]])
     assert [float(value[0]) for value in found] == [2.5, 6.0, 3.0, 8.0]
