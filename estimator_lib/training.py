@@ -199,7 +199,6 @@ def evaluate(
     Returns:
         The metrics, by evaluation set; also written to `model_dir/metrics.json` and as events.
     """
-    checkpoint = checkpoint_files.resolve_checkpoint(checkpoint_path or model_dir)
     with run_folder.explained_removal(model_dir):
         evaluator = evaluating.Evaluator(
             task,
@@ -208,7 +207,7 @@ def evaluate(
             evaluators.evaluation_sets(task, config, eval_training_data),
             graph_hook_fn=graph_hook_fn,
         )
-        evaluator.evaluate(checkpoint)
+        evaluator.evaluate(checkpoint_files.resolve_checkpoint(checkpoint_path or model_dir))
     return evaluator.last_metrics
 
 

@@ -32,7 +32,7 @@ class RunFolder:
 
     @property
     def is_same(self) -> bool:
-        """Whether the path leads to it."""
+        """Return whether the path leads to it."""
         if self._file is None:
             return True
         try:
@@ -44,7 +44,7 @@ class RunFolder:
 
     @property
     def is_gone(self) -> bool:
-        """Whether it has been deleted or moved, and the path leads to nothing or to a new folder.
+        """Return whether it was deleted or moved: the path leads to nothing or to a new folder.
 
         A new folder has no lock of the run. Where numbers of folders change by themselves, as on
         some network file systems, the lock tells that the folder is still the same.
