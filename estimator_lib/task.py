@@ -7,7 +7,8 @@
     CheckpointMapping   checkpoints of other tasks and programs
     DataChecks          checks of records before training
 
-Their methods have defaults where a task can do without. Everything that a task of another package
+Their methods have defaults where a task can do without. `name` is what messages call the task, an
+attribute or a property of each. Everything that a task of another package
 needs is imported from here.
 """
 
@@ -96,11 +97,6 @@ class Task(Presentation, Deployment, CheckpointMapping, DataChecks):
             errors.ConfigError: a value that is not usable; the message begins with its path.
         """
         raise NotImplementedError(f'{cls.__name__}.from_config')
-
-    @property
-    @abc.abstractmethod
-    def name(self) -> str:
-        """Return the name of the task in messages: `classification`."""
 
     @abc.abstractmethod
     def decode(self, serialized: tf.Tensor) -> Example:
@@ -228,7 +224,7 @@ class Task(Presentation, Deployment, CheckpointMapping, DataChecks):
 
         Returns:
             Scalars by the names of `metric_names`. A metric that the data cannot tell (the accuracy
-            of a class without examples) is left out.
+            of a class without examples) is left out, or is NaN: `metrics.json` then has null.
         """
         return {name: float(value) for name, value in values.items() if np.ndim(value) == 0}
 

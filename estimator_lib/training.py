@@ -23,8 +23,8 @@ from estimator_lib.evaluation import (
     scheduling,
     watching,
 )
-from estimator_lib.export import estimator_exporters, export_policies
-from estimator_lib.export.exporting import GraphHook
+from estimator_lib.export import export_policies
+from estimator_lib.export.writers import GraphHook
 from estimator_lib.function_loop import trainer
 from estimator_lib.hooks import preemption, progress
 from estimator_lib.task import Task
@@ -169,7 +169,7 @@ def train_and_evaluate(
     if evaluate:
         task.check_evaluation()
     extensions = _Extensions(tuple(hooks), tuple(saving_listeners), tuple(exporters))
-    estimator_exporters.check(extensions.exporters, config.export_config, evaluate)
+    export_policies.check_exporters(extensions.exporters, config.export_config, evaluate)
     run = _Run(
         task, config, model_dir, plan, evaluate, eval_training_data, graph_hook_fn, extensions
     )

@@ -15,6 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 MOST_FLOORS = 9
 MOST_ROOT_MODULES = 9
 MOST_FILES_ON_A_PATH = 19
+MOST_LINES = 500
 PACKAGES = architecture.PACKAGES
 TASKS = ('classification', 'detection', 'segmentation')
 
@@ -137,6 +138,11 @@ def test_engine_root_holds_what_a_newcomer_reads_first():
 def test_no_folder_is_a_crowd(folder):
     modules = [path for path in folder.glob('*.py') if path.name != '__init__.py']
     assert len(modules) <= 22, f'{len(modules)} modules side by side'
+
+
+def test_no_file_is_too_long():
+    lengths = {path.relative_to(ROOT): len(path.read_text().splitlines()) for path in sources()}
+    assert not {path: lines for path, lines in lengths.items() if lines >= MOST_LINES}
 
 
 def test_drawing_is_of_the_code_as_it_is():

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib.checkpoints import model_variables
-from estimator_lib.export import formats, samples, static_graph, writers
+from estimator_lib.export import device_files, formats, samples, static_graph
 from tests.model_fns.segmentation import tiny_networks
 
 tf1 = tf.compat.v1
@@ -80,13 +80,13 @@ class Deployed:
         format_name='tflite',
         **options,
     ):
-        writer = formats.writer(format_name)
+        writer = formats.create_writer(format_name)
         self.deployable = task.deployable(writer.ops, options)
         self.graph = static_graph.build(self.deployable, config, checkpoint)
         path = str(folder / writer.file_name)
         representative = samples.pixels(task, self.deployable, calibration)
-        writer.write(self.graph, path, quantize, representative)
-        self.file: writers.FileModel = writer.load(path)
+        writer.convert(self.graph, path, quantize, representative)
+        self.file: device_files.FileModel = writer.load(path)
         self._task = task
 
     def pixels(self, image):

@@ -129,7 +129,7 @@ def export(work: str) -> Dict[str, str]:
     for name, (model, flags) in _EXPORTS.items():
         try:
             if name == _ONNX:
-                formats.writer('onnx').check()
+                formats.WRITERS['onnx']().check()
         except errors.UserError as missing:
             print(f'without {name}: {missing}')
             continue
@@ -152,7 +152,9 @@ def load(folder: str, task: Any, threads: int) -> Model:
     from estimator_lib.export import exported_model, formats, onnx_files, samples, tflite
 
     written = [
-        one for one in formats.WRITERS.values() if os.path.exists(f'{folder}/{one.file_name}')
+        formats.writer_of_file(f'{folder}/{name}')
+        for name in os.listdir(folder)
+        if os.path.splitext(name)[1] in formats.endings()
     ]
     if not written:
         predictor = exported_model.Predictor(folder)

@@ -49,9 +49,8 @@ TAG = 'serve'
 def write_exports(model: str, folder: str) -> Dict[str, str]:
     """Exports of one network in all forms; their folders by name."""
     from benchmarks import scenes
-    from estimator_lib.export import exporting
+    from estimator_lib.export import exporting, saved_model, serving
     from model_fns import build_task
-    from protos import export_pb2
 
     paths = scenes.write_records(folder, 16)
     config = scenes.load_config(model, paths, len(scenes.CLASSES))
@@ -59,14 +58,18 @@ def write_exports(model: str, folder: str) -> Dict[str, str]:
     scenes.train_one_step(config, model_dir)
     checkpoint = os.path.join(model_dir, 'model.ckpt-1')
     kinds = {
-        'folded': export_pb2.IMAGE_TENSOR,
-        'encoded': export_pb2.ENCODED_IMAGE_STRING_TENSOR,
-        'example': export_pb2.SERIALIZED_TF_EXAMPLE,
+        'folded': serving.IMAGE_TENSOR,
+        'encoded': serving.ENCODED_IMAGE_STRING_TENSOR,
+        'example': serving.TF_EXAMPLE,
     }
     task = build_task(config)
     exports = {
-        name: exporting.export_saved_model(
-            task, config, checkpoint, os.path.join(folder, name), kind
+        name: exporting.export(
+            task,
+            config,
+            checkpoint,
+            os.path.join(folder, name),
+            saved_model.SavedModelWriter(kind),
         )
         for name, kind in kinds.items()
     }
@@ -80,18 +83,19 @@ def write_plain(task: Any, checkpoint: str, path: str, frozen: bool) -> None:
     """An export without folded batch norm: with constants, or with variables beside the graph."""
     import tensorflow as tf
 
-    from estimator_lib.export import exporting, freezing, serving
+    from estimator_lib.export import freezing, inference_graph, saved_model, serving
     from protos import export_pb2
 
     tf1 = tf.compat.v1
     with tf.Graph().as_default():
         receiver = serving.serving_input_receiver_fn(task, export_pb2.IMAGE_TENSOR)()
-        outputs = exporting.build_outputs(task, receiver.features)
-        with exporting.trained_session(checkpoint, False, task) as session:
+        outputs = inference_graph.build_outputs(task, receiver.features)
+        with inference_graph.trained_session(checkpoint, False, task) as session:
             if frozen:
                 graph = freezing.freeze(session, list(outputs.values()))
-                model = exporting.InferenceGraph(graph, receiver.receiver_tensors, outputs)
-                exporting.write_saved_model(model, [SIGNATURE], path)
+                inputs = receiver.receiver_tensors
+                model = inference_graph.InferenceGraph(graph, inputs, outputs)
+                saved_model.write_graph(graph, {SIGNATURE: model.signature()}, path)
                 return
             signature = tf1.saved_model.predict_signature_def(receiver.receiver_tensors, outputs)
             builder = tf1.saved_model.Builder(path)

@@ -49,19 +49,19 @@ def measure_evaluation(
 
 def measure_serving(config: Any, model_dir: str, runs: int) -> Dict[str, float]:
     """Milliseconds from one image to its detections."""
-    from estimator_lib.export import exported_model, exporting
+    from estimator_lib.export import exported_model, exporting, saved_model, serving
     from model_fns import build_task
-    from protos import export_pb2
 
     image = np.random.default_rng(1).integers(0, 256, [1, scenes.HEIGHT, scenes.WIDTH, 3], np.uint8)
     kinds = {
-        'image_tensor': export_pb2.IMAGE_TENSOR,
-        'encoded_image': export_pb2.ENCODED_IMAGE_STRING_TENSOR,
+        'image_tensor': serving.IMAGE_TENSOR,
+        'encoded_image': serving.ENCODED_IMAGE_STRING_TENSOR,
     }
     latencies = {}
     for name, kind in kinds.items():
         checkpoint = os.path.join(model_dir, 'model.ckpt-1')
-        path = exporting.export_saved_model(build_task(config), config, checkpoint, model_dir, kind)
+        writer = saved_model.SavedModelWriter(kind)
+        path = exporting.export(build_task(config), config, checkpoint, model_dir, writer)
         predictor = exported_model.Predictor(path)
         seconds = []
         for _ in range(runs):

@@ -230,11 +230,11 @@ def _export(task: Any, config: Any, folder: str) -> Part:
     """Exports the checkpoint in a folder, and asks it; what is wrong, if anything is."""
     import numpy as np
 
-    from estimator_lib.export import exported_model, exporting
-    from protos import export_pb2
+    from estimator_lib.export import exported_model, exporting, saved_model, serving
 
     exports = f'{folder}/exports'
-    exporting.export_saved_model(task, config, folder, exports, export_pb2.IMAGE_TENSOR)
+    writer = saved_model.SavedModelWriter(serving.IMAGE_TENSOR)
+    exporting.export(task, config, folder, exports, writer)
     image = np.random.RandomState(0).randint(0, 256, [1, 240, 320, 3]).astype(np.uint8)
     found = exported_model.Predictor(exports).predict(image)
     wrong = _find_fault(found, 'export')
@@ -247,12 +247,12 @@ def _export_int8(task: Any, config: Any, folder: str, image: Any) -> str:
     """Exports the checkpoint in a folder as an int8 file, and asks it, as `_export` does."""
     import tensorflow as tf
 
-    from estimator_lib.export import deploying, writers
+    from estimator_lib.export import exporting, tflite
 
-    request = writers.Request(representative_examples=_CALIBRATING)
-    path = deploying.export_file(
-        task, config, folder, f'{folder}/files', 'tflite', request, {'max_detections': 10}
+    writer = tflite.TfliteWriter(
+        representative_examples=_CALIBRATING, task_options={'max_detections': 10}
     )
+    path = exporting.export(task, config, folder, f'{folder}/files', writer)
     run = tf.lite.Interpreter(f'{path}/model.tflite').get_signature_runner()
     height, width = run.get_input_details()['image']['shape'][1:3]
     pixels = tf.cast(tf.image.resize(image, [height, width]), tf.uint8)

@@ -19,7 +19,7 @@ from estimator_lib.checkpoints.checkpoint_files import (
 )
 from estimator_lib.optimization import moving_averages
 from estimator_lib.optimization.partitioned import variable_name
-from estimator_lib.task import CheckpointMapping, Task
+from estimator_lib.task_interfaces.checkpoint_mapping import CheckpointMapping
 from protos import train_pb2
 
 FIELD = 'train_config.fine_tune_checkpoint'
@@ -33,7 +33,7 @@ def checkpoint_type(train_config: train_pb2.TrainConfig) -> str:
 
 
 def fine_tuning_map(
-    task: Task,
+    task: CheckpointMapping,
     variables: Sequence[tf.Variable],
     train_config: train_pb2.TrainConfig,
     model_dir: Optional[str] = None,
@@ -67,7 +67,7 @@ def fine_tuning_map(
 
 
 def inference_map(
-    task: Optional[Task],
+    task: Optional[CheckpointMapping],
     variables: Sequence[tf.Variable],
     prefix: str,
     use_moving_averages: bool = False,
@@ -98,7 +98,7 @@ def inference_map(
 
 
 def _paths(
-    task: Task, variables: Sequence[tf.Variable], kind: Optional[str], prefix: str
+    task: CheckpointMapping, variables: Sequence[tf.Variable], kind: Optional[str], prefix: str
 ) -> Mapping[str, tf.Variable]:
     paths = task.object_paths(variables, kind)
     if not paths:

@@ -28,7 +28,7 @@ from estimator_lib.checkpoints.checkpoint_files import (
 from estimator_lib.checkpoints.initial_values import load_values, require_types
 from estimator_lib.optimization import moving_averages, partitioned
 from estimator_lib.optimization.partitioned import variable_name
-from estimator_lib.task import Task
+from estimator_lib.task_interfaces.checkpoint_mapping import CheckpointMapping
 
 tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
@@ -69,7 +69,7 @@ def create_saver(
 
 
 def create_inference_saver(
-    use_moving_averages: bool = False, task: Optional[Task] = None
+    use_moving_averages: bool = False, task: Optional[CheckpointMapping] = None
 ) -> tf1.train.Saver:
     """Create the `Saver` of an evaluation or inference graph.
 
@@ -112,7 +112,7 @@ class _InferenceSaver(tf1.train.Saver):
     """A `Saver` that reads checkpoints by `checkpoint_maps`; see `create_inference_saver`."""
 
     use_moving_averages = False
-    task: Optional[Task] = None
+    task: Optional[CheckpointMapping] = None
     _averages: Mapping[Any, str] = {}
 
     def build(self) -> None:

@@ -22,7 +22,7 @@ from estimator_lib.checkpoints import (
     object_graphs,
     restore_report,
 )
-from estimator_lib.export import exporting, serving
+from estimator_lib.export import inference_graph, serving
 from estimator_lib.task import Task
 from protos import export_pb2, pipeline_pb2
 
@@ -66,7 +66,7 @@ def convert(
         _build(task)
         _log_report(task, prefix, config)
         averages = config.eval_config.use_moving_averages
-        with exporting.trained_session(prefix, averages, task) as session:
+        with inference_graph.trained_session(prefix, averages, task) as session:
             if is_object_based:
                 return _write_scopes(session, output_dir, int(step))
             values = _values(session, task, prefix)
@@ -77,7 +77,7 @@ def _build(task: Task) -> None:
     """The variables of a model in the current graph."""
     tf1.train.create_global_step()
     receiver = serving.serving_input_receiver_fn(task, export_pb2.IMAGE_TENSOR)()
-    exporting.build_outputs(task, receiver.features)
+    inference_graph.build_outputs(task, receiver.features)
 
 
 def _model_variables() -> Sequence[tf.Variable]:

@@ -14,7 +14,7 @@ from estimator_lib.checkpoints import checkpoint_files, plain_paths, savers
 from estimator_lib.config import schedule_checks
 from estimator_lib.data import inputs
 from estimator_lib.evaluation import evaluators
-from estimator_lib.export import export_policies, exporting
+from estimator_lib.export import artifacts, export_folders, export_policies
 from estimator_lib.optimization import learning_rates, optimizers
 from estimator_lib.task import Task
 from protos import input_reader_pb2, pipeline_pb2, train_pb2
@@ -149,9 +149,8 @@ def _told(step: int, metric: str, value: Optional[float]) -> str:
 
 def _last_export(model_dir: str, step: int) -> str:
     """Returns the newest export, where it is of a given step; '' where there is none."""
-    folder = os.path.join(model_dir, 'export')
-    for name in ('final', 'latest'):
-        path = exporting.latest_export(os.path.join(folder, name))
-        if path and exporting.step_of_export(path) == step:
+    for name in (export_folders.FINAL, export_folders.LATEST):
+        path = export_folders.latest_export(export_folders.run_folder(model_dir, name))
+        if path and artifacts.read_step(path) == step:
             return path
     return ''

@@ -7,7 +7,7 @@ from typing import Any, Dict, Mapping, Optional
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.task import IMAGE, SOURCE_ID, Features, Labels
+from estimator_lib.task_interfaces.tensors import IMAGE, SOURCE_ID, Features, Labels
 
 
 def named_features(features: Any) -> Features:

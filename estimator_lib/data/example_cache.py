@@ -21,7 +21,7 @@ from estimator_lib import environment, errors
 from estimator_lib.data import graph_digests
 from estimator_lib.data.cache_files import CacheFile, Key
 from estimator_lib.data.packed_examples import Layout
-from estimator_lib.task import Example
+from estimator_lib.task_interfaces.tensors import Example
 from protos import input_reader_pb2
 
 tf1 = tf.compat.v1

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from estimator_lib import graph_state
 from estimator_lib.optimization import gradients, partitioned
-from estimator_lib.task import Tensors
+from estimator_lib.task_interfaces.tensors import Tensors
 
 tf1 = tf.compat.v1
 

@@ -13,7 +13,7 @@ from typing import Any, Callable, List, Sequence, Tuple, Union
 import tensorflow as tf
 
 from estimator_lib.optimization.partitioned import VARIABLE_OPS
-from estimator_lib.task import Features, Labels, Tensors
+from estimator_lib.task_interfaces.tensors import Features, Labels, Tensors
 
 tf1 = tf.compat.v1
 

@@ -11,8 +11,8 @@ from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.data import inputs
 from estimator_lib.evaluation import early_stopping, evaluating
-from estimator_lib.export import estimator_exporters, export_policies
-from estimator_lib.export.exporting import GraphHook
+from estimator_lib.export import export_policies
+from estimator_lib.export.writers import GraphHook
 from estimator_lib.graphs import losses
 from estimator_lib.task import Task
 from protos import input_reader_pb2, pipeline_pb2
@@ -42,7 +42,7 @@ def create_evaluator(
     stopping = create_stopping(config, estimator.model_dir, eval_training_data)
     exporters = export_policies.create_exporters(task, config, estimator.model_dir, graph_hook_fn)
     exporters += [
-        estimator_exporters.EstimatorExporter(exporter, estimator, config.train_config.num_steps)
+        export_policies.EstimatorExporter(exporter, estimator, config.train_config.num_steps)
         for exporter in further_exporters
     ]
     return evaluating.Evaluator(task, config, estimator, sets, exporters, stopping, graph_hook_fn)

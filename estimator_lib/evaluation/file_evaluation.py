@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from typing import Any, Dict, List, Optional, Sequence
 
 import tensorflow as tf
 
-from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.checkpoints import checkpoint_files, evaluated
 from estimator_lib.data import inputs
 from estimator_lib.evaluation import evaluating
 from estimator_lib.evaluation.evaluation_session import Measured, Passes
-from estimator_lib.export.exported_file import ExportedFile, step_of
+from estimator_lib.export import artifacts
+from estimator_lib.export.exported_file import ExportedFile
 from estimator_lib.hooks import summaries
 from estimator_lib.task import Task
 from protos import eval_pb2
@@ -86,7 +86,7 @@ def evaluate_file(
         errors.UserError: the file cannot be run, or is of another model than the task.
     """
     file = ExportedFile(task, path)
-    step, name = step_of(path), os.path.basename(path)
+    step, name = artifacts.read_step(path) or 0, os.path.basename(path)
     found: Dict[str, Dict[str, float]] = {}
     for one in sets:
         started = time.monotonic()
@@ -109,6 +109,6 @@ def evaluate_file(
     if model_dir:
         tf.io.gfile.makedirs(model_dir)
         checkpoint_files.write_atomically(
-            os.path.join(model_dir, f'{name}.metrics.json'), json.dumps(found, indent=2) + '\n'
+            os.path.join(model_dir, f'{name}.metrics.json'), evaluated.to_json(found)
         )
     return found

@@ -11,7 +11,8 @@ import tensorflow as tf
 
 from estimator_lib.drawing import visualization
 from estimator_lib.hooks import global_steps, progress
-from estimator_lib.task import AS_CONFIGURED, SOURCE_ID, Arrays, Features, Labels, Shown, Tensors
+from estimator_lib.task_interfaces.presentation import AS_CONFIGURED, Shown
+from estimator_lib.task_interfaces.tensors import SOURCE_ID, Arrays, Features, Labels, Tensors
 
 tf1 = tf.compat.v1
 

@@ -7,8 +7,10 @@ from typing import Collection, Mapping, Optional, Sequence
 
 import tensorflow as tf
 
+from estimator_lib.task_interfaces.named import Named
 
-class CheckpointMapping(abc.ABC):
+
+class CheckpointMapping(Named):
     """Methods of a task that map its variables to those of a checkpoint."""
 
     @abc.abstractmethod

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Mapping, Optional, Tuple
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.task_interfaces.named import Named
 from estimator_lib.task_interfaces.tensors import Features, Tensors
 
 if TYPE_CHECKING:
     from estimator_lib.export.deployable import Deployable, Ops
 
 
-class Deployment(abc.ABC):
+class Deployment(Named):
     """Methods of a task for SavedModels, frozen graphs, and files for small devices."""
 
     @abc.abstractmethod
@@ -76,5 +77,5 @@ class Deployment(abc.ABC):
         """
         del ops, options
         raise errors.UserError(
-            f'{type(self).__name__} has no files for devices; expected --format=saved_model.'
+            f'{self.name} has no files for devices; expected --format=saved_model.'
         )

@@ -10,7 +10,13 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files, evaluated
-from estimator_lib.export import export_policies, exported_file, exported_model, serving
+from estimator_lib.export import (
+    artifacts,
+    export_policies,
+    exported_file,
+    exported_model,
+    serving,
+)
 from estimator_lib.task import Task
 from model_fns import build_task
 from model_fns.cli import flag_configs
@@ -108,7 +114,7 @@ def _log_better(model_dir: str, latest: str) -> None:
     best = export_policies.read_best(model_dir)
     if best is None or best.step == checkpoint_files.step_of(latest):
         return
-    value = evaluated.of_first_set(evaluated.read(latest)).get(best.metric)
+    value = evaluated.first_set(evaluated.read(latest)).get(best.metric)
     log.warning(
         'step %d is the latest%s; step %d was the best in the evaluations of the run, with %s '
         '%.4g: --which=best takes it',
@@ -152,7 +158,7 @@ def config_of_file(options: RunOptions, path: str) -> pipeline_pb2.TrainEvalPipe
         errors.UserError: there is no file, or no config.
     """
     exported_file.check(path)
-    config_path = options.pipeline_config_path or exported_file.config_beside(path)
+    config_path = options.pipeline_config_path or artifacts.config_path(path)
     if config_path is None:
         raise errors.UserError(
             f'{path}: there is no pipeline.config beside it, so what its outputs mean is not '

@@ -6,30 +6,24 @@ import contextlib
 import functools
 import logging
 import math
-from typing import Any, Callable, Dict, Mapping, Optional
+from typing import Any, Callable, Dict, Iterable, Mapping, Optional
 
 from estimator_lib import distribution, errors, training
 from estimator_lib.commands import check, outline, predict
 from estimator_lib.drawing.tiling import Tiling
 from estimator_lib.evaluation import evaluators
-from estimator_lib.export import deploying, exported_file, exporting, frozen_graph, writers
+from estimator_lib.export import artifacts, exporting, formats
 from estimator_lib.hooks import preemption
-from estimator_lib.task import AS_CONFIGURED, Shown, Task
+from estimator_lib.task import AS_CONFIGURED, Shown
 from model_fns import build_task, make_task, validate
 from model_fns.cli import builtin_configs, chosen_models, flag_configs
 from model_fns.cli.run_options import RunOptions
 from model_fns.datasets import image_sources
 from model_fns.datasets.beam import runs
 from model_fns.structures import images
-from protos import export_pb2, pipeline_pb2
+from protos import pipeline_pb2
 
 log = logging.getLogger('estimator_lib')
-
-_SERVING_INPUTS = {
-    'image_tensor': export_pb2.IMAGE_TENSOR,
-    'encoded_image_string_tensor': export_pb2.ENCODED_IMAGE_STRING_TENSOR,
-    'tf_example': export_pb2.SERIALIZED_TF_EXAMPLE,
-}
 
 # Options that are paths.
 _PATHS = (
@@ -136,7 +130,7 @@ def _evaluate_file(options: RunOptions, path: str) -> None:
     metrics = training.evaluate_file(
         build_task(config, options.mode), config, path, options.model_dir, _training_sample(options)
     )
-    _print_metrics(config, metrics, exported_file.metrics_beside(path))
+    _print_metrics(config, metrics, artifacts.read_metrics(path))
 
 
 def _watch_checkpoints(options: RunOptions) -> None:
@@ -165,72 +159,17 @@ def _export(options: RunOptions) -> None:
     task = build_task(config, options.mode)
     _need(options, 'export_dir')
     checkpoint = chosen_models.chosen_checkpoint(options)
-    if options.format == 'frozen_graph':
-        _refuse_of_saved_models(options)
-        _refuse_of_devices(options)
-        print(frozen_graph.export_frozen_graph(task, config, checkpoint, options.export_dir))
-        return
-    if options.format != 'saved_model':
-        print(_export_file(options, task, config, checkpoint))
-        return
-    _refuse_of_devices(options)
-    if options.input_type:
-        serving_input = _SERVING_INPUTS[options.input_type]
-    else:
-        serving_input = config.export_config.serving_input
-    path = exporting.export_saved_model(
-        task,
-        config,
-        checkpoint,
-        options.export_dir,
-        serving_input,
-        signature_name=options.signature_name,
-        warmup_requests=options.warmup_requests,
-    )
-    print(path)
-
-
-def _export_file(
-    options: RunOptions, task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, checkpoint: str
-) -> str:
-    """Write a file for small devices; return its folder."""
-    _refuse_of_saved_models(options)
-    if options.input_type:
-        raise errors.UserError(
-            f'--input_type={options.input_type} is of --format=saved_model: a file for small '
-            'devices takes pixels; leave it out.'
-        )
-    return deploying.export_file(
-        task,
-        config,
-        checkpoint,
-        options.export_dir,
+    writer = formats.create_writer(
         options.format,
-        writers.Request(options.quantize, options.representative_examples),
-        {name: getattr(options, name) for name in _TASK_OPTIONS if getattr(options, name)},
+        _given(options, formats.option_names()),
+        _given(options, _TASK_OPTIONS),
     )
+    print(exporting.export(task, config, checkpoint, options.export_dir, writer))
 
 
-def _refuse_of_saved_models(options: RunOptions) -> None:
-    """Refuse options of signatures, which only SavedModels have."""
-    if options.format == 'frozen_graph' and options.input_type not in (None, 'image_tensor'):
-        raise errors.UserError(
-            f'--input_type={options.input_type}: a frozen graph takes image_tensor; expected that, '
-            'or --format=saved_model.'
-        )
-    for name in ('signature_name', 'warmup_requests'):
-        if getattr(options, name):
-            raise errors.UserError(f'--{name} is of --format=saved_model; leave it out.')
-
-
-def _refuse_of_devices(options: RunOptions) -> None:
-    """Refuse options of files for small devices."""
-    for name in ('quantize', 'representative_examples', *_TASK_OPTIONS):
-        if not options.has_default(name):
-            raise errors.UserError(
-                f'--{name} is of files for small devices (--format=tflite, --format=onnx); leave '
-                'it out.'
-            )
+def _given(options: RunOptions, names: Iterable[str]) -> Dict[str, Any]:
+    """Return the options with other values than their defaults, by name."""
+    return {name: getattr(options, name) for name in names if not options.has_default(name)}
 
 
 def _predict(options: RunOptions) -> None:

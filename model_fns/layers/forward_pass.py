@@ -1,8 +1,8 @@
-"""What a forward pass uses and leaves behind, in a TF1 graph, eagerly, or in a `tf.function`.
+"""State of a forward pass in a TF1 graph, eagerly, or in a `tf.function`.
 
 In a TF1 graph (and in that of `estimator_lib.function_loop`, built by the same code) that is the
 graph's: its variables, seed, global step, and the collections `UPDATE_OPS` and
-`REGULARIZATION_LOSSES`. Elsewhere these would never be emptied, or start anew in each trace, and a
+`REGULARIZATION_LOSSES`. Elsewhere these would never be emptied, or be empty in each trace, and a
 `VariableStore` with a `ForwardPass` takes their place:
 
     store = VariableStore(seed=3)
@@ -46,7 +46,7 @@ class VariableStore:
     """The variables of a model outside of a TF1 graph, by their names.
 
     Args:
-        seed: of first values and of what passes draw.
+        seed: of initial values and of what passes draw.
     """
 
     def __init__(self, seed: int = 0):
@@ -163,7 +163,7 @@ def global_step() -> tf.Tensor:
 
 
 def seed_of(name: str) -> Tuple[int, int]:
-    """The seed of what is drawn once under that name: (seed of graph or store, name hash)."""
+    """Return the seed of a draw that happens once: (seed of graph or store, hash of the name)."""
     one_pass = current()
     seed = tf1.get_default_graph().seed or 0 if one_pass is None else one_pass.store.seed
     return int(seed), zlib.crc32(name.encode()) & 0x7FFFFFFF

@@ -55,7 +55,7 @@ def batch_norm(
 
 
 class NormVariables(NamedTuple):
-    """What batch norm knows of each channel, [channels] each; constants where there is none.
+    """Parameters and statistics of batch norm, [channels] each; constants where there is none.
 
     Attributes:
         gamma: the scale.

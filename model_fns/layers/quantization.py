@@ -71,7 +71,7 @@ class _Name:
 
 @dataclasses.dataclass(frozen=True)
 class Quantization:
-    """How layers are quantized.
+    """Settings of quantized layers.
 
     Attributes:
         delay: the step, counted from 1, with which training begins to round; 0 and 1: the first.

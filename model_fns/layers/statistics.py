@@ -12,7 +12,7 @@ _EPSILON = 1e-3  # what the kernel adds to a variance
 
 
 class Moments(NamedTuple):
-    """What batch norm takes from a batch, [channels] each.
+    """Statistics of a batch for batch norm, [channels] each.
 
     Attributes:
         mean: of the values.

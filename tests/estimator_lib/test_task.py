@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors, model_fn, training
-from estimator_lib.export import exported_model, exporting
+from estimator_lib.export import exported_model, exporting, saved_model
 from estimator_lib.task import (
     IMAGE,
     SOURCE_ID,
@@ -131,7 +131,9 @@ def test_variables_and_losses_of_a_task_are_found(clones, tmp_path):
         return
     metrics = training.evaluate(Plain(), config, str(run))['0']
     assert metrics['error'] == pytest.approx(2.5 * abs(average - 3.0), rel=1e-4)
-    path = exporting.export_saved_model(Plain(), config, str(run), str(tmp_path / 'exported'))
+    path = exporting.export(
+        Plain(), config, str(run), str(tmp_path / 'exported'), saved_model.SavedModelWriter()
+    )
     images = np.full([1, 1, 1, 3], 2, np.uint8)
     served = exported_model.Predictor(path).predict(images)
     assert served['y'] == pytest.approx([2.0 * average], rel=1e-4)
@@ -148,4 +150,6 @@ def test_a_variable_that_training_did_not_have_is_an_error(tmp_path):
     with pytest.raises(errors.CheckpointError, match=r'missing in the checkpoint(.|\n)*offset'):
         training.evaluate(Offset(), config, str(run))
     with pytest.raises(errors.CheckpointError, match=r'missing in the checkpoint(.|\n)*offset'):
-        exporting.export_saved_model(Offset(), config, str(run), str(tmp_path / 'exported'))
+        exporting.export(
+            Offset(), config, str(run), str(tmp_path / 'exported'), saved_model.SavedModelWriter()
+        )

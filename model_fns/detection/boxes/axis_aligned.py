@@ -204,18 +204,6 @@ def area_inside(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
     return area(clip_to_window(boxes, window))
 
 
-def is_inside(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-    """Return bool [...]: boxes of which nothing is outside of a window; they may touch its border.
-
-    Args:
-        boxes: [..., 4].
-        window: [4], or of a shape that broadcasts against [..., 4].
-    """
-    low, high = tf.split(window, 2, axis=-1)
-    inside = tf.concat([boxes[..., :2] >= low, boxes[..., 2:] <= high], axis=-1)
-    return tf.reduce_all(inside, axis=-1)
-
-
 def scale(boxes: tf.Tensor, y_scale: tf.Tensor, x_scale: tf.Tensor) -> tf.Tensor:
     """Return coordinates multiplied; scales are scalars or broadcast against [...]."""
     factors = tf.stack([y_scale, x_scale, y_scale, x_scale], axis=-1)

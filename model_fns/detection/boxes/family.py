@@ -49,9 +49,6 @@ class Boxes(Protocol):
     def clip_to_window(self, boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
         """Return boxes cut off at a window [..., 4], as far as the family can be cut."""
 
-    def is_inside(self, boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-        """Return bool [...]: boxes of which nothing is outside of a window [..., 4]."""
-
     def scale(self, boxes: tf.Tensor, y_scale: tf.Tensor, x_scale: tf.Tensor) -> tf.Tensor:
         """Return boxes of an image whose sides are multiplied by these factors [...]."""
 

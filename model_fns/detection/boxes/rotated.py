@@ -128,14 +128,6 @@ def elementwise_iou(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
     return _over_union(common, area(first), area(second))
 
 
-def is_inside(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-    """Return bool [...]: boxes of which no corner is outside of a window [..., 4]."""
-    low, high = tf.split(window, 2, axis=-1)
-    bounds = hull(boxes)
-    inside = tf.concat([bounds[..., :2] >= low, bounds[..., 2:] <= high], axis=-1)
-    return tf.reduce_all(inside, axis=-1)
-
-
 def clip_to_window(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
     """Return the boxes themselves: what is left of one that is cut off is seldom a rectangle."""
     del window

@@ -28,7 +28,6 @@ from estimator_lib.export import (
     exported_file,
     exported_model,
     formats,
-    integrity,
     static_graph,
 )
 from model_fns.cli import front_door
@@ -186,7 +185,7 @@ def _run_device_file(path: pathlib.Path, generator: random.Random) -> None:
     _mutate_file(generator, generator.choice(sorted(path.parent.iterdir())))
     exported_file.check(str(path))
     writer = formats.writer_of_file(str(path))
-    integrity.check(str(path), writer.ends_process)
+    exported_file.check_content(str(path), writer.ends_process)
     model = writer.load(str(path))
     model.run(np.zeros(model.about['inputs'][static_graph.INPUT]['shape'], np.float32))
 

@@ -52,7 +52,7 @@ def _read_evaluations(model_dir: str) -> None:
     with schedule.evaluating(5):
         pass
     found = evaluated.read(f'{model_dir}/{CHECKPOINT}')
-    evaluated.of_first_set(found)
+    evaluated.first_set(found)
     with contextlib.suppress(FileNotFoundError):
         evaluated.copy(f'{model_dir}/{CHECKPOINT}', f'{model_dir}/export')
     export_policies.read_best(model_dir)

@@ -17,7 +17,7 @@ from estimator_lib import config as config_lib
 from estimator_lib.checkpoints import checkpoint_files, evaluated, object_graphs
 from estimator_lib.data import corrupt_records, inputs
 from estimator_lib.data.record_sources import Source
-from estimator_lib.export import artifacts, exporting, integrity, static_graph
+from estimator_lib.export import artifacts, exporting, formats, static_graph
 from estimator_lib.task import Task
 from model_fns.datasets import codecs
 from model_fns.structures.label_map import LabelMap
@@ -187,8 +187,8 @@ class Workspace:
     def _device_file(self, name: str, file: str, content: bytes) -> pathlib.Path:
         folder = self.empty(name)
         (folder / file).write_bytes(content)
-        about = integrity.describe(str(folder / file))
-        artifacts.write_json(str(folder / artifacts.EXPORT_FILE), about)
+        about = evaluated.to_json(artifacts.describe_file(str(folder / file)))
+        (folder / artifacts.EXPORT_FILE).write_text(about)
         return folder
 
     @functools.cached_property
@@ -205,11 +205,12 @@ class Workspace:
     def export(self) -> pathlib.Path:
         """SavedModel of the classifier, as a run exports it."""
         folder = self.folder / 'exported'
-        path = exporting.export_saved_model(
+        path = exporting.export(
             self.tasks['classification'],
             self.configs['classification'],
             str(self.classifier / CHECKPOINT),
             str(self.empty('exports')),
+            formats.create_writer('saved_model'),
         )
         shutil.move(path, folder)
         return folder

@@ -8,6 +8,8 @@ from estimator_lib.task_interfaces.checkpoint_mapping import CheckpointMapping
 class Own(CheckpointMapping):
     """Restores by name."""
 
+    name = 'own'
+
     def restore_map(self, variables, checkpoint_type):
         return {variable.name: variable for variable in variables}
 

@@ -11,6 +11,8 @@ from estimator_lib.task_interfaces.deployment import Deployment
 class Served(Deployment):
     """What no task can do without."""
 
+    name = 'served'
+
     def serving_features(self, images):
         return {'image': images}
 
@@ -25,12 +27,14 @@ def test_a_server_receives_images_alone():
 
 
 def test_files_for_devices_are_refused():
-    with pytest.raises(errors.UserError, match='Served has no files for devices; expected --form'):
+    with pytest.raises(errors.UserError, match='served has no files for devices; expected --form'):
         Served().deployable(Ops.CORE, {})
 
 
 def test_a_task_has_features_of_a_servers_images():
     class Unserved(Deployment):
+        name = 'unserved'
+
         def export_outputs(self, outputs):
             return outputs
 

@@ -154,12 +154,6 @@ def test_boxes_of_records_that_have_an_area():
         assert not axis_aligned.has_sides(box)
 
 
-def test_boxes_inside_a_window_may_touch_it():
-    window = [0, 0, 10, 20]
-    boxes = [[0, 0, 10, 20], [-0.5, 0, 5, 5], [5, 5, 6, 20.5]]
-    assert run(axis_aligned.is_inside, boxes, window).tolist() == [True, False, False]
-
-
 @pytest.mark.parametrize('function', [0, 1, 'turn'])
 def test_flips_and_turns_move_boxes_as_pixels(function):
     """A box drawn as pixels, moved by NumPy."""

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.export import deploying, formats, writers
+from estimator_lib.export import device_files, exporting, tflite
 from protos import pipeline_pb2
 from tests.estimator_lib import tiny_task
 
@@ -22,33 +22,33 @@ class Recorded(tiny_task.TinyTask):
         return ['left', 'right']
 
 
-class Writer(writers.Writer):
+class Writer(device_files.DeviceWriter):
     """A format of one's own: what TensorFlow computes, or what is told."""
 
     name = 'tflite'
     file_name = 'model.tflite'
-    quantizes = (writers.NONE, writers.INT8)
+    quantizes = (device_files.NONE, device_files.INT8)
     ops = None
     changed = staticmethod(lambda outputs: outputs)
 
-    def write(self, graph, path, quantize, representative=()):
-        self.graph, self.representative = graph, representative
+    def convert(self, graph, path, quantize, representative=()):
+        Writer.graph, Writer.representative = graph, representative
         pathlib.Path(path).write_text(quantize)
 
     def load(self, path):
         model = Model()
-        model.writer = self
+        model.changed = self.changed
         outputs = {'logits': {'dtype': 'float32'}, 'classes': {}}
         model.about = {'inputs': {}, 'outputs': outputs}
         return model
 
 
-class Model(writers.FileModel):
+class Model(device_files.FileModel):
     about = None
 
     def run(self, image):
-        (found,) = self.writer.graph.run([image])
-        return self.writer.changed(found)
+        (found,) = Writer.graph.run([image])
+        return self.changed(found)
 
 
 @pytest.fixture(scope='module')
@@ -65,23 +65,14 @@ def model(tmp_path_factory):
     return config, tiny_task.save(folder / 'model.ckpt', tiny_task.values())
 
 
-@pytest.fixture
-def writer(monkeypatch):
-    one = Writer()
-    monkeypatch.setattr(formats, 'WRITERS', {'tflite': one})
-    return one
-
-
-def export(model, folder, *request, config=None):
+def export(model, folder, writer, config=None):
     kept, prefix = model
-    return deploying.export_file(
-        Recorded(), config or kept, prefix, str(folder), 'tflite', writers.Request(*request)
-    )
+    return exporting.export(Recorded(), config or kept, prefix, str(folder), writer)
 
 
 def test_a_file_of_tflite_and_what_lies_beside_it(model, tmp_path, caplog):
     caplog.set_level('INFO', 'estimator_lib')
-    folder = export(model, tmp_path)
+    folder = export(model, tmp_path, tflite.TfliteWriter())
     assert sorted(os.listdir(folder)) == [
         'export.json',
         'labels.txt',
@@ -104,44 +95,52 @@ def test_a_file_of_tflite_and_what_lies_beside_it(model, tmp_path, caplog):
     assert 'agreement with the network on 5 images of the evaluation: logits 100' in caplog.text
 
 
-def test_int8_is_measured_on_as_many_images_as_are_asked_for(model, tmp_path, writer):
-    export(model, tmp_path, 'int8', 3)
-    assert [one.shape for one in writer.representative] == [(1, 6, 6, 3)] * 3
-    assert writer.representative[0].max() > 2.0  # pixels, not inputs of the network
+def test_int8_is_measured_on_as_many_images_as_are_asked_for(model, tmp_path):
+    export(model, tmp_path, Writer('int8', 3))
+    assert [one.shape for one in Writer.representative] == [(1, 6, 6, 3)] * 3
+    assert Writer.representative[0].max() > 2.0  # pixels, not inputs of the network
 
 
-def test_a_file_that_computes_something_else_does_not_stay(model, tmp_path, writer):
-    writer.changed = lambda outputs: {**outputs, 'logits': outputs['logits'] * 1.1}
+def test_a_file_that_computes_something_else_does_not_stay(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        Writer,
+        'changed',
+        staticmethod(lambda outputs: {**outputs, 'logits': outputs['logits'] * 1.1}),
+    )
     with pytest.raises(errors.UserError, match='something else than the model: 0.0% of logits'):
-        export(model, tmp_path)
+        export(model, tmp_path, Writer())
     # Of arithmetic with 8 bits a tenth of the range is expected; not this.
-    writer.changed = lambda outputs: {**outputs, 'logits': outputs['logits'] + 9.0}
+    monkeypatch.setattr(
+        Writer,
+        'changed',
+        staticmethod(lambda outputs: {**outputs, 'logits': outputs['logits'] + 9.0}),
+    )
     with pytest.raises(errors.UserError, match='something else than the model'):
-        export(model, tmp_path, 'int8')
+        export(model, tmp_path, Writer('int8'))
     assert os.listdir(tmp_path) == []
 
 
-def test_a_file_that_answers_with_constants_does_not_stay(model, tmp_path, writer):
+def test_a_file_that_answers_with_constants_does_not_stay(model, tmp_path, monkeypatch):
     constants = {'logits': np.zeros([1, 2], np.float32), 'classes': np.zeros([1], np.int64)}
-    writer.changed = lambda outputs: constants
+    monkeypatch.setattr(Writer, 'changed', staticmethod(lambda outputs: constants))
     with pytest.raises(errors.UserError, match='every image with the same outputs'):
-        export(model, tmp_path)
+        export(model, tmp_path, Writer())
     assert os.listdir(tmp_path) == []
 
 
-def test_a_model_that_was_trained_for_int8_becomes_it(model, tmp_path, writer):
+def test_a_model_that_was_trained_for_int8_becomes_it(model, tmp_path):
     config = pipeline_pb2.TrainEvalPipelineConfig()
     config.CopyFrom(model[0])
     config.graph_rewriter.quantization.delay = 0
-    folder = export(model, tmp_path, config=config)
+    folder = export(model, tmp_path, Writer(), config)
     assert pathlib.Path(folder, 'model.tflite').read_text() == 'int8'
     with pytest.raises(errors.UserError, match='--quantize=none: the model was trained for int8'):
-        export(model, tmp_path, 'none', config=config)
+        export(model, tmp_path, Writer('none'), config)
 
 
-def test_arithmetic_that_a_format_does_not_have(model, tmp_path, writer):
+def test_arithmetic_that_a_format_does_not_have(model, tmp_path):
     with pytest.raises(errors.UserError) as caught:
-        export(model, tmp_path, 'float16')
+        export(model, tmp_path, Writer('float16'))
     assert str(caught.value) == (
         '--quantize=float16: --format=tflite has none and int8; expected none.'
     )
