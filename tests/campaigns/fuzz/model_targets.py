@@ -200,14 +200,14 @@ def saved_model(workspace: Workspace, generator: random.Random) -> None:
 
 def export(workspace: Workspace, generator: random.Random) -> None:
     """Predict with an export or a checkpoint that has malformed files beside it."""
-    name, source = generator.choice(
-        (('saved_model_dir', workspace.export), ('model_dir', workspace.classifier))
-    )
-    folder = workspace.copy(source)
+    name = generator.choice(('saved_model_dir', 'model_dir', 'model_file'))
+    sources = {'model_dir': workspace.classifier, 'model_file': workspace.device_export}
+    folder = workspace.copy(sources.get(name, workspace.export))
+    model = folder / 'model.tflite' if name == 'model_file' else folder
     files = sorted(path for path in folder.rglob('*') if path.is_file())
     _mutate_file(generator, generator.choice(files))
     flags = [
-        '', '--mode=predict', f'--{name}={folder}', f'--images={workspace.images}',
+        '', '--mode=predict', f'--{name}={model}', f'--images={workspace.images}',
         f'--output_dir={workspace.empty("predicted")}',
     ]  # fmt: skip
     with contextlib.redirect_stdout(io.StringIO()):

@@ -204,13 +204,21 @@ class Workspace:
     @functools.cached_property
     def export(self) -> pathlib.Path:
         """SavedModel of the classifier, as a run exports it."""
-        folder = self.folder / 'exported'
+        return self._export('saved_model')
+
+    @functools.cached_property
+    def device_export(self) -> pathlib.Path:
+        """Folder of `model.tflite` of the classifier, with the files that are exported with it."""
+        return self._export('tflite')
+
+    def _export(self, format_name: str) -> pathlib.Path:
+        folder = self.folder / f'exported_{format_name}'
         path = exporting.export(
             self.tasks['classification'],
             self.configs['classification'],
             str(self.classifier / CHECKPOINT),
             str(self.empty('exports')),
-            formats.create_writer('saved_model'),
+            formats.create_writer(format_name),
         )
         shutil.move(path, folder)
         return folder
