@@ -441,7 +441,7 @@ def _import_front_door() -> types.ModuleType:
     collects = gc.isenabled()
     gc.disable()
     try:
-        with environment.without_setuptools():
+        with environment.bypass_setuptools():
             from model_fns.cli import front_door
     finally:
         if collects:

@@ -1,6 +1,6 @@
-"""State of the graph under construction, as layers and the engine share it.
+"""State of the graph under construction, which layers and the engine share.
 
-Layers ask the engine for nothing else. It lives in the graph's collections and in the replica
+Layers need nothing else of the engine. The state is in the graph's collections and in the replica
 context of a distribution strategy. This module imports TensorFlow only, so that a layer can be used
 without the engine.
 """
@@ -15,8 +15,8 @@ tf1 = tf.compat.v1
 
 _STEP_GRAPH = 'is_step_graph'
 _WORKER = 'worker_index'
-# Followed by what such variables are called in messages. The collection holds the names of the
-# variables: collections of other things than strings would not be saved with a graph.
+# Prefix of collections, followed by the kind of the variables. They hold the names of the
+# variables, because only strings are saved with a graph.
 _COMPANIONS = 'companions/'
 
 
@@ -26,7 +26,7 @@ def mark_step_graph() -> None:
 
 
 def is_step_graph() -> bool:
-    """Return True in the graph of the function of a training step.
+    """Return whether this is the graph of the function of a training step.
 
     That graph has collections, a seed and a global step, as a graph for sessions has.
     """
@@ -34,16 +34,16 @@ def is_step_graph() -> bool:
 
 
 def remember_worker(index: int) -> None:
-    """Store in the graph which worker builds it, for `index_in_step`.
+    """Store the worker's index in the graph, for `index_in_step`.
 
     Args:
-        index: 0 for the chief, and where there is one worker.
+        index: index of the worker; 0 for the chief, and for a single worker.
     """
     tf1.get_collection_ref(_WORKER)[:] = [index]
 
 
 def index_in_step() -> int:
-    """Return the index of the replica of a strategy, or of the worker, that builds the graph.
+    """Return the index of the replica of a strategy, or of the worker, whose graph is built.
 
     The clones of one machine are parts of one worker.
     """
@@ -53,7 +53,7 @@ def index_in_step() -> int:
 
 
 def replica_index() -> int:
-    """Return the index of the strategy's replica that is built; 0 outside of replicas."""
+    """Return the index of the replica of a strategy whose graph is built; 0 outside replicas."""
     context = tf.distribute.get_replica_context()
     if context is None or not tf.distribute.has_strategy():
         return 0
@@ -61,17 +61,17 @@ def replica_index() -> int:
 
 
 def num_replicas() -> int:
-    """Return the number of a strategy's replicas that share a batch; 1 outside of replicas."""
+    """Return the number of replicas of a strategy; 1 outside replicas and strategies."""
     context = tf.distribute.get_replica_context()
     return 1 if context is None else context.num_replicas_in_sync
 
 
 def reduce_over_replicas(values: tf.Tensor, op: tf.distribute.ReduceOp) -> tf.Tensor:
-    """Return the sum or the mean of the values of all replicas, without a gradient of its own.
+    """Reduce the values of all replicas to their sum or mean, without a gradient.
 
     Args:
-        values: of one shape in all replicas.
-        op: how to reduce them.
+        values: values of this replica, with the same shape in all replicas.
+        op: the reduction.
     """
 
     def reduce(strategy: tf.distribute.Strategy, values: Any) -> Any:
@@ -81,10 +81,10 @@ def reduce_over_replicas(values: tf.Tensor, op: tf.distribute.ReduceOp) -> tf.Te
 
 
 def sum_over_replicas(values: tf.Tensor) -> tf.Tensor:
-    """Return the sum of the values of all replicas; gradients reach those of each.
+    """Sum the values of all replicas; gradients flow back to the values of each replica.
 
     Args:
-        values: of one shape in all replicas.
+        values: values of this replica, with the same shape in all replicas.
     """
 
     @tf.custom_gradient
@@ -95,8 +95,8 @@ def sum_over_replicas(values: tf.Tensor) -> tf.Tensor:
             None,
         )
 
-    # The sum itself is outside: TensorFlow would look for the variables that it depends on, and
-    # not find those of other replicas (`ReplicaContext.all_reduce` ends so in a TF1 graph).
+    # The sum is computed outside the custom gradient. Inside, TensorFlow would look for variables
+    # that it depends on, and not find those of other replicas (`all_reduce` fails for this reason).
     total = tf.stop_gradient(reduce_over_replicas(values, tf.distribute.ReduceOp.SUM))
     return with_gradient(values, total)
 
@@ -105,7 +105,7 @@ def add_regularization_loss(name: str, loss: Callable[[], tf.Tensor]) -> None:
     """Add a regularization loss to the graph's collection, once for each replica.
 
     Args:
-        name: of the weights; a second loss of the same name is not built.
+        name: name of the weights; a second loss of the same name is not built.
         loss: builds the loss, a scalar.
     """
     names = f'{tf1.GraphKeys.REGULARIZATION_LOSSES}_names_{replica_index()}'
@@ -117,20 +117,20 @@ def add_regularization_loss(name: str, loss: Callable[[], tf.Tensor]) -> None:
 def add_companion(name: str, kind: str) -> None:
     """Register a variable that is saved with the model and that a checkpoint may lack.
 
-    Companions are statistics of a way of training, beside the weights. Where a checkpoint lacks
-    them, a run that starts from it says so in one line, and gives them their initial values; an
-    evaluation is refused.
+    Companions are statistics of a training method, stored beside the weights. A run that starts
+    from a checkpoint without them logs one line, and uses their initial values. An evaluation is
+    refused.
 
     Args:
-        name: of the variable, without `:0`.
-        kind: what it is called in messages, in the plural: `quantization ranges`.
+        name: name of the variable, without `:0`.
+        kind: the plural in messages, as `quantization ranges`.
     """
     if name not in tf1.get_collection(_COMPANIONS + kind):
         tf1.add_to_collection(_COMPANIONS + kind, name)
 
 
 def companions_by_kind(graph: tf.Graph) -> Dict[str, FrozenSet[str]]:
-    """Return the names of a graph's companion variables, by what they are called in messages."""
+    """Return the names of a graph's companion variables, by their kind."""
     kinds = [name for name in graph.get_all_collection_keys() if str(name).startswith(_COMPANIONS)]
     return {kind[len(_COMPANIONS) :]: frozenset(graph.get_collection(kind)) for kind in kinds}
 

@@ -162,7 +162,7 @@ def create_step_fn(
         features, reader_state = inputs.pop_reader_state(features)
         features, labels = batches.named_features(features), batches.named_labels(labels)
         run_config = config or run_configs.create(distribution.alone(pipeline), tf1.ConfigProto())
-        plan = distribution.create_plan(pipeline, distribution.cluster_of(run_config))
+        plan = distribution.create_plan(pipeline, distribution.cluster_from_run_config(run_config))
         strategies.require(plan)
         distribution.require_own_batches(plan, task.across_replicas())
         losses, metrics = losses_lib.compute_training_losses(task, pipeline, plan, features, labels)
@@ -361,7 +361,7 @@ def _training_hooks(
         non_finite.NonFiniteLossHook(
             losses,
             learning_rate,
-            replica_values.all_of_this_process(training.features[SOURCE_ID]),
+            replica_values.gather_in_process(training.features[SOURCE_ID]),
             train_config.non_finite_loss_policy,
             is_finite=is_finite,
             max_skipped=train_config.max_skipped_steps,

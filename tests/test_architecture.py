@@ -177,7 +177,8 @@ def defines_nothing(path):
 
 def mirror(path):
     """The test file of a source file: `test_a.py` for `a.py`, and for `a/__init__.py` inside."""
-    name = path.parent.name if path.name == '__init__.py' else path.stem
+    of_folder = path.name in ('__init__.py', '__main__.py')
+    name = path.parent.name if of_folder else path.stem
     return ROOT / 'tests' / path.relative_to(ROOT).parent / f'test_{name}.py'
 
 

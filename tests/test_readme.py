@@ -267,7 +267,7 @@ def accepted(row):
 
 
 def converters():
-    from model_fns.datasets import convert  # noqa: F401  (its sources register themselves)
+    from model_fns.datasets.convert import command  # noqa: F401  (its sources register themselves)
     from model_fns.datasets.sources import SOURCES
 
     return SOURCES

@@ -84,11 +84,13 @@ def stage_dataset(reading: Any, function: Callable[[Any, Any], Any]) -> Any:
     from estimator_lib.data import record_streams
 
     source = reading.sources[0]
-    stream = record_streams.create_stream(source, reading.order_of(source), tf.zeros([2], tf.int64))
+    stream = record_streams.create_stream(
+        source, reading.source_order(source), tf.zeros([2], tf.int64)
+    )
 
     def apply(number: tf.Tensor, rest: Any) -> Any:
         position, (_, record) = rest
-        seed = tf.stack([tf.constant(reading.seed_of(source), tf.int64), position])
+        seed = tf.stack([tf.constant(reading.source_seed(source), tf.int64), position])
         return number, function(record, seed)
 
     return stream.map(

@@ -208,7 +208,7 @@ def _settings(
             if variable_name(part) in averages:
                 variables.append(averages[variable_name(part)])
             targets = [target for one in variables for target in partitioned.components(one)]
-            yield partitioned.part_of(value, part), targets
+            yield partitioned.take_slice(value, part), targets
 
 
 def _initializers(settings: Iterable[Setting]) -> Iterator[Feeding]:

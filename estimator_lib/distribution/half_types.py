@@ -9,22 +9,22 @@ import tensorflow as tf
 
 from protos import train_pb2
 
-# Multiply-and-add of bfloat16: vectors of AVX-512, and tiles.
+# Instruction sets that multiply bfloat16: AVX-512 vectors, and AMX tiles.
 _BFLOAT16 = ('avx512_bf16', 'amx_bf16')
 _CPU_INFO = '/proc/cpuinfo'
 
-# The least compute capability of GPUs with tensor cores: what TensorFlow's rewrite asks for too.
+# Lowest compute capability of GPUs with tensor cores; TensorFlow's rewrite requires it too.
 _TENSOR_CORES = (7, 0)
 
 
 def cpu_flags(path: str) -> FrozenSet[str]:
-    """Return the instruction sets of the processor, by the names that Linux gives them.
+    """Return the instruction sets of the processor by their names in Linux.
 
     Args:
-        path: of the kernel's description of the processors.
+        path: path of the kernel's description of the processors.
 
     Returns:
-        Empty where there is no such description.
+        The names; empty where there is no such file.
     """
     with contextlib.suppress(OSError), open(path) as file:
         for line in file:
@@ -35,14 +35,14 @@ def cpu_flags(path: str) -> FrozenSet[str]:
 
 
 def multiplies_bfloat16() -> bool:
-    """Return True for a processor that is known to multiply matrices of bfloat16 by itself."""
+    """Return whether the processor is known to have instructions that multiply bfloat16."""
     return not cpu_flags(_CPU_INFO).isdisjoint(_BFLOAT16)
 
 
 def half_type() -> Optional[tf.DType]:
-    """Return the type that training multiplies in on this machine; None: float32.
+    """Return the half type of products in training on this machine; None for float32.
 
-    Where there are GPUs, training runs on them.
+    Where there are GPUs, training runs on them, so their type counts.
     """
     capabilities = gpu_capabilities()
     if capabilities:
@@ -51,9 +51,10 @@ def half_type() -> Optional[tf.DType]:
 
 
 def gpu_capabilities() -> List[Tuple[int, ...]]:
-    """Return the compute capability of each GPU: (8, 0) of 8.0; (0, 0) of one that has none."""
-    found = map(tf.config.experimental.get_device_details, tf.config.list_physical_devices('GPU'))
-    return [tuple(details.get('compute_capability', (0, 0))) for details in found]
+    """Return the compute capability of each GPU: (8, 0) for 8.0, and (0, 0) if it has none."""
+    devices = tf.config.list_physical_devices('GPU')
+    details = map(tf.config.experimental.get_device_details, devices)
+    return [tuple(each.get('compute_capability', (0, 0))) for each in details]
 
 
 def scales_losses(config: train_pb2.TrainConfig) -> bool:
@@ -62,13 +63,14 @@ def scales_losses(config: train_pb2.TrainConfig) -> bool:
 
 
 def warnings() -> Sequence[str]:
-    """Return a sentence where `train_config.use_bfloat16` has no effect on this machine."""
+    """Return a warning if `train_config.use_bfloat16` has no effect on this machine."""
     if half_type() is not None:
         return []
     what = f'processor, which has neither {" nor ".join(_BFLOAT16)}'
     capabilities = gpu_capabilities()
     if capabilities:
-        least, needed = ('.'.join(map(str, one)) for one in (min(capabilities), _TENSOR_CORES))
+        versions = (min(capabilities), _TENSOR_CORES)
+        least, needed = ('.'.join(map(str, version)) for version in versions)
         what = f"machine's GPUs, of compute capability {least} (expected at least {needed})"
     return [
         f'train_config.use_bfloat16 gains nothing on this {what}: everything is computed in float32'

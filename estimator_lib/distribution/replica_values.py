@@ -14,12 +14,12 @@ tf1 = tf.compat.v1
 
 
 def regularization_loss() -> Optional[tf.Tensor]:
-    """Return the sum of the graph's `REGULARIZATION_LOSSES`; None where there are none.
+    """Return the sum of this replica's `REGULARIZATION_LOSSES`; None where there are none.
 
     The replicas of one process build one graph, and add to one collection. A regularization loss is
-    a function of the weights of one replica, and belongs to that replica. One that only the first
-    replica has added counts there once for each replica: so the mean over the replicas, and the sum
-    of their gradients, are those of one device.
+    a function of the weights of one replica, and counts for that replica. When only the first
+    replica has added losses, they are multiplied by the number of replicas. So the mean over the
+    replicas, and the sum of their gradients, are those of one device.
     """
     losses = tf1.get_collection(tf1.GraphKeys.REGULARIZATION_LOSSES)
     context = tf.distribute.get_replica_context()
@@ -33,14 +33,15 @@ def regularization_loss() -> Optional[tf.Tensor]:
         count = len(strategy.experimental_local_results(replica_id))
         return _regularization_by_replica(count)
 
-    # What `tf.compat.v1.get_variable(regularizer=...)` adds becomes a tensor where it is asked for.
-    of_variables = [tf.convert_to_tensor(one) for one in losses if not isinstance(one, tf.Tensor)]
+    # The entries of `tf.compat.v1.get_variable(regularizer=...)` are functions, not tensors.
+    functions = [loss for loss in losses if not isinstance(loss, tf.Tensor)]
+    of_variables = [tf.convert_to_tensor(function) for function in functions]
     by_replica = context.merge_call(divide, args=(context.replica_id_in_sync_group,))
     return tf.add_n([*of_variables, by_replica[graph_state.replica_index() % len(by_replica)]])
 
 
 def _regularization_by_replica(count: int) -> List[tf.Tensor]:
-    """Return the sum of the losses of each replica of this process, see `regularization_loss`."""
+    """Return the sum of the regularization losses of each replica of this process."""
     by_replica: List[List[tf.Tensor]] = [[] for _ in range(count)]
     replicas = _replicas_of_handles()
     for loss in tf1.get_collection(tf1.GraphKeys.REGULARIZATION_LOSSES):
@@ -53,7 +54,7 @@ def _regularization_by_replica(count: int) -> List[tf.Tensor]:
 
 
 def _replicas_of_handles() -> Dict[tf.Operation, int]:
-    """Return the replica of this process that each op which holds a variable is of."""
+    """Return the index of the replica of this process by the op that holds a variable."""
     graph = tf1.get_default_graph()
     replicas = {}
     for variable in tf1.global_variables():
@@ -66,28 +67,28 @@ def _replicas_of_handles() -> Dict[tf.Operation, int]:
 
 
 def mean_over_replicas(losses: Tensors) -> Tensors:
-    """Return the losses of the whole batch, for reports: means over the replicas.
+    """Compute the losses of the whole batch for reports: the means over the replicas.
 
     Without a strategy the losses are those of the whole batch already.
 
     Args:
-        losses: float scalars by name, of this replica.
+        losses: float scalars of this replica by name.
     """
     context = tf.distribute.get_replica_context()
     if not tf.distribute.has_strategy() or context.num_replicas_in_sync == 1:
         return losses
 
-    # One tensor, so that there is one message.
+    # One tensor needs one message only.
     stacked = tf.stop_gradient(tf.stack(list(losses.values())))
     means = graph_state.reduce_over_replicas(stacked, tf.distribute.ReduceOp.MEAN)
     return dict(zip(losses, tf.unstack(means, len(losses))))
 
 
-def all_of_this_process(values: tf.Tensor) -> tf.Tensor:
-    """Return a batch's values of all replicas of this process, one after the other.
+def gather_in_process(values: tf.Tensor) -> tf.Tensor:
+    """Join the values of all replicas of this process along the batch dimension.
 
     Args:
-        values: [batch, ...], of this replica.
+        values: [batch, ...]: values of this replica.
     """
     if not tf.distribute.has_strategy():
         return values

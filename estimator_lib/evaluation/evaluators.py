@@ -1,4 +1,4 @@
-"""The evaluator of a run, out of its pipeline config: sets of examples, exports, early stopping."""
+"""The evaluator of a pipeline config: sets of examples, exports and early stopping."""
 
 from __future__ import annotations
 
@@ -28,15 +28,16 @@ def create_evaluator(
     graph_hook_fn: GraphHook = None,
     further_exporters: Sequence[tf.estimator.Exporter] = (),
 ) -> evaluating.Evaluator:
-    """Return the evaluator of a training run, with its exports and early stopping.
+    """Create the evaluator of a training run, with its exports and early stopping.
 
     Args:
-        task: what is evaluated.
-        config: how, and on which examples.
-        estimator: of the task.
-        eval_training_data: n: evaluate on every n-th training example as well; 0: do not.
-        graph_hook_fn: see `model_fn.create_model_fn`; exported graphs are built with it as well.
-        further_exporters: called after those of the config.
+        task: the task of the model.
+        config: has the evaluation sets, metrics, exports and early stopping.
+        estimator: the Estimator of the task.
+        eval_training_data: n: evaluate every n-th training example as well; 0: none.
+        graph_hook_fn: changes the graphs of evaluation and export, as in
+            `model_fn.create_model_fn`.
+        further_exporters: exporters to call after those of the config.
     """
     sets = evaluation_sets(task, config, eval_training_data)
     stopping = create_stopping(config, estimator.model_dir, eval_training_data)
@@ -51,12 +52,12 @@ def create_evaluator(
 def create_stopping(
     config: pipeline_pb2.TrainEvalPipelineConfig, model_dir: str, eval_training_data: int = 0
 ) -> Optional[early_stopping.EarlyStopping]:
-    """Return the early stopping of a run; None where the config has none.
+    """Create the early stopping of a run; return None if the config has none.
 
     Args:
-        config: of the run.
-        model_dir: of the run; its state is with the first evaluation set.
-        eval_training_data: see `create_evaluator`.
+        config: the config of the run.
+        model_dir: the folder of the run; the state is in the folder of the first evaluation set.
+        eval_training_data: n: evaluate every n-th training example as well; 0: none.
     """
     if not config.train_config.HasField('early_stopping'):
         return None
@@ -71,10 +72,10 @@ def create_stopping(
 def evaluation_sets(
     task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, eval_training_data: int = 0
 ) -> List[evaluating.EvaluationSet]:
-    """Return the sets of examples that a config's checkpoints are evaluated on.
+    """Create the evaluation sets of a config.
 
     Raises:
-        errors.ConfigError: there are none.
+        errors.ConfigError: the config has none.
     """
     known = titles(config)
     return [
@@ -99,7 +100,7 @@ def _named_readers(
 
 
 def titles(config: pipeline_pb2.TrainEvalPipelineConfig) -> Dict[str, str]:
-    """Return what people know the sets of a config's readers by, by the names of the sets."""
+    """Return the titles of the evaluation sets, as messages show them, by the sets' names."""
     return {
         reader.name or str(index): reader.name or f'eval_input_reader[{index}]{_files(reader)}'
         for index, reader in enumerate(config.eval_input_reader)
@@ -114,7 +115,7 @@ def _files(reader: input_reader_pb2.InputReader) -> str:
 def _training_sample(
     reader: input_reader_pb2.InputReader, one_of: int
 ) -> input_reader_pb2.InputReader:
-    """Return every n-th training example, once, in order, the last batch included."""
+    """Build a reader of every n-th training example: once, in order, with the last batch."""
     sample = input_reader_pb2.InputReader()
     sample.CopyFrom(reader)
     sample.sample_1_of_n_examples = one_of
@@ -129,7 +130,7 @@ def _input_fn(
     config: pipeline_pb2.TrainEvalPipelineConfig,
     reader: input_reader_pb2.InputReader,
 ) -> inputs.RecordInput:
-    """Return one pass over the examples of a reader."""
+    """Create the input function of one pass over the examples of a reader."""
     eval_config = config.eval_config
     return inputs.create_input_fn(
         task,
@@ -148,10 +149,10 @@ def metric_names(task: Task) -> List[str]:
 
 
 def check_metric_names(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
-    """Refuse a metric that no evaluation will report, before hours of training.
+    """Refuse a metric that no evaluation will report, before training begins.
 
     Raises:
-        errors.ConfigError: the message has the field, and the metrics that there are.
+        errors.ConfigError: the metric is unknown; the message has the field and known metrics.
     """
     known = metric_names(task)
     fields = {

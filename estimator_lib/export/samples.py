@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.data import record_streams
-from estimator_lib.data.reading import sequences_of
+from estimator_lib.data.reading import create_sequences
 from estimator_lib.data.record_sources import Source, input_files
 from estimator_lib.export.deployable import Deployable
 from estimator_lib.task import IMAGE, Task
@@ -95,7 +95,7 @@ def _first(task: Task, readers: Sequence[Any], count: int) -> Sequence[np.ndarra
             files = tuple(input_files(reader))
         except errors.UserError:
             continue
-        source = Source(0, files, sequences=sequences_of(task, reader))
+        source = Source(0, files, sequences=create_sequences(task, reader))
         found = _decoded(task, source, count)
         if found:
             return found

@@ -65,7 +65,7 @@ def compute_training_losses(
         return _task_losses(task, predictions, features, labels)
 
     devices = plan.devices if plan.mode is distribution.Mode.CLONES else ('',)
-    with placement.of_variables(plan), model_variables.collected():
+    with placement.variable_scope(plan), model_variables.collected():
         losses = replicas.mean_losses(devices, replica_losses, features, labels)
         return _add_total(config, losses), metrics
 

@@ -220,7 +220,7 @@ def open_image(encoded: bytes) -> Image.Image:
         KeyError: the bytes are of no such format.
         Exception: the header is corrupt; of many kinds.
     """
-    return _READERS[image_decoding.format_of(encoded)](io.BytesIO(encoded))
+    return _READERS[image_decoding.detect_format(encoded)](io.BytesIO(encoded))
 
 
 def image_header(encoded: bytes) -> ImageHeader:
@@ -236,7 +236,7 @@ def image_header(encoded: bytes) -> ImageHeader:
         errors.DataError: it is of no such format, or its header is damaged. The message does not
             name a file: the caller knows it.
     """
-    name = image_decoding.format_of(encoded)
+    name = image_decoding.detect_format(encoded)
     if name is None:
         raise errors.DataError(f'the image {image_decoding.decoding_problem(encoded)}.')
     try:

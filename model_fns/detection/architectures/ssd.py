@@ -25,12 +25,12 @@ from model_fns.detection.boxes import (
     targets,
 )
 from model_fns.detection.boxes.family import Boxes, BoxFamily
-from model_fns.detection.config_rules import fields as config_rules_fields
+from model_fns.detection.config_rules import checks
 from model_fns.detection.data import image_resizers
 from model_fns.detection.detections import post_processing
 from model_fns.detection.losses import losses, mining
 from model_fns.detection.networks import box_predictors, object_paths
-from model_fns.detection.networks.feature_extractors import extractor
+from model_fns.detection.networks.feature_extractors import efficientnet, extractor
 from protos import box_coding_pb2, ssd_pb2
 
 CLASSIFICATION_LOSS = 'classification_loss'
@@ -342,7 +342,8 @@ def build_ssd(
     Raises:
         errors.ConfigError: a part is missing or unknown, or a field is not honored.
     """
-    config_rules_fields.refuse(config, where)
+    multiple = efficientnet.size_multiple(config.feature_extractor)
+    checks.check_part(config, where, checks.size_problems(where, config, multiple))
     is_rotated = config.box_type == box_coding_pb2.ROTATED
     family: Boxes = rotated if is_rotated else axis_aligned
     coder_module, anchor_module = (

@@ -15,7 +15,7 @@ def test_replicas_see_the_means_over_all():
         index = tf.cast(tf.distribute.get_replica_context().replica_id_in_sync_group, tf.int32)
         return {
             **replica_values.mean_over_replicas({'x': 1.0 + 2.0 * tf.cast(index, tf.float32)}),
-            'names': replica_values.all_of_this_process(tf.strings.as_string(index)[tf.newaxis]),
+            'names': replica_values.gather_in_process(tf.strings.as_string(index)[tf.newaxis]),
         }
 
     found = run_replicas(replica)
@@ -94,7 +94,7 @@ def test_without_a_strategy_all_is_as_it_is():
     with tf.Graph().as_default():
         losses, names = {'x': tf.constant(1.0)}, tf.constant(['a'])
         assert replica_values.mean_over_replicas(losses) is losses
-        assert replica_values.all_of_this_process(names) is names
+        assert replica_values.gather_in_process(names) is names
         assert replica_values.regularization_loss() is None
         tf1.add_to_collection(tf1.GraphKeys.REGULARIZATION_LOSSES, tf.constant(2.0))
         with tf1.Session() as session:

@@ -24,5 +24,5 @@ def test_an_estimator_without_the_strategy_is_refused():
 def test_a_program_that_works_already_cannot_divide_its_processor():
     tf.constant(1.0).numpy()
     plan = dataclasses.replace(TWO, without_sessions=True)
-    with pytest.raises(errors.ConfigError, match='TensorFlow has begun to work'):
+    with pytest.raises(errors.ConfigError, match='TensorFlow is initialized'):
         strategies.create_strategy(plan)

@@ -53,8 +53,7 @@ def remap_labels(
 
 @steps.BUILDERS.register('drop_label_probabilistically')
 def _build_drop(config: augmentation_pb2.DropLabelProbabilistically, where: str) -> steps.Step:
-    steps.check_least(config, where, label_map.FIRST_ID, 'label')
-    steps.check_shares(config, where, 'drop_probability')
+    del where
     return functools.partial(
         drop_label_probabilistically,
         class_index=label_map.to_index(config.label),
@@ -64,13 +63,9 @@ def _build_drop(config: augmentation_pb2.DropLabelProbabilistically, where: str)
 
 @steps.BUILDERS.register('remap_labels')
 def _build_remap(config: augmentation_pb2.RemapLabels, where: str) -> steps.Step:
-    old = list(config.original_labels)
-    is_right = bool(old) and min(old) >= label_map.FIRST_ID
-    expected = f'ids of classes, from {label_map.FIRST_ID} up'
-    steps.check(is_right, where, config, 'original_labels', expected)
-    steps.check_least(config, where, label_map.FIRST_ID, 'new_label')
+    del where
     return functools.partial(
         remap_labels,
-        class_indices=[label_map.to_index(each) for each in old],
+        class_indices=[label_map.to_index(each) for each in config.original_labels],
         new_class_index=label_map.to_index(config.new_label),
     )

@@ -18,7 +18,6 @@ from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 import tensorflow as tf
 
-from estimator_lib import errors
 from estimator_lib.registry import Registry
 from model_fns import layers
 
@@ -137,25 +136,6 @@ def bifpn(
             known[node.name], levels[node.name] = made, node.level
             outputs[node.level] = made
     return [outputs[level] for level in range(pyramid.min_level, pyramid.max_level + 1)]
-
-
-def check_sizes(images: tf.Tensor, multiple: int) -> None:
-    """Refuse images whose levels are not half the size of each other.
-
-    Args:
-        images: [batch, height, width, channels]; sizes that are not static are not looked at.
-        multiple: of what the sides have to be.
-
-    Raises:
-        errors.ConfigError: a side is no multiple.
-    """
-    height, width = images.shape[1:3]
-    if any(side is not None and side % multiple for side in (height, width)):
-        raise errors.ConfigError(
-            f'model.ssd.image_resizer: images of {height} x {width} pixels; this feature extractor '
-            f'takes multiples of {multiple} (feature_extractor {{ pad_to_multiple: {multiple} }} '
-            'makes them so).'
-        )
 
 
 @COMBINATIONS.register('fast_attention')

@@ -20,7 +20,7 @@ from model_fns.detection.networks.feature_extractors.extractor import (
     FeatureExtractor,
     Settings,
 )
-from protos import ssd_pb2
+from protos import field_rules, ssd_pb2
 
 # What each backbone was published with (table 1 of the paper; EfficientDet-D7 is on b6 too).
 NECKS: Mapping[str, BidirectionalPyramid] = {
@@ -92,7 +92,6 @@ class SsdEfficientNetBifpn(FeatureExtractor):
 
     def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
         """See `FeatureExtractor`; at its published width the backbone has all its variables."""
-        bifpn.check_sizes(images, 2**self._neck.max_level)
         settings = self.settings
         changes = {
             'final_endpoint': list(self._taps.values())[-1],
@@ -130,24 +129,33 @@ def neck_of(settings: Settings, network: str) -> BidirectionalPyramid:
         iterations=asked.iterations or own.iterations,
         depth=settings.depth(asked.depth or own.depth),
     )
-    where = f'{WHERE}.bifpn'
-    bifpn.COMBINATIONS.get(neck.combine, f'{where}.combine_method')
-    if neck.min_level not in _TAPS:
-        raise errors.ConfigError(
-            f'{where}.min_level: got {neck.min_level}; expected one of '
-            f'{", ".join(map(str, _TAPS))}.'
-        )
-    if neck.max_level <= neck.min_level:
-        raise errors.ConfigError(
-            f'{where}.max_level: got {neck.max_level}; expected more than min_level, '
-            f'{neck.min_level}.'
-        )
+    bifpn.COMBINATIONS.get(neck.combine, f'{WHERE}.bifpn.combine_method')
+    check_levels(neck.min_level, neck.max_level)
     return neck
 
 
+def check_levels(min_level: int, max_level: int) -> None:
+    """Raise an error for levels that a neck cannot have.
+
+    Raises:
+        errors.ConfigError: the backbone does not have the finest, or there is only one.
+    """
+    where = f'{WHERE}.bifpn'
+    if min_level not in _TAPS:
+        raise errors.ConfigError(
+            f'{where}.min_level: {min_level}; expected one of {", ".join(map(str, _TAPS))}.'
+        )
+    if max_level <= min_level:
+        raise errors.ConfigError(
+            f'{where}.max_level: {max_level}; expected more than min_level, {min_level}.'
+        )
+
+
 def size_multiple(config: ssd_pb2.SsdFeatureExtractor) -> int:
-    """What the sides of inputs have to be a multiple of, by the type of a feature extractor."""
-    return 2**config.bifpn.max_level if config.type in TYPES else 1
+    """Return what the sides of inputs have to be a multiple of, by the type of an extractor."""
+    levels = config.bifpn.DESCRIPTOR.fields_by_name['max_level']
+    is_level = field_rules.get_range(levels).holds(config.bifpn.max_level)
+    return 2**config.bifpn.max_level if config.type in TYPES and is_level else 1
 
 
 TYPES = {

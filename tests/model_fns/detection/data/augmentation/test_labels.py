@@ -49,9 +49,12 @@ def test_labels_are_remapped():
 @pytest.mark.parametrize(
     ('step', 'message'),
     [
-        ('drop_label_probabilistically {}', 'label: not set; expected a number from 1 up'),
-        ('remap_labels { new_label: 1 }', 'original_labels: not set; expected ids of classes'),
-        ('remap_labels { original_labels: [1, 0] new_label: 1 }', r'original_labels: \[1, 0\]'),
+        ('drop_label_probabilistically {}', 'label: not set; expected at least 1'),
+        ('remap_labels { new_label: 1 }', 'original_labels: empty; expected at least one'),
+        (
+            'remap_labels { original_labels: [1, 0] new_label: 1 }',
+            'original_labels.1: 0; expected at least 1',
+        ),
         ('remap_labels { original_labels: 1 }', 'new_label: not set; expected'),
     ],
 )

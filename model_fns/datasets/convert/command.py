@@ -1,8 +1,4 @@
-"""Makes TFRecord shards and a label map out of what people have.
-
-python -m model_fns.datasets.convert --from=folders --images=photos/train \
-        --label_map=data/label_map.pbtxt --output_prefix=data/train
-"""
+"""Command line of `python -m model_fns.datasets.convert`."""
 
 from __future__ import annotations
 
@@ -39,7 +35,7 @@ _COLOR = re.compile(r'#([0-9a-fA-F]{6}):(.*\S.*)')
 
 
 def create_parser() -> argparse.ArgumentParser:
-    """Return the command line."""
+    """Return the parser of the flags."""
     parser = command_line.Parser(
         prog='python -m model_fns.datasets.convert',
         description='Makes TFRecord shards and a label map out of what people have.',
@@ -50,7 +46,7 @@ def create_parser() -> argparse.ArgumentParser:
 
 
 def _add_sources(parser: argparse.ArgumentParser) -> None:
-    """The flags that say what there is."""
+    """Add the flags of the data set."""
     parser.add_argument(
         '--from',
         dest='format',
@@ -160,7 +156,7 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_outputs(parser: argparse.ArgumentParser) -> None:
-    """The flags that say what becomes of it."""
+    """Add the flags of the output."""
     parser.add_argument(
         '--label_map', required=True, help='read when it exists, written when it does not'
     )
@@ -260,7 +256,7 @@ def _split(text: str) -> List[Tuple[str, float]]:
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """The command: exits with 2 and one plain message where something is wrong."""
+    """Run the command; exit with 2 and one sentence where something is wrong."""
     logs.configure()
     try:
         flags = create_parser().parse_args(arguments)
@@ -335,7 +331,3 @@ def _tiling(flags: argparse.Namespace) -> Optional[Tiling]:
             'part above 0 and up to 1.'
         )
     return Tiling(flags.tile, flags.overlap)
-
-
-if __name__ == '__main__':
-    main()
