@@ -142,7 +142,7 @@ def test_only_a_process_that_was_left_to_it_is_ended(tmp_path, clock, caplog, mo
     for second in range(40):
         supervisor._enforce(clock.now + second)
     assert not left
-    (said,) = [record.message for record in caplog.records if 'is to end' in record.message]
+    (said,) = [record.message for record in caplog.records if 'has to end' in record.message]
     assert 'worker:0 has to end, but its training step does not return: the job has failed' in said
     with preemption.preemption_guard():
         supervisor._enforce(clock.now + 41)
