@@ -9,8 +9,9 @@
 # make comparisons  our metrics, suppression and bfloat16 beside those of others
 # make benchmark    start, steps, input, evaluation and clusters on this machine
 # make performance  the figures of docs/performance.md, on this machine (hours)
-# make promises    trains the demo, holds it to its limits, draws the README's picture
-# make fuzz    gives malformed inputs to whatever reads them, see tests/campaigns/fuzz; FUZZ=--seed=7
+# make promises    trains the demo, checks its limits, draws docs/demo_detections.jpg
+# make docs    builds the documentation as a site in site/; a dead link is an error
+# make fuzz    gives malformed inputs to what reads them, see tests/campaigns/fuzz; FUZZ=--seed=7
 # make test-estimator-api  every call of tf.estimator with every task; the suite has a part of it
 # make predicting    images a second of --mode=predict, beside a loop over one at a time
 # make chaos   runs clusters on this machine and kills their tasks, see tests/campaigns/chaos.py
@@ -19,6 +20,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 INSTALLED_TEST := $(VENV)/.installed-test
+INSTALLED_DOCS := $(VENV)/.installed-docs
 DEMO_DIR ?= /tmp/vision-model-fns-demo
 TESTS ?= tests
 PROCESSES ?= 2
@@ -30,7 +32,7 @@ NUMERIC_TESTS := tests/model_fns/backbones tests/model_fns/layers \
 KERNELS := TF_ENABLE_ONEDNN_OPTS=1 TF_ENABLE_ONEDNN_OPTS=0 ONEDNN_MAX_CPU_ISA=AVX2 \
   ONEDNN_MAX_CPU_ISA=AVX512_CORE
 
-.PHONY: demo test test-estimator-api test-numerics lint format protos benchmark published comparisons performance predicting promises chaos fuzz clean
+.PHONY: demo test test-estimator-api test-numerics lint format protos benchmark published comparisons performance predicting promises chaos fuzz docs clean
 
 demo: $(INSTALLED)
 	$(BIN)/python run_train_eval.py --model_dir=$(DEMO_DIR)
@@ -96,6 +98,9 @@ chaos: $(INSTALLED)
 fuzz: $(INSTALLED_TEST)
 	$(BIN)/python -m tests.campaigns.fuzz $(FUZZ)
 
+docs: $(INSTALLED_DOCS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 clean:
 	rm -rf $(VENV)
 
@@ -108,4 +113,8 @@ $(INSTALLED): setup.py | $(VENV)/bin/python
 
 $(INSTALLED_TEST): setup.py | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	@touch $@ $(INSTALLED)
+
+$(INSTALLED_DOCS): setup.py | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	@touch $@ $(INSTALLED)

@@ -300,7 +300,7 @@ def _row(entry: Entry) -> Tuple[str, ...]:
 
 
 def _aligned(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> List[str]:
-    """Rows as lines with columns of one width, two spaces in."""
+    """Return rows as lines with columns of one width, two spaces in."""
     widths = [max(map(len, column)) for column in zip(*rows)]
     return [
         '  '
