@@ -13,7 +13,7 @@
 # make performance  the figures of docs/performance.md, on this machine (hours)
 # make promises    trains the demo, checks its limits, draws docs/demo_detections.jpg
 # make docs    builds the documentation as a site in site/; a dead link is an error
-# make fuzz    gives spoilt inputs to whatever reads them, see benchmarks/fuzz.py
+# make fuzz    gives malformed inputs to what reads them, see tests/campaigns/fuzz; FUZZ=--seed=7
 # make test-estimator-api  every call of tf.estimator with every task; the suite has a part of it
 # make predicting    images a second of --mode=predict, beside a loop over one at a time
 # make chaos   runs clusters on this machine and kills their tasks, see tests/campaigns/chaos.py
@@ -99,8 +99,8 @@ promises: $(INSTALLED)
 chaos: $(INSTALLED)
 	$(BIN)/python -m tests.campaigns.chaos $(CHAOS)
 
-fuzz: $(INSTALLED)
-	$(BIN)/python -m benchmarks.fuzz $(FUZZ)
+fuzz: $(INSTALLED_TEST)
+	$(BIN)/python -m tests.campaigns.fuzz $(FUZZ)
 
 docs: $(INSTALLED_TEST)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
