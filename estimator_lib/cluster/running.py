@@ -256,7 +256,7 @@ class _Worker:
             trains = self._supervisor.watch.state(job.chief) == heartbeats.TRAINING
             return [] if trains else [job.chief]
 
-        options = {'timeout_seconds': job.wait_timeout_seconds, 'give_up': give_up}
+        options: Dict[str, Any] = {'timeout_seconds': job.wait_timeout_seconds, 'give_up': give_up}
         ready = waiting.wait_for(
             lambda: job.unreachable(job.servers), who=job.name, until='to listen', **options
         )

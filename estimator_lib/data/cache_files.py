@@ -9,6 +9,7 @@ replaced by a new file of the same name.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import logging
 import mmap
 import os
@@ -16,16 +17,16 @@ import struct
 import threading
 import weakref
 import zlib
-from typing import Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
 import numpy as np
 
 from estimator_lib import errors
 from estimator_lib.data.packed_examples import ALIGNMENT
 
-fcntl = None
-with contextlib.suppress(ImportError):  # Windows has no fcntl
-    import fcntl
+fcntl: Any = None
+with contextlib.suppress(ImportError):  # Windows does not have it
+    fcntl = importlib.import_module('fcntl')
 
 log = logging.getLogger('estimator_lib')
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Callable, Dict, Mapping, Optional
+from typing import Any, Callable, Dict, Mapping, Optional
 
 import tensorflow as tf
 
@@ -138,7 +138,7 @@ def build_post_processing(
     num_classes: int,
     family: Boxes,
     background_column: bool = True,
-    **changes: object,
+    **changes: Any,
 ) -> PostProcessor:
     """Return the post-processing that a config describes.
 

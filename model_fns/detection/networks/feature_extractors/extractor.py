@@ -6,7 +6,7 @@ import abc
 import dataclasses
 import importlib
 import types
-from typing import Callable, List, Mapping, Optional, Tuple
+from typing import Any, Callable, List, Mapping, Optional, Tuple
 
 import tensorflow as tf
 
@@ -94,7 +94,7 @@ class Settings:
         """Return channels after the factor."""
         return max(int(channels * self.depth_multiplier), self.min_depth)
 
-    def options(self, **changes: object) -> backbones.Options:
+    def options(self, **changes: Any) -> backbones.Options:
         """How the backbone is varied.
 
         Args:
@@ -111,7 +111,7 @@ class Settings:
         self,
         published: backbones.Style,
         options: Optional[backbones.Options] = None,
-        **changes: object,
+        **changes: Any,
     ) -> layers.LayerStyle:
         """Return the backbone's style.
 
@@ -218,7 +218,7 @@ class FeatureExtractor(abc.ABC):
             changes['regularize_depthwise'] = True
         return self.settings.base_style(published, **changes)
 
-    def end_points(self, images: tf.Tensor, **options: object) -> backbones.EndPoints:
+    def end_points(self, images: tf.Tensor, **options: Any) -> backbones.EndPoints:
         """Return the backbone's feature maps by name, in the current scope.
 
         Args:

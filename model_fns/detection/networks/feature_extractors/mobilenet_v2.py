@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from typing import List, Tuple
+from typing import Any, List, Tuple
 
 import tensorflow as tf
 
@@ -39,7 +39,7 @@ class SsdMobileNetV2(StackedExtractor):
     backbone = 'mobilenet_v2'
     layout = layout_of(['layer_15/expansion_output', 'layer_19'])
 
-    def end_points(self, images: tf.Tensor, **options: object) -> registry.EndPoints:
+    def end_points(self, images: tf.Tensor, **options: Any) -> registry.EndPoints:
         """See `FeatureExtractor`."""
         last_channels = _last_channels(self.settings)
         return super().end_points(images, last_channels=last_channels, **options)

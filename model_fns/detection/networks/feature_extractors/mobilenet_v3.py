@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import tensorflow as tf
 
 from model_fns.backbones import registry
@@ -16,7 +18,7 @@ class SsdMobileNetV3Large(StackedExtractor):
     backbone = 'mobilenet_v3_large_det'
     layout = layout_of(['layer_14/expansion_output', 'layer_17'])
 
-    def end_points(self, images: tf.Tensor, **options: object) -> registry.EndPoints:
+    def end_points(self, images: tf.Tensor, **options: Any) -> registry.EndPoints:
         """See `FeatureExtractor`; what follows the last tap is left out."""
         return super().end_points(images, final_endpoint=self.layout[1].tap, **options)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import List
+from typing import Any, List
 
 import tensorflow as tf
 
@@ -38,7 +38,7 @@ class _ResNetV1Extractor(FeatureExtractor):
         super().__init__(settings)
         self.backbone = network
 
-    def end_points(self, images: tf.Tensor, **options: object) -> registry.EndPoints:
+    def end_points(self, images: tf.Tensor, **options: Any) -> registry.EndPoints:
         """See `FeatureExtractor`; a block's output is taken before it is subsampled.
 
         The second generation has blocks that begin with that, and what overrides the backbone's

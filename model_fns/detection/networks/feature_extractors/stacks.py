@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -124,7 +124,7 @@ def _stacked_map(
         features, half, 1, settings.style, f'{prefix}1_Conv2d_{index}_1x1_{half}'
     )
     scope = f'{prefix}2_Conv2d_{index}_{size}x{size}_s2_{depth}'
-    stride_2 = {'stride': 2, 'padding': settings.padding}
+    stride_2: Dict[str, Any] = {'stride': 2, 'padding': settings.padding}
     if not settings.use_depthwise:
         return layers.conv2d(features, depth, size, settings.style, scope, **stride_2)
     if settings.generation.fuses_stacked:

@@ -393,6 +393,7 @@ def test_rotated_losses_have_slopes(more):
 def of_type(kind, text=''):
     config = small_config(text=text)
     config.feature_extractor.type = kind
+    config.feature_extractor.pad_to_multiple = 128  # which the levels of an EfficientDet need
     return ssd.build_ssd(config, 'model.ssd')
 
 
