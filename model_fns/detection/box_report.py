@@ -93,7 +93,7 @@ def examine(
         tuple(ids[place] for place in kept),
         tuple(filter(None, reasons)),
         tuple(one for one, known in zip(classes, is_known) if not known),
-        sum(bool(family.problem_of(box, _ROUNDING)) for box in boxes.tolist()),
+        sum(bool(family.find_problem(box, _ROUNDING)) for box in boxes.tolist()),
         source[0].decode('utf-8', 'replace') if source else '',
     )
 

@@ -81,8 +81,8 @@ class SingleShotDeployable(interface.Deployable):
     def finish(self, raw: Tensors, ops: Ops) -> Tensors:
         """See `Deployable`: the detections that suppression leaves."""
         suppress = {
-            Ops.CORE: device_suppression.in_one_op,
-            Ops.TFLITE: device_suppression.in_tflite,
+            Ops.CORE: device_suppression.suppress_in_one_op,
+            Ops.TFLITE: device_suppression.suppress_in_tflite,
         }[ops]
         found = suppress(raw[fields.BOX_ENCODINGS], raw[_SCORES], raw[fields.ANCHORS], self._rules)
         return {

@@ -84,12 +84,12 @@ SECOND = Generation(
 )
 
 
-def of_type(name: str) -> Generation:
+def find_generation(name: str) -> Generation:
     """The generation of a type of feature extractor."""
     return SECOND if name.endswith(SUFFIX) else FIRST
 
 
-def twin(name: str) -> str:
+def counterpart(name: str) -> str:
     """The type of the other generation whose variables have the same shapes."""
     return name[: -len(SUFFIX)] if name.endswith(SUFFIX) else name + SUFFIX
 
@@ -121,7 +121,7 @@ def foreign(
             TensorFlow 1 is none of the second generation's then.
         has_twin: whether the other generation has the type too.
     """
-    own = of_type(type_name)
+    own = find_generation(type_name)
     other, number = (SECOND, 2) if own is FIRST else (FIRST, 1)
     theirs = [f'{other.scope}{scope}/']
     if residual and own is SECOND:
@@ -129,7 +129,7 @@ def foreign(
     found = next((one for one in theirs if any(name.startswith(one) for name in names)), None)
     if found is None or any(name.startswith(f'{own.scope}{scope}/') for name in names):
         return ''
-    other_type = f', or the type {twin(type_name)}' if has_twin else ''
+    other_type = f', or the type {counterpart(type_name)}' if has_twin else ''
     return (
         f'has the weights of a network of TensorFlow {number} ({found}...), and {type_name} '
         f'computes something else with them; expected a checkpoint of {type_name}{other_type}.'

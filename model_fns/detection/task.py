@@ -299,7 +299,7 @@ class DetectionTask(Task):
         if context is None:
             return {}, {}
         if examples is not None:
-            return context.of_examples(examples), {}
+            return context.parse_examples(examples), {}
         received = context.received(batch_size)
         return received, received
 
@@ -366,7 +366,7 @@ class DetectionTask(Task):
 
     def check_example(self, serialized: bytes) -> Optional[str]:
         """See `Task`."""
-        return self._reader.problem_with(serialized)
+        return self._reader.find_problem(serialized)
 
     def check_first_examples(self, records: Sequence[bytes], are_all: bool) -> Sequence[str]:
         """Counts boxes of unknown classes; see `Task`."""

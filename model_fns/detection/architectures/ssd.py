@@ -152,8 +152,8 @@ class SsdModel(detector.Detector):
             )
         predictor = self._predictor_for(is_training, self._box_coder.code_size, self.class_columns)
         codes, logits = predictor.predict(maps, counts)
-        grids = [anchors.size_of(one) for one in maps]
-        made = self._anchor_generator.generate(grids, anchors.size_of(images))
+        grids = [anchors.spatial_size(one) for one in maps]
+        made = self._anchor_generator.generate(grids, anchors.spatial_size(images))
         return {
             fields.BOX_ENCODINGS: codes,
             fields.CLASS_LOGITS: logits,
@@ -256,7 +256,7 @@ class SsdModel(detector.Detector):
         made = self._extractor_for(False)
         object_paths.require_objects(made.settings.type_name, f'{self.where}.feature_extractor')
         predictor = self._predictor_for(False, self._box_coder.code_size, self.class_columns)
-        return object_paths.of_single_shot(
+        return object_paths.map_single_shot_paths(
             variables,
             made.network,
             made.scope,
@@ -271,7 +271,7 @@ class SsdModel(detector.Detector):
         made = self._extractor_for(False)
         residual = made.network.scope if made.has_residual_backbone else ''
         kind = made.settings.type_name
-        has_twin = generations.twin(kind) in extractor.extractor_types()
+        has_twin = generations.counterpart(kind) in extractor.extractor_types()
         return generations.foreign(names, extractor.SCOPE, kind, residual, has_twin)
 
 
@@ -320,7 +320,7 @@ class RotatedSsdModel(SsdModel):
         )
 
     def _mined(self, predictions: Dict[str, tf.Tensor]) -> tf.Tensor:
-        return rotated.hull(self._decoded(predictions))
+        return rotated.enclosing_boxes(self._decoded(predictions))
 
 
 def _sides(images: tf.Tensor) -> Sequence[tf.Tensor]:
@@ -372,7 +372,7 @@ def build_ssd(
             config.inplace_batchnorm_update,
             config.freeze_batchnorm,
             quantization=quantization,
-            generation=generations.of_type(config.feature_extractor.type),
+            generation=generations.find_generation(config.feature_extractor.type),
         )
 
     return (RotatedSsdModel if is_rotated else SsdModel)(

@@ -1,8 +1,8 @@
-"""Anchors: the boxes that predictions are relative to, at every place of every feature map.
+"""Anchors: the boxes that predictions are relative to, at every cell of every feature map.
 
-They depend on sizes alone: where sizes are static they are computed once, in NumPy, and where they
-are tensors in the graph, by the same functions in the same precision. The order is by feature map,
-then by cell (row by row), then by anchor of the cell.
+Anchors depend on sizes only. For static sizes they are computed once, in NumPy. For sizes that are
+tensors the same functions compute them in the graph, in the same precision. Anchors are ordered by
+feature map, then by cell (row by row), then by anchor of the cell.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from model_fns.detection.boxes import axis_aligned
 from protos import anchors_pb2
 
 Array = Union[np.ndarray, tf.Tensor]
-# Height and width: ints, or int32 scalars where they are known at run time alone.
+# Height and width: ints, or int32 scalars where they are only known at run time.
 Size = Tuple[Union[int, tf.Tensor], Union[int, tf.Tensor]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Anchors:
-    """The anchors of one input size: arrays where it is static, else tensors.
+    """The anchors of one input size: arrays if the size is static, else tensors.
 
     Attributes:
-        boxes: float32 [A, 4], ymin, xmin, ymax, xmax; they may reach over the image's border. Of
-            rotated ones [A, 5], see `rotated_anchors`.
-        feature_map_index: int32 [A], the feature map that each belongs to.
+        boxes: float32 [A, 4], ymin, xmin, ymax, xmax; they may extend beyond the image.
+            Rotated anchors are [A, 5], see `rotated_anchors`.
+        feature_map_index: int32 [A], the index of the feature map of each anchor.
     """
 
     boxes: Array
@@ -43,41 +43,41 @@ class AnchorGenerator(abc.ABC):
     """Anchors for feature maps of given sizes.
 
     Attributes:
-        in_pixels: whether boxes are in pixels of the input; else they are normalized.
+        in_pixels: True for boxes in pixels of the input, False for normalized boxes.
     """
 
     in_pixels: bool = False
 
     @abc.abstractmethod
     def anchors_per_location(self) -> List[int]:
-        """How many anchors a cell has, for each feature map."""
+        """Return the number of anchors of a cell, for each feature map."""
 
     @abc.abstractmethod
     def level(self, index: int, grid: Size, image_size: Size) -> Array:
-        """Return the anchors of one feature map.
+        """Compute the anchors of one feature map.
 
         Args:
-            index: which.
-            grid: its (height, width) in cells.
+            index: index of the feature map.
+            grid: (height, width) of the feature map in cells.
             image_size: (height, width) of the network's input in pixels.
 
         Returns:
             float64 [height * width * anchors_per_location, 4].
         """
 
-    def hulls(self, boxes: Array) -> Array:
-        """Return the smallest upright boxes [A, 4] around the boxes of anchors."""
+    def enclosing_boxes(self, boxes: Array) -> Array:
+        """Return the smallest axis-aligned boxes [A, 4] that enclose the boxes of anchors."""
         return boxes
 
     def generate(self, grids: Sequence[Size], image_size: Size) -> Anchors:
-        """Return the anchors of all feature maps.
+        """Compute the anchors of all feature maps.
 
         Args:
             grids: (height, width) of each feature map in cells.
             image_size: (height, width) of the network's input in pixels.
 
         Raises:
-            ValueError: there are not as many feature maps as the generator has levels.
+            ValueError: the number of feature maps is not the number of levels of the generator.
         """
         expected = len(self.anchors_per_location())
         if len(grids) != expected:
@@ -99,10 +99,11 @@ class SsdAnchorGenerator(AnchorGenerator):
 
     Args:
         shapes: for each feature map, (scale, aspect ratio) of each anchor of a cell.
-        base_size: (height, width) of scale 1 and ratio 1, in shorter sides.
+        base_size: (height, width) of an anchor of scale 1 and ratio 1, in units of the image's
+            shorter side.
         strides: for each map, (vertical, horizontal) distance between cells in pixels; None: the
-            image's size over the map's.
-        offsets: for each map, the first cell's center in pixels; None: half a stride.
+            size of the image divided by that of the map.
+        offsets: for each map, the center of the first cell in pixels; None: half a stride.
     """
 
     def __init__(
@@ -115,17 +116,17 @@ class SsdAnchorGenerator(AnchorGenerator):
         for name, values in (('strides', strides), ('offsets', offsets)):
             if values is not None and len(values) != len(shapes):
                 raise ValueError(f'{len(values)} {name} for {len(shapes)} feature maps')
-        self._shapes = [list(one) for one in shapes]
+        self._shapes = [list(shape) for shape in shapes]
         self._base_size = base_size
         self._strides = strides
         self._offsets = offsets
 
     def anchors_per_location(self) -> List[int]:
-        """See `AnchorGenerator`."""
-        return [len(one) for one in self._shapes]
+        """Return the number of (scale, aspect ratio) pairs of each feature map."""
+        return [len(shape) for shape in self._shapes]
 
     def level(self, index: int, grid: Size, image_size: Size) -> Array:
-        """See `AnchorGenerator`; normalized to the image."""
+        """Compute the anchors of one feature map, normalized to the image."""
         sides = _as_floats(image_size)
         shorter = _ops(*sides).minimum(*sides)
         base = [part * shorter / side for part, side in zip(self._base_size, sides)]
@@ -146,7 +147,7 @@ class MultiscaleAnchorGenerator(AnchorGenerator):
 
     Args:
         min_level: level L has a stride of 2^L pixels.
-        max_level: the last one.
+        max_level: the last level.
         anchor_scale: size of the smallest square anchor, in strides.
         aspect_ratios: width over height.
         scales_per_octave: anchors of a ratio are 2^(k / scales_per_octave) apart.
@@ -170,15 +171,15 @@ class MultiscaleAnchorGenerator(AnchorGenerator):
         self.in_pixels = not normalize
 
     def anchors_per_location(self) -> List[int]:
-        """See `AnchorGenerator`."""
+        """Return the number of scales times ratios, the same for each level."""
         return [len(self._scales)] * len(self._levels)
 
     def level(self, index: int, grid: Size, image_size: Size) -> Array:
-        """See `AnchorGenerator`."""
+        """Compute the anchors of one pyramid level, normalized or in pixels as configured."""
         stride = 2 ** self._levels[index]
         base = self._anchor_scale * stride
-        # As published: the cells of a static size that the stride does not divide start at the
-        # image's border; those of a size that is known at run time alone never do.
+        # As published: if the stride does not divide a static size, the cells start at the border
+        # of the image. The cells of a size that is only known at run time never do.
         offsets = [
             0.5 * stride if tf.is_tensor(size) or size % stride == 0 else 0.0 for size in image_size
         ]
@@ -216,11 +217,11 @@ class GridAnchorGenerator(AnchorGenerator):
         self._offset = offset
 
     def anchors_per_location(self) -> List[int]:
-        """See `AnchorGenerator`."""
+        """Return the number of scales times ratios of the only feature map."""
         return [len(self._scales)]
 
     def level(self, index: int, grid: Size, image_size: Size) -> Array:
-        """See `AnchorGenerator`; in pixels."""
+        """Compute the anchors of the feature map, in pixels."""
         sizes = _sizes(self._scales, self._ratios, self._base_size)
         return _tile(grid, sizes, self._stride, self._offset)
 
@@ -241,7 +242,7 @@ class GridLevel:
 
 
 class FlexibleGridAnchorGenerator(AnchorGenerator):
-    """Sizes, strides and offsets given for each feature map.
+    """Anchors whose sizes, strides and offsets are configured for each feature map.
 
     Args:
         levels: one for each feature map.
@@ -253,24 +254,24 @@ class FlexibleGridAnchorGenerator(AnchorGenerator):
         self.in_pixels = not normalize
 
     def anchors_per_location(self) -> List[int]:
-        """See `AnchorGenerator`."""
+        """Return the number of configured sizes of each feature map."""
         return [len(level.sizes) for level in self._levels]
 
     def level(self, index: int, grid: Size, image_size: Size) -> Array:
-        """See `AnchorGenerator`."""
+        """Compute the anchors of one feature map, normalized or in pixels as configured."""
         level = self._levels[index]
         scales, ratios = np.array(level.sizes, np.float64).T
         boxes = _tile(grid, _sizes(scales, ratios, (1.0, 1.0)), level.stride, level.offset)
         return boxes if self.in_pixels else _normalized(boxes, image_size)
 
 
-def size_of(images: tf.Tensor) -> Size:
+def spatial_size(images: tf.Tensor) -> Size:
     """Return height and width of [B, height, width, channels]: ints where they are static."""
     static = images.shape.as_list()[1:3]
     if None not in static:
         return tuple(static)
     dynamic = tf.unstack(tf.shape(images)[1:3])
-    return tuple(one or other for one, other in zip(static, dynamic))
+    return tuple(known or side for known, side in zip(static, dynamic))
 
 
 def ssd_shapes(
@@ -279,13 +280,13 @@ def ssd_shapes(
     interpolated_ratio: float = 1.0,
     reduce_lowest: bool = True,
 ) -> List[List[Tuple[float, float]]]:
-    """(scale, aspect ratio) of each anchor of a cell, for each feature map.
+    """List the (scale, aspect ratio) of each anchor of a cell, for each feature map.
 
     Args:
-        scales: of each map.
-        aspect_ratios: each map has each of them at its scale, and one more anchor between its
-            scale and the next map's (1 after the last).
-        interpolated_ratio: of that one; 0 for none.
+        scales: scale of each map.
+        aspect_ratios: each map has an anchor of each ratio at its scale, and one more anchor whose
+            scale lies between its own and the next map's (1 after the last).
+        interpolated_ratio: aspect ratio of that additional anchor; 0 for no such anchor.
         reduce_lowest: the first map has three anchors instead: (0.1, 1), (s0, 2), (s0, 1/2).
     """
     levels = []
@@ -301,14 +302,14 @@ def ssd_shapes(
 
 
 def build_anchor_generator(config: anchors_pb2.AnchorGenerator, where: str) -> AnchorGenerator:
-    """Return the anchor generator that a config describes.
+    """Build the anchor generator that a config describes.
 
     Args:
         config: which.
         where: its path, for error messages.
 
     Raises:
-        errors.ConfigError: it describes none, or one that contradicts itself.
+        errors.ConfigError: the message is empty, or its values contradict each other.
     """
     builders = {
         'ssd_anchor_generator': _build_ssd,
@@ -397,12 +398,12 @@ def _build_flexible(config: anchors_pb2.FlexibleGridAnchorGenerator) -> Flexible
 
 
 def _check(config: message_lib.Message, positive: str = '', needed: str = '') -> None:
-    """Refuse numbers that are not positive, and lists that are empty.
+    """Raise an error for numbers that are not positive and for lists that are empty.
 
     Args:
-        config: of a generator.
-        positive: names of fields with one number or several.
-        needed: names of repeated fields, of messages or of positive numbers.
+        config: message of a generator.
+        positive: names of fields that hold one or several positive numbers.
+        needed: names of repeated fields that must not be empty, of messages or positive numbers.
     """
     for field in needed.split():
         if not getattr(config, field):
@@ -410,8 +411,8 @@ def _check(config: message_lib.Message, positive: str = '', needed: str = '') ->
     for field in f'{positive} {needed}'.split():
         values = np.atleast_1d(getattr(config, field))
         if values.dtype != object and not (values > 0).all():
-            given = ', '.join(f'{value:g}' for value in values)
-            raise ValueError(f'{field} is {given}; expected numbers above 0')
+            numbers = ', '.join(f'{value:g}' for value in values)
+            raise ValueError(f'{field} is {numbers}; expected numbers above 0')
 
 
 def _pairs(
@@ -425,14 +426,14 @@ def _pairs(
 
 
 def _sizes(scales: np.ndarray, ratios: np.ndarray, base: Sequence[Any]) -> Array:
-    """Heights and widths [n, 2] of anchors of some scales and aspect ratios (width over height)."""
+    """Compute heights and widths [n, 2] of anchors; a ratio is width over height."""
     roots = np.sqrt(ratios)
     heights, widths = scales / roots * base[0], scales * roots * base[1]
     return _ops(heights, widths).stack([heights, widths], axis=1)
 
 
 def _tile(grid: Size, sizes: Array, strides: Sequence[Any], offsets: Sequence[Any]) -> Array:
-    """Return boxes [height * width * n, 4] of n sizes around the center of each cell."""
+    """Compute boxes [height * width * n, 4] of n sizes around the center of each cell."""
     ops = _ops(sizes, *grid, *strides, *offsets)
     arange = np.arange if ops is np else tf.range
     rows, columns = (
@@ -453,10 +454,10 @@ def _normalized(boxes: Array, image_size: Size) -> Array:
 
 
 def _as_floats(sides: Size) -> List[Any]:
-    """Sides in the precision in which anchors are computed, 64 bits."""
-    return [tf.cast(one, tf.float64) if tf.is_tensor(one) else float(one) for one in sides]
+    """Convert sides to 64 bits, the precision in which anchors are computed."""
+    return [tf.cast(side, tf.float64) if tf.is_tensor(side) else float(side) for side in sides]
 
 
 def _ops(*values: Any) -> Any:
-    """`tf` where one of the values is a tensor, else `np`: what both have goes by one name."""
+    """Return `tf` if any value is a tensor, else `np`; callers use names that both have."""
     return tf if any(tf.is_tensor(value) for value in values) else np

@@ -152,8 +152,8 @@ def test_what_is_remembered_of_other_images_is_a_side_input():
         features, received = task.serving_side_inputs(tf.constant(2), None)
         left_out = session.run(features)
         sent = tf.constant([example.SerializeToString()])
-        of_examples, none = task.serving_side_inputs(tf.constant(1), sent)
-        found = session.run(of_examples)
+        from_examples, none = task.serving_side_inputs(tf.constant(1), sent)
+        found = session.run(from_examples)
     assert set(received) == {fields.CONTEXT_FEATURES, fields.NUM_CONTEXT_FEATURES} and not none
     assert left_out[fields.NUM_CONTEXT_FEATURES].tolist() == [0, 0]
     assert found[fields.NUM_CONTEXT_FEATURES].tolist() == [2]

@@ -14,7 +14,7 @@ import tensorflow as tf
 STRIDE = 4
 
 
-def size_of(maps: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
+def spatial_size(maps: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
     """H and W of [B, H, W, channels], int32: numbers where they are static."""
     shape = tf.shape(maps)
     static = maps.shape[1:3]
@@ -23,7 +23,7 @@ def size_of(maps: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
 
 def sides_of(maps: tf.Tensor) -> tf.Tensor:
     """float32 [2]: H and W."""
-    return tf.cast(tf.stack(size_of(maps)), tf.float32)
+    return tf.cast(tf.stack(spatial_size(maps)), tf.float32)
 
 
 def image_weights(maps: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
@@ -38,7 +38,7 @@ def image_weights(maps: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tenso
     """
     if true_shapes is None:
         return tf.ones([1, 1, 1, 1])
-    height, width = size_of(maps)
+    height, width = spatial_size(maps)
     true_cells = -(-true_shapes // STRIDE)
     rows = tf.range(height) < true_cells[:, 0:1]
     columns = tf.range(width) < true_cells[:, 1:2]
@@ -52,7 +52,7 @@ def at_cells(maps: tf.Tensor, cells: tf.Tensor) -> tf.Tensor:
     As published cells are counted row by row: one beside the grid is of the next row. Below the
     grid is its last cell.
     """
-    height, width = size_of(maps)
+    height, width = spatial_size(maps)
     flat = tf.reshape(maps, [-1, height * width, maps.shape[-1]])
     places = tf.clip_by_value(cells[..., 0] * width + cells[..., 1], 0, height * width - 1)
     return tf.gather(flat, places, batch_dims=1)

@@ -109,7 +109,7 @@ class Search:
             logits: float32 [B, H, W, K].
             offsets: float32 [B, H, W, 2 or 2 K].
         """
-        height, width = grid.size_of(logits)
+        height, width = grid.spatial_size(logits)
         count = len(self.task.keypoints)
         scores = objects.at_peaks(tf.sigmoid(logits), self.peak_window)
         rows = tf.reshape(tf.transpose(scores, [0, 3, 1, 2]), [-1, count, height * width])

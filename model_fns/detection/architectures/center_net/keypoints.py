@@ -149,7 +149,7 @@ class KeypointTask:
             points: of their keypoints.
             maps: [B, H, W, channels].
         """
-        height, width = grid.size_of(maps)
+        height, width = grid.spatial_size(maps)
         batch, count = tf.shape(maps)[0], len(self.keypoints)
         of_box = grid.sigmas(places.sizes[..., 0], places.sizes[..., 1], LEAST_OVERLAP)
         spread = of_box[..., tf.newaxis] * tf.constant(self.deviations, tf.float32)
@@ -207,7 +207,7 @@ def at_keypoints(maps: tf.Tensor, cells: tf.Tensor, count: int) -> tf.Tensor:
     Returns:
         float32 [B, M, K, n, 2].
     """
-    height, width = grid.size_of(maps)
+    height, width = grid.spatial_size(maps)
     # Cells of all kinds in one row, so that no value of another kind is gathered.
     flat = tf.reshape(maps, [-1, height * width * count, 2])
     places = cells[..., 0] * width + cells[..., 1]
@@ -218,7 +218,7 @@ def at_keypoints(maps: tf.Tensor, cells: tf.Tensor, count: int) -> tf.Tensor:
 def _unlabeled(places: objects.Places, points: Points, maps: tf.Tensor) -> tf.Tensor:
     """0 in the boxes of objects without a kind of keypoint, else 1: float32 [B, H, W, K]."""
     missing = tf.cast(points.weights < _LEAST_WEIGHT, tf.float32)
-    height, width = grid.size_of(maps)
+    height, width = grid.spatial_size(maps)
 
     def within(side: tf.Tensor, axis: int) -> tf.Tensor:
         cells = tf.cast(tf.range(side), tf.float32)

@@ -201,7 +201,7 @@ class CenterNetModel(detector.Detector):
         """Return detections that suppression leaves: a peak has a score for its own class alone."""
         of_classes = tf.one_hot(classes, self.num_classes) * scores[..., tf.newaxis]
         kept = self._post_processor.apply(
-            boxes[:, :, tf.newaxis], of_classes, of_anchors={**further}
+            boxes[:, :, tf.newaxis], of_classes, per_anchor={**further}
         )
         names = (
             fields.DETECTION_BOXES,

@@ -49,13 +49,13 @@ def of_model(
         inside = [one for one in variables if variable_name(one).startswith(f'{scope}/')]
         named = base_layers(extractor.kind)
         rules = _numbered(scope, named, object_paths.CLASSIFIER)
-        return object_paths.paths_of(inside if named else [], rules)
+        return object_paths.map_paths(inside if named else [], rules)
     rules = [*_extractor_rules(extractor, scope), *_head_rules(of_heads)]
     if checkpoint_type == DETECTION:
         variables = [
             one for one in variables if variable_name(one).startswith(f'{extractors.SCOPE}/')
         ]
-    return object_paths.paths_of(variables, rules)
+    return object_paths.map_paths(variables, rules)
 
 
 def base_layers(kind: extractors.Kind) -> Tuple[str, ...]:

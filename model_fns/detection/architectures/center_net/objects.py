@@ -154,7 +154,7 @@ class Objects:
             classes: float32 [B, M, C], one-hot.
             maps: [B, H, W, channels].
         """
-        height, width = grid.size_of(maps)
+        height, width = grid.spatial_size(maps)
         batch = tf.shape(maps)[0]
         spread = grid.sigmas(places.sizes[..., 0], places.sizes[..., 1], self.least_overlap)
         of_class = tf.argmax(classes, axis=-1, output_type=tf.int32)
@@ -178,7 +178,7 @@ class Objects:
             logits: float32 [B, H, W, C].
             true_shapes: int32 [B, 3]; None: there is no padding.
         """
-        height, width = grid.size_of(logits)
+        height, width = grid.spatial_size(logits)
         scores = tf.sigmoid(logits)
         if true_shapes is not None:
             # As published cells are held against pixels, so that only small images are cut.

@@ -26,7 +26,7 @@ from model_fns.detection.boxes import (
     rotated_anchors,
     rotated_coder,
 )
-from model_fns.detection.boxes.family import BoxFamily, of_models
+from model_fns.detection.boxes.family import BoxFamily, model_family
 from model_fns.detection.config_rules import two_stage as config_rules_two_stage
 from model_fns.detection.config_rules import two_stage_checks as config_rules_two_stage_checks
 from model_fns.detection.data import image_resizers
@@ -67,7 +67,7 @@ def _rotated_coder(config: _Config) -> rotated_coder.RotatedBoxCoder:
     coder = config.rotated_box_coder
     if not config.HasField('rotated_box_coder'):
         coder = box_coding_pb2.RotatedBoxCoder(angle_scale=5.0)
-    return rotated_coder.of_message(coder)
+    return rotated_coder.build_from_message(coder)
 
 
 _BOX_KINDS = {
@@ -128,7 +128,7 @@ def _backbone_style(
 
 def _first_stage(config: _Config, where: str) -> stages.FirstStage:
     kind = _BOX_KINDS[config.box_type]
-    family, coder = of_models(kind.family), kind.coder_for(config)
+    family, coder = model_family(kind.family), kind.coder_for(config)
 
     def head_for(is_training: bool) -> regions.RegionHead:
         name = 'first_stage_box_predictor_conv_hyperparams'
@@ -173,7 +173,7 @@ def _first_stage(config: _Config, where: str) -> stages.FirstStage:
 
 def _second_stage(config: _Config, where: str) -> stages.SecondStage:
     is_position_sensitive = config.second_stage_box_predictor.HasField('rfcn_box_predictor')
-    family = of_models(_BOX_KINDS[config.box_type].family)
+    family = model_family(_BOX_KINDS[config.box_type].family)
     crops = second_stage.Crops(
         config.initial_crop_size, config.maxpool_kernel_size, config.maxpool_stride, family
     )
@@ -270,7 +270,7 @@ def _fully_connected(config: _Config, is_training: bool, where: str) -> layers.L
     named.CopyFrom(config.second_stage_box_predictor.mask_rcnn_box_predictor.fc_hyperparams)
     named.ClearField('op')
     style = hyperparams.build_layer_style(named, is_training, where)
-    if generations.of_type(config.feature_extractor.type) is generations.SECOND:
+    if generations.find_generation(config.feature_extractor.type) is generations.SECOND:
         # As published: their layers do not look at it.
         return style.but(initializer=layers.XAVIER, regularizer=None)
     return style
@@ -295,7 +295,7 @@ def _box_losses(config: _Config, where: str) -> second_stage.BoxLosses:
         chosen,
         reduction,
         *weights,
-        of_models(kind.family),
+        model_family(kind.family),
         kind.matched_proposal,
     )
 

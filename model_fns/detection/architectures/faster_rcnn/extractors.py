@@ -62,7 +62,7 @@ class Extractor:
     @property
     def generation(self) -> generations.Generation:
         """How it computes what the published detectors do not all compute alike."""
-        return generations.of_type(self.type_name)
+        return generations.find_generation(self.type_name)
 
     @property
     def scopes(self) -> Tuple[str, str]:
@@ -335,7 +335,7 @@ for _size in (50, 101, 152):
     _type = f'faster_rcnn_resnet{_size}'
     EXTRACTORS.add(_type, Extractor(_name, _resnet(_name)))
     for _other, _made in (
-        (generations.twin(_type), _of_second_generation(_name)),
+        (generations.counterpart(_type), _of_second_generation(_name)),
         (generations.with_pyramid(_type), _below_pyramid(_name)),
     ):
         EXTRACTORS.add(_other, dataclasses.replace(_made, type_name=_other))

@@ -18,7 +18,7 @@ from model_fns.detection.architectures.faster_rcnn import (
     third_stage,
 )
 from model_fns.detection.boxes import anchors, axis_aligned, box_coders, targets
-from model_fns.detection.boxes.family import BoxFamily, of_models
+from model_fns.detection.boxes.family import BoxFamily, model_family
 from model_fns.detection.data import image_resizers
 from model_fns.detection.networks import object_paths
 
@@ -40,8 +40,8 @@ class FasterRcnnModel(detector.Detector):
         first: the first stage.
         second: the second stage; None: proposals are the detections.
         where: path of its config, for error messages.
-        family: of the boxes. In between, anchors, proposals and boxes are those of `of_models`, in
-            pixels of the input.
+        family: family of the boxes. Internally, anchors, proposals and boxes are those of
+            `model_family`, in pixels of the input.
         coder: of the boxes of both stages.
     """
 
@@ -73,7 +73,7 @@ class FasterRcnnModel(detector.Detector):
         self._first = first
         self._second = second
         self.where = where
-        self._of_model = of_models(family)
+        self._of_model = model_family(family)
         self._coder = coder
 
     def preprocess(self, images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
@@ -191,10 +191,10 @@ class FasterRcnnModel(detector.Detector):
         if checkpoint_type != 'full':
             starts = tuple(f'{scope}/' for scope in extractor.scopes)
             variables = [one for one in variables if variable_name(one).startswith(starts)]
-            return object_paths.paths_of(variables, rules, complete=not of_classifier)
+            return object_paths.map_paths(variables, rules, complete=not of_classifier)
         drops = self._second is not None and self._second.drops_features
         heads = object_paths.two_stage_head_rules(variables, drops)
-        return object_paths.paths_of(variables, [*rules, *heads])
+        return object_paths.map_paths(variables, [*rules, *heads])
 
     def foreign_checkpoint(self, names: Collection[str]) -> str:
         """See `Detector`."""
@@ -238,12 +238,12 @@ class FasterRcnnModel(detector.Detector):
         generator = self._first.anchor_generator
         per_cell = generator.anchors_per_location()
         codes, logits = self._first.head_for(is_training).predict(features, per_cell)
-        size = anchors.size_of(images)
-        made = generator.generate([anchors.size_of(one) for one in features], size).boxes
+        size = anchors.spatial_size(images)
+        made = generator.generate([anchors.spatial_size(one) for one in features], size).boxes
         boxes = tf.convert_to_tensor(made)
         if is_training and not self._first.clips_anchors:
             where = f'{self.where}.first_stage_anchor_generator'
-            rows = regions.rows_inside(generator.hulls(made), size, where)
+            rows = regions.rows_inside(generator.enclosing_boxes(made), size, where)
             boxes = tf.gather(boxes, rows)
             codes, logits = (tf.gather(values, rows, axis=1) for values in (codes, logits))
         else:

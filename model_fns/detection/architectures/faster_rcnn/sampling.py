@@ -32,9 +32,9 @@ def draws(seed: tf.Tensor, examples: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
         float32 [B, A], in [0, 1).
     """
     start = _mixed(seed[0] * _int64(_SEED_FACTOR) + seed[1] * _int64(_STEP_FACTOR))
-    of_examples = _mixed(start + tf.cast(examples, tf.int64) * _int64(_EXAMPLE_FACTOR))
+    example_numbers = _mixed(start + tf.cast(examples, tf.int64) * _int64(_EXAMPLE_FACTOR))
     of_rows = tf.range(tf.cast(rows, tf.int64)) * _int64(_ROW_FACTOR)
-    numbers = _mixed(of_examples[:, tf.newaxis] + of_rows)
+    numbers = _mixed(example_numbers[:, tf.newaxis] + of_rows)
     return tf.cast(_shifted(numbers, 64 - _BITS), tf.float32) * 2.0**-_BITS
 
 

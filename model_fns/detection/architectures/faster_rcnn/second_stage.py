@@ -187,7 +187,7 @@ class BoxLosses:
         """
         assigned = self.targets(proposals, groundtruth)
         classes = tf.argmax(assigned.class_targets, axis=-1, output_type=tf.int32)
-        of_class = suppression.of_class(codes, tf.maximum(classes - 1, 0))
+        of_class = suppression.select_by_class(codes, tf.maximum(classes - 1, 0))
         valid = tf.cast(tf.sequence_mask(counts, tf.shape(logits)[1]), tf.float32)
         images = tf.cast(tf.shape(logits)[0], tf.float32)
         of_counts = tf.cast(tf.maximum(counts, 1), tf.float32)[:, tf.newaxis]
@@ -197,6 +197,8 @@ class BoxLosses:
             logits, assigned.class_targets, assigned.class_weights * weights[..., tf.newaxis]
         )
         classification, localization = self.reduction.reduce(
-            mining.AnchorLosses(of_classes, boxes), assigned, lambda: self.family.hull(proposals)
+            mining.AnchorLosses(of_classes, boxes),
+            assigned,
+            lambda: self.family.enclosing_boxes(proposals),
         )
         return localization * self.localization_weight, classification * self.classification_weight

@@ -157,7 +157,9 @@ class MaskLoss:
             weights *= tf.gather_nd(tf.pad(groundtruth.mask_weights, [[0, 0], [0, 1]]), places)
         classes = tf.argmax(assigned.class_targets, axis=-1, output_type=tf.int32)
         classes = tf.gather(tf.reshape(classes, [-1]), rows)
-        of_class = suppression.of_class(logits[tf.newaxis], tf.maximum(classes - 1, 0)[tf.newaxis])
+        of_class = suppression.select_by_class(
+            logits[tf.newaxis], tf.maximum(classes - 1, 0)[tf.newaxis]
+        )
         losses = tf.nn.sigmoid_cross_entropy_with_logits(logits=of_class[0], labels=wanted)
         pixels = tf.maximum(tf.reduce_sum(weights) * size[0] * size[1], 1.0)
         return tf.reduce_sum(losses * weights[:, tf.newaxis, tf.newaxis]) / pixels * self.weight
@@ -247,4 +249,4 @@ def probabilities(logits: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
         logits: float32 [R, q, height, width].
         classes: int32 [R], from 0.
     """
-    return tf.sigmoid(suppression.of_class(logits[tf.newaxis], classes[tf.newaxis])[0])
+    return tf.sigmoid(suppression.select_by_class(logits[tf.newaxis], classes[tf.newaxis])[0])

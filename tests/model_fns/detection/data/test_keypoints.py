@@ -90,7 +90,7 @@ def label_map(*numbers):
 
 def test_places_are_over_all_classes():
     named = label_map((0, 'nose'), (2, 'tail'), (0, 'nose'), (1, 'wing'))
-    found = keypoints.places_of(named, 3, 'reader')
+    found = keypoints.index_keypoints(named, 3, 'reader')
     assert found == (('nose', 0), ('tail', 2), ('wing', 1))
 
 
@@ -106,4 +106,4 @@ def test_places_are_over_all_classes():
 )
 def test_label_maps_that_do_not_fit(named, count, message):
     with pytest.raises(errors.ConfigError, match=message):
-        keypoints.places_of(named, count, 'reader')
+        keypoints.index_keypoints(named, count, 'reader')

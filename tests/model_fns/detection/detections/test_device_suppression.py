@@ -70,7 +70,7 @@ KINDS = [(False, False), (True, False), (False, True), (True, True)]
 def test_one_op_keeps_what_suppression_by_its_definition_keeps(background, fast):
     rules = dataclasses.replace(RULES, fast=fast)
     arrays = case(background)
-    found = device_suppression.in_one_op(*map(tf.constant, arrays), rules)
+    found = device_suppression.suppress_in_one_op(*map(tf.constant, arrays), rules)
     check({name: one.numpy() for name, one in found._asdict().items()}, expected(*arrays, rules))
 
 
@@ -83,7 +83,9 @@ def test_so_does_the_op_of_tflite(background, fast, tmp_path):
             'codes': tf1.placeholder(tf.float32, codes.shape),
             'scores': tf1.placeholder(tf.float32, scores.shape),
         }
-        outputs = device_suppression.in_tflite(*inputs.values(), tf.constant(anchors), rules)
+        outputs = device_suppression.suppress_in_tflite(
+            *inputs.values(), tf.constant(anchors), rules
+        )
         path = str(tmp_path / 'saved_model')
         tf1.saved_model.simple_save(session, path, inputs, outputs._asdict())
     converter = tf.lite.TFLiteConverter.from_saved_model(path)

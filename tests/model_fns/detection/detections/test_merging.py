@@ -156,7 +156,7 @@ def test_outputs_are_not_kept():
     assert [one() is None for one in alive] == [True] * 3
 
 
-def test_upright_boxes():
+def test_axis_aligned_boxes():
     left, right = Window(0, 0, 400, 300), Window(0, 200, 400, 300)
     # The second is cut by the first tile.
     whole, cut, own = [10.0, 20, 50, 60], [100.0, 270, 140, 300], [100.0, 270, 140, 320]

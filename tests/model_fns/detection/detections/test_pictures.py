@@ -302,7 +302,7 @@ def test_rotated_boxes_are_polygons_with_a_dot_where_they_look_to():
     top, left, bottom, right = where(picture, color)
     assert abs(top - 120) < 5 and abs(left - 120) < 5
     assert abs(bottom - 480) < 5 and abs(right - 480) < 5
-    # The middles of its sides are drawn, and of an upright box the corners would be.
+    # The middles of its sides are drawn; an axis-aligned box would have its corners there.
     drawn = (picture == color).all(axis=-1)
     for row, column in ((210, 390), (210, 210), (390, 210)):
         assert drawn[row - 3 : row + 4, column - 3 : column + 4].any()

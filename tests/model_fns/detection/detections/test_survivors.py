@@ -44,7 +44,7 @@ def test_best_pairs():
 def found(boxes, rules):
     """The survivors' scores, by (class, anchor)."""
     pairs = best_pairs(boxes, tf.constant(6))
-    left = survivors.surviving(pairs, rules, 2)
+    left = survivors.find_survivors(pairs, rules, 2)
     return {
         divmod(int(place), 3): round(float(score), 4)
         for place, score in zip(left.places[0], left.scores[0])

@@ -49,7 +49,7 @@ def run(predictor, maps, anchors_per_location):
 
 
 def names_of(predictor, sizes=SIZES, anchors_per_location=(1, 1)):
-    """Names of the variables without batch norm's, and how many penalties there are."""
+    """Return the names of the variables without batch norm's, and the number of losses."""
     with tf.Graph().as_default():
         predictor.predict([tf.zeros([1, *size]) for size in sizes], anchors_per_location)
         names = {v.op.name for v in tf1.global_variables()}

@@ -156,7 +156,7 @@ def test_heads_of_two_stages(drops):
         'FirstStageBoxPredictor_3/BoxEncodingPredictor/weights',
         'SecondStageBoxPredictor/BoxEncodingPredictor/biases',
     ]
-    assert list(object_paths.paths_of(map(Named, names), rules)) == [
+    assert list(object_paths.map_paths(map(Named, names), rules)) == [
         'model/_first_stage_box_predictor_first_conv/layer_with_weights-1/gamma',
         'model/_first_stage_box_predictor/_prediction_heads/class_predictions_with_background/0/'
         '_class_predictor_layers/0/kernel',
@@ -223,7 +223,7 @@ LITE_HEADS = {
 def paths(names, pads=False, drops=False):
     network = registry.get_network('mobilenet_v2', task='detection')
     variables = [Named(name) for name in names]
-    found = object_paths.of_single_shot(
+    found = object_paths.map_single_shot_paths(
         variables, network, 'KerasFeatureExtractor', pads, drops, 'full'
     )
     return {one.name: path for path, one in found.items()}

@@ -150,7 +150,7 @@ def test_sizes_that_do_not_halve_are_refused(sizes):
 
 
 def test_levels():
-    assert mnasfpn.levels_of(None) == Pyramid(3, 6, 48)
-    assert mnasfpn.levels_of(Pyramid(3, 6, 32)).depth == 32
+    assert mnasfpn.check_levels(None) == Pyramid(3, 6, 48)
+    assert mnasfpn.check_levels(Pyramid(3, 6, 32)).depth == 32
     with pytest.raises(errors.ConfigError, match=r'fpn\.max_level: got 7; .*expected 6'):
-        mnasfpn.levels_of(Pyramid(3, 7))
+        mnasfpn.check_levels(Pyramid(3, 7))

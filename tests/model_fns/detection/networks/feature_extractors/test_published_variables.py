@@ -1,4 +1,4 @@
-"""Every published single-shot config: its variables, penalties, updates and feature maps."""
+"""Every published single-shot config: its variables, regularization losses, updates and maps."""
 
 from __future__ import annotations
 
@@ -145,6 +145,6 @@ def test_keras_types_are_of_the_second_generation(path):
     if 'efficientnet' in config.type:
         return  # There are none of the first.
     config.type = config.type[: -len('_keras')]
-    twin = extractor.build_feature_extractor(config, is_training=True)
-    assert type(made) is type(twin) and made.backbone_scope == twin.backbone_scope
-    assert twin.scope == 'FeatureExtractor'
+    counterpart = extractor.build_feature_extractor(config, is_training=True)
+    assert type(made) is type(counterpart) and made.backbone_scope == counterpart.backbone_scope
+    assert counterpart.scope == 'FeatureExtractor'
