@@ -82,7 +82,7 @@ def test_losses_equal_the_slow_ones(own_offsets):
     def build():
         truth = tiny_center_net.groundtruth()
         maps = tiny_center_net.constants(arrays)
-        places = objects.places_of(truth, maps[objects.CENTER][0])
+        places = objects.place_boxes(truth, maps[objects.CENTER][0])
         heat = task.heat(
             places, task.points(truth, places, maps[objects.CENTER][0]), maps[objects.CENTER][0]
         )
@@ -113,6 +113,6 @@ def test_values_of_a_kind_are_its_own():
     maps = np.arange(2 * 3 * 4, dtype=np.float32).reshape(1, 2, 3, 4)
     cells = np.int32([[[[[0, 1], [1, 2]], [[0, 0], [1, 0]]]]])  # one box, two kinds, two cells
     found = tiny_center_net.run(
-        lambda: keypoints.at_keypoints(tf.constant(maps), tf.constant(cells), 2)
+        lambda: keypoints.gather_keypoints(tf.constant(maps), tf.constant(cells), 2)
     )
     np.testing.assert_array_equal(found[0, 0], [[[4, 5], [20, 21]], [[2, 3], [14, 15]]])

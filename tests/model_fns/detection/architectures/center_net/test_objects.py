@@ -44,7 +44,7 @@ def learned():
 
     def build():
         truth = tiny_center_net.groundtruth()
-        places = objects.places_of(truth, tf.constant(arrays[objects.CENTER][0]))
+        places = objects.place_boxes(truth, tf.constant(arrays[objects.CENTER][0]))
         heat = model.heat(places, truth.classes, tf.constant(arrays[objects.CENTER][0]))
         losses = model.losses(tiny_center_net.constants(arrays), truth, tf.constant(TRUE_SHAPES))
         return heat, losses

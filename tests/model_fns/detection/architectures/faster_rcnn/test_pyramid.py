@@ -71,12 +71,12 @@ class TestLevels:
         sides = np.exp(random.uniform(0, math.log(1500), [200, 2])).astype(np.float32)
         expected = [slow_level(h / 900, w / 1400, (900, 1400), count) for h, w in sides.tolist()]
         assert set(expected) == set(range(count))
-        levels = pyramid.level_of(tf.constant(sides.prod(axis=1)), count)
+        levels = pyramid.assign_levels(tf.constant(sides.prod(axis=1)), count)
         np.testing.assert_array_equal(levels, expected)
 
     def test_limits_belong_to_the_coarser_level(self):
         sides = np.array([0, 1, 55.9, 56, 111, 112, 223, 224, 447, 448, 4000], np.float32)
-        levels = pyramid.level_of(tf.constant(sides * sides), 5)
+        levels = pyramid.assign_levels(tf.constant(sides * sides), 5)
         np.testing.assert_array_equal(levels, [0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4])
 
 
@@ -118,7 +118,9 @@ def test_features_of_boxes_go_through_two_layers_with_batch_norm_between():
     crops = random.normal(size=[6, 2, 2, 3]).astype(np.float32)
     norm = layers.BatchNorm(epsilon=0.001, scale=True)
     style = layers.LayerStyle(activation=tf.nn.relu6, batch_norm=norm)
-    made = pyramid.FeaturePyramid(style_for=lambda is_training: style.but(is_training=is_training))
+    made = pyramid.FeaturePyramid(
+        build_style=lambda is_training: style.but(is_training=is_training)
+    )
     shapes = {
         'fully_connected/weights': [12, 1024],
         'fully_connected/biases': [1024],
