@@ -250,7 +250,7 @@ class SsdModel(detector.Detector):
     ) -> Mapping[str, tf.Variable]:
         """Map names of a checkpoint to the feature extractor's variables."""
         scope = self._build_extractor(False).scope
-        return detector.without_scope(variables, scope, checkpoint_type)
+        return detector.strip_scope(variables, scope, checkpoint_type)
 
     def object_paths(
         self, variables: Sequence[tf.Variable], checkpoint_type: str

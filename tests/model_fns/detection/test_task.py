@@ -87,7 +87,7 @@ def test_padding_holds_what_the_published_order_gives():
     np.testing.assert_array_equal(true_shape, [[32, 64, 3]])
     np.testing.assert_allclose(preprocessed[0, :32], 1.0)
     np.testing.assert_array_equal(preprocessed[0, 32:], 0.0)
-    # Boxes are shares of the image, not of the padded input.
+    # Boxes are normalized to the image, not to the padded input.
     assert boxes.min() >= 0.0 and boxes.max() <= 1.0 + 1e-6
 
 

@@ -143,7 +143,7 @@ class CenterNetModel(detector.Detector):
                 for variable in variables
                 if variable_name(variable).startswith(f'{scope}/')
             ]
-        return detector.without_scope(variables, extractors.SCOPE, checkpoint_type)
+        return detector.strip_scope(variables, extractors.SCOPE, checkpoint_type)
 
     def object_paths(
         self, variables: Sequence[tf.Variable], checkpoint_type: str

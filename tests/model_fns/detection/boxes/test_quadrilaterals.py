@@ -14,13 +14,13 @@ NAN = float('nan')
 
 @pytest.fixture(scope='module')
 def boxes():
-    """In pixels."""
+    """Return random boxes in pixels."""
     return rotated_rectangles.le90(rotated_cases.boxes(25, 7, 80))
 
 
 @pytest.fixture(scope='module')
 def corners(boxes):
-    """The same, normalized."""
+    """Return the normalized corners of the boxes."""
     numbers = rotated_rectangles.to_record(boxes, HEIGHT, WIDTH)
     return quadrilaterals.from_record(tf.constant(numbers), HEIGHT, WIDTH)
 

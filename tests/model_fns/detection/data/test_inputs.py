@@ -39,7 +39,7 @@ CMYK = base64.b64decode(
 
 @functools.cache
 def decoder(reader):
-    """Runs `reader.decode` inside a dataset, as the engine does."""
+    """Run `reader.decode` inside a dataset, as the engine does."""
     with tf.Graph().as_default() as graph:
         serialized = tf1.placeholder(tf.string, [])
         dataset = tf.data.Dataset.from_tensors(serialized).map(reader.decode)
@@ -68,7 +68,7 @@ PADDED = image_resizers.KeepAspectRatioResizer(4, 12, pad=True)
 
 
 def prepare(reader=PLAIN, mode=EVAL, resizer=FIXED, **parts):
-    """Features and labels of a record."""
+    """Return features and labels of a record."""
     return preparer(reader, mode, resizer)[0](record(**parts))
 
 
@@ -237,7 +237,7 @@ POINTS = inputs.Reader(3, 4, keypoints=KeypointDecoder(2))
 
 
 def mask(row):
-    """4 x 6 with one row of ones."""
+    """Build a mask of 4 x 6 with one row of ones."""
     full = np.zeros([4, 6], np.uint8)
     full[row] = 1
     return full

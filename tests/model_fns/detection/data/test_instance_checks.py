@@ -11,7 +11,7 @@ PNG, NUMBERS = input_reader_pb2.PNG_MASKS, input_reader_pb2.NUMERICAL_MASKS
 
 
 def masks(count, mask_type, encoded=None, **lists):
-    """Of an image of 4 x 6 pixels."""
+    """Find the problem of masks of an image of 4 x 6 pixels."""
     values = {f'image/object/{name}': found for name, found in lists.items()}
     values['image/encoded'] = [png() if encoded is None else encoded]
     return instance_checks.find_mask_problem(values, count, mask_type)

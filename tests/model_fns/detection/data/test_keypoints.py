@@ -18,7 +18,7 @@ NAMED = KeypointDecoder(3, (('nose', 0), ('tail', 2)))
 
 
 def decode(decoder, boxes, y=(), x=(), visibility=(), text=()):
-    """(whether the lists are sound, points, visibilities); None for what cannot be decoded."""
+    """Return (whether the lists are sound, points, visibilities); None if decoding fails."""
     with tf.Graph().as_default(), tf1.Session() as session:
         given = {'y': y, 'x': x, 'visibility': visibility, 'text': text}
         parsed = {
@@ -82,7 +82,7 @@ def test_lists_that_do_not_fit_two_boxes(decoder, lists):
 
 
 def label_map(*numbers):
-    """Two classes with keypoints (number, label)."""
+    """Build a label map of two classes with keypoints (number, label)."""
     return LabelMap(
         (LabelMapItem(1, 'a', 'a', numbers[:2]), LabelMapItem(2, 'b', 'b', numbers[2:]))
     )

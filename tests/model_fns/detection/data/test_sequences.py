@@ -18,7 +18,7 @@ LABELS = label_map.LabelMap.parse(
 
 
 def sequence(annotated=None, confidences=None, context=(), without=(), cut=None):
-    """Three frames of 4, 5 and 6 rows, serialized."""
+    """Build a serialized sequence of three frames with 4, 5 and 6 rows."""
     message = tf.train.SequenceExample()
     message.context.feature['image/format'].bytes_list.value.append(b'png')
     if context:

@@ -25,7 +25,7 @@ ANCHORS = 40
 
 
 def case(background, seed=0):
-    """Codes [1, A, 4], scores [1, A, C'] and anchors [A, 4] that overlap."""
+    """Return codes [1, A, 4], scores [1, A, C'] and anchors [A, 4] that overlap."""
     random = np.random.RandomState(seed)
     centers, sizes = random.uniform(0.2, 0.8, [ANCHORS, 2]), random.uniform(0.1, 0.4, [ANCHORS, 2])
     anchors = np.concatenate([centers - sizes / 2, centers + sizes / 2], -1)
@@ -37,7 +37,7 @@ def case(background, seed=0):
 
 
 def expected(codes, scores, anchors, rules):
-    """(class, score, box) of the best first, by the definitions."""
+    """Compute (class, score, box) of the best detections, by the definitions."""
     low, high = anchors[:, :2], anchors[:, 2:]
     centers = codes[0, :, :2] / SCALES[:2] * (high - low) + (low + high) / 2
     sizes = np.exp(codes[0, :, 2:] / SCALES[2:]) * (high - low)

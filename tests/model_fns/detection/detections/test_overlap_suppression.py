@@ -12,7 +12,7 @@ NONE = -float('inf')
 
 
 def run(boxes, scores, max_per_class, iou_threshold, score_threshold=0.0, sigma=0.0):
-    """Kept places and scores of one image: [n, K] and [C, n]."""
+    """Return kept indices and scores of one image: [n, K] and [C, n]."""
     places, values = overlap_suppression.suppress(
         tf.constant(boxes, tf.float32)[tf.newaxis, :, tf.newaxis],
         tf.constant(scores, tf.float32)[tf.newaxis],

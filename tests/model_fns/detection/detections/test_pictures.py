@@ -47,7 +47,7 @@ def labels(boxes=(QUARTER,), classes=(0,), rows=4, **more):
 
 
 def where(picture, color):
-    """Rows and columns of the smallest window that holds all pixels of a color; None without."""
+    """Find rows and columns of the smallest window with all pixels of a color; None without."""
     rows, columns = np.nonzero((picture == color).all(axis=-1))
     if not len(rows):
         return None
@@ -55,7 +55,7 @@ def where(picture, color):
 
 
 def tagged(text):
-    """A gray picture with the text of an object of class 1 on top of its box, a quarter."""
+    """Draw a gray picture with the text of an object of class 1 on top of its box, a quarter."""
     picture = raw_features()[fields.IMAGE]
     with visualization.canvas(picture) as image:
         visualization.draw_tag(image, text, 150, 150, colors.of_class(1), scale=2)

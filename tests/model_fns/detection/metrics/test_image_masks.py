@@ -12,7 +12,7 @@ tf1 = tf.compat.v1
 
 
 def pixels(encoded):
-    """Arrays [height, width] of run lengths."""
+    """Decode run lengths to arrays [height, width]."""
     from faster_coco_eval.core import mask as coco_masks
 
     return [coco_masks.decode(one) for one in encoded._encoded]

@@ -38,7 +38,7 @@ def names(num_classes=2, label_map=None, outputs=OUTPUTS, **options):
 
 
 def without_best_f1(found):
-    """The names that were asked for: those of the best F1 are always behind them."""
+    """Return the requested names, without those of the best F1, which always follow."""
     assert found[-4:] == BEST_F1
     return found[:-4]
 

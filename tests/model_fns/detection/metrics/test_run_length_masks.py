@@ -7,7 +7,7 @@ from model_fns.detection.metrics.run_length_masks import RunLengthMasks
 
 
 def masks(*rows_and_columns, size=(6, 8)):
-    """Rectangles (top, left, bottom, right)."""
+    """Draw rectangles (top, left, bottom, right)."""
     found = np.zeros([len(rows_and_columns), *size], np.uint8)
     for mask, (top, left, bottom, right) in zip(found, rows_and_columns):
         mask[top:bottom, left:right] = 255

@@ -20,7 +20,7 @@ tf1 = tf.compat.v1
 
 
 def build(name, sides):
-    """A published detector and its variables, whose graph is built and never run."""
+    """Build a published detector and its variables, in a graph that never runs."""
     path = shared_folder() / 'configs' / 'tf2' / f'{name}.config'
     if not path.is_file():
         pytest.skip(f'the published config {path.name} is not in ../shared/configs')
@@ -33,7 +33,7 @@ def build(name, sides):
 
 
 def check(name, sides):
-    """All variables of a detector have the published paths and shapes; returns what has."""
+    """Check that all variables have the published paths and shapes; return model and variables."""
     model, variables = build(name, sides)
     found = model.object_paths(variables, 'full')
     shapes, trained = recorded_objects.listed(name)

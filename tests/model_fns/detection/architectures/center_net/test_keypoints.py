@@ -24,7 +24,7 @@ WANTED, DEVIATIONS = (2, 0), (0.5, 2.0)
 
 
 def weight_of(image, row, kind):
-    """0 for other classes than the first, and where there is no such keypoint."""
+    """Return 0 for classes other than the first, and for missing keypoints."""
     known = not math.isnan(POINTS[image, row, WANTED[kind], 0])
     return WEIGHTS[image, row] * (CLASSES[image, row] == 0) * known
 
@@ -55,7 +55,7 @@ def slow_heat():
 
 
 def slow_points(arrays, own, from_center):
-    """The sum of weighted differences, and that of the weights."""
+    """Compute the sum of weighted differences, and that of the weights."""
     loss = total = 0.0
     for image, row in valid_rows():
         for kind in range(2):

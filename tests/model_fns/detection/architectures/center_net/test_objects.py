@@ -21,7 +21,7 @@ from tests.model_fns.detection.architectures.center_net.tiny_center_net import (
 
 
 def rows():
-    """(image, box, class, weight) of all boxes that are no padding."""
+    """List (image, box, class, weight) of all boxes that are not padding."""
     for image, count in enumerate(COUNTS):
         for row in range(count):
             yield image, BOXES[image, row], CLASSES[image, row], WEIGHTS[image, row]

@@ -22,7 +22,7 @@ def test_features_of_boxes_are_computed_again_by_the_same_variables():
 
 
 def updates_of(trains, decay):
-    """How many moving statistics training updates, and what they keep of their values."""
+    """Return the number of moving statistics that training updates, and their decay."""
     build_style = None
     if decay:
         norm = layers.BatchNorm(decay=decay)

@@ -25,7 +25,7 @@ def step_of(text):
 
 @pytest.fixture(scope='module')
 def example():
-    """One bright bar, and its box."""
+    """Build an example with one bright bar and its box."""
     rows, columns = np.mgrid[:HEIGHT, :WIDTH] + 0.5
     image = np.zeros([HEIGHT, WIDTH, 3], np.uint8)
     image[tiny_rotated.inside(BOX, rows, columns)] = 250
@@ -40,14 +40,14 @@ def example():
 
 
 def outline_in(image):
-    """The smallest box around what is bright: the oracle that knows no boxes."""
+    """Compute the smallest box around the bright pixels, independently of the box code."""
     rows, columns = np.nonzero(image[..., 0] > 160)
     corners = [np.stack([rows + dy, columns + dx], 1) for dy in (0.0, 1.0) for dx in (0.0, 1.0)]
     return rotated_rectangles.smallest_around(np.concatenate(corners))
 
 
 def check(result, least=0.85):
-    """The box of the result is the one that its image shows."""
+    """Check that the box of the result is the one that its image shows."""
     image = result[fields.IMAGE].numpy()
     assert result[fields.BOXES].shape == [1, 8]
     box = quadrilaterals.to_boxes(result[fields.BOXES], *map(float, image.shape[:2]))

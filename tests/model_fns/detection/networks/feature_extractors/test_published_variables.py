@@ -29,7 +29,7 @@ def _read(path):
 
 
 def _published():
-    """Names of the configs of single-shot detectors whose variables are listed."""
+    """List the names of the configs of single-shot detectors with listed variables."""
     names = sorted(path.stem for path in CONFIGS.glob('tf1/*.config'))
     return [
         name
@@ -107,7 +107,7 @@ def _build(serialized, height, width):
 
 
 def _check_updates(graph, variables, inplace):
-    """Each moving statistic is assigned once in training, where it can be run."""
+    """Check that training assigns each moving statistic once."""
     updates = set(graph.get_collection(tf1.GraphKeys.UPDATE_OPS))
     if inplace:
         assert not updates
