@@ -209,6 +209,7 @@ def build(
 
 
 _OPTIONS = ('max_detections', 'fast_nms')
+_AXIS_ALIGNED = 'UPRIGHT'  # the `box_type`
 
 
 def _refuse(model: detector.Detector, coder: box_coders.BoxCoder, rules: suppression.Rules) -> None:
@@ -224,8 +225,8 @@ def _refuse(model: detector.Detector, coder: box_coders.BoxCoder, rules: suppres
         ),
         (
             model.family is not axis_aligned,
-            f'{where}.box_type: ROTATED boxes have no place in a file for small devices; '
-            'expected box_type: UPRIGHT',
+            f'{where}.box_type: ROTATED; expected {_AXIS_ALIGNED}, as rotated boxes have no place '
+            'in a file for small devices',
         ),
         (
             type(coder) is not box_coders.FasterRcnnBoxCoder,

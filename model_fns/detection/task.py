@@ -228,9 +228,13 @@ class DetectionTask(Task):
     ) -> Description:
         """Describe detections by names and boxes in pixels, with a picture of the best."""
         drawer = self._drawer.showing(shown)
-        found = descriptions.find(outputs, features[fields.IMAGE].shape, drawer.least_score, shown)
-        rows = descriptions.rows(found, drawer.class_names)
-        return Description(descriptions.values(found, rows), rows, drawer.draw(features, outputs))
+        detections = descriptions.find(
+            outputs, features[fields.IMAGE].shape, drawer.least_score, shown
+        )
+        rows = descriptions.rows(detections, drawer.class_names)
+        return Description(
+            descriptions.values(detections, rows), rows, drawer.draw(features, outputs)
+        )
 
     def nothing_found(self, shown: Shown, worth_showing: Shown) -> str:
         """Describe the score threshold and its source."""
@@ -256,8 +260,8 @@ class DetectionTask(Task):
         """Format rotated boxes for DOTA; None for axis-aligned boxes."""
         if not self._model.family.IS_ROTATED:
             return None
-        found = descriptions.find(outputs, features[fields.IMAGE].shape, 0.0, shown)
-        return descriptions.dota_lines(stem, found, self._reader.class_names())
+        detections = descriptions.find(outputs, features[fields.IMAGE].shape, 0.0, shown)
+        return descriptions.dota_lines(stem, detections, self._reader.class_names())
 
     def merge_tiles(
         self, tiles: Iterable[Tuple[Window, Arrays]], size: Tuple[int, int]

@@ -305,8 +305,8 @@ def build_anchor_generator(config: anchors_pb2.AnchorGenerator, where: str) -> A
     """Build the anchor generator that a config describes.
 
     Args:
-        config: which.
-        where: its path, for error messages.
+        config: configuration message.
+        where: path of the message, for error messages.
 
     Raises:
         errors.ConfigError: the message is empty, or its values contradict each other.

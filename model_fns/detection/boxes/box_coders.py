@@ -163,8 +163,8 @@ def build_box_coder(config: box_coding_pb2.BoxCoder, where: str) -> BoxCoder:
     """Build the box coder that a config describes.
 
     Args:
-        config: which.
-        where: its path, for error messages.
+        config: configuration message.
+        where: path of the message, for error messages.
 
     Raises:
         errors.ConfigError: the message is empty, or of a coder for other boxes.

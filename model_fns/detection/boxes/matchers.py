@@ -150,8 +150,8 @@ def build_matcher(config: target_assignment_pb2.Matcher, where: str) -> Matcher:
     """Build the matcher that a config describes.
 
     Args:
-        config: which.
-        where: its path, for error messages.
+        config: configuration message.
+        where: path of the message, for error messages.
 
     Raises:
         errors.ConfigError: the message is empty, or its values contradict each other.

@@ -75,8 +75,8 @@ def build_anchor_generator(
     """Build the generator that a config describes, with its angles.
 
     Args:
-        config: which.
-        where: its path, for error messages.
+        config: configuration message.
+        where: path of the message, for error messages.
 
     Raises:
         errors.ConfigError: the message is empty, or its values contradict each other.

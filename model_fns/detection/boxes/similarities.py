@@ -79,8 +79,8 @@ def build_similarity(
     """Build the similarity that a config describes.
 
     Args:
-        config: which.
-        where: its path, for error messages.
+        config: configuration message.
+        where: path of the message, for error messages.
         family: family of the boxes.
 
     Raises:

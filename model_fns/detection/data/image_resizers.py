@@ -258,7 +258,7 @@ def build_image_resizer(config: image_resizer_pb2.ImageResizer, where: str) -> I
     """Build the resizer that a config describes.
 
     Args:
-        config: which.
+        config: configuration message.
         where: path of the message, for error messages.
 
     Raises:

@@ -48,10 +48,10 @@ def find_keypoint_problem(
     if named:
         return _find_name_problem(values, count)
     for key in KEYPOINTS:
-        given = len(values.get(key, ()))
-        if given not in (0, count * num_keypoints):
+        length = len(values.get(key, ()))
+        if length not in (0, count * num_keypoints):
             return (
-                f'{count} boxes and {given} {key}; expected none, or {num_keypoints} for each box'
+                f'{count} boxes and {length} {key}; expected none, or {num_keypoints} for each box'
             )
     ys, xs = len(values.get(Y, ())), len(values.get(X, ()))
     if ys != xs:
@@ -62,9 +62,9 @@ def find_keypoint_problem(
 def _find_name_problem(values: Values, count: int) -> Optional[str]:
     total = len(values.get(TEXT, ()))
     for key in KEYPOINTS:
-        given = len(values.get(key, ()))
-        if given != total and (given or key != VISIBILITY):
-            return f'{total} {TEXT} and {given} {key}; expected as many of each'
+        length = len(values.get(key, ()))
+        if length != total and (length or key != VISIBILITY):
+            return f'{total} {TEXT} and {length} {key}; expected as many of each'
     if total % max(count, 1) or (total and not count):
         return f'{count} boxes and {total} {TEXT}; expected as many for each box'
     return None

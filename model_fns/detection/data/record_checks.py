@@ -153,9 +153,9 @@ def _uneven_classes(
 def _uneven_lists(values: Mapping[str, Sequence[Any]], count: int) -> Optional[str]:
     """Find an optional list whose length is not the number of boxes."""
     for key in PER_BOX:
-        given = len(values.get(key, ()))
-        if given not in (0, count):
-            return f'{count} boxes and {given} {key}; expected none, or 1 for each box'
+        length = len(values.get(key, ()))
+        if length not in (0, count):
+            return f'{count} boxes and {length} {key}; expected none, or 1 for each box'
     return None
 
 

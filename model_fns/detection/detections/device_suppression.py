@@ -76,7 +76,7 @@ def suppress_in_one_op(
     scores = scores[..., scores.shape[-1] - rules.num_classes :]
     if rules.fast:
         return _suppress_across_classes(boxes, scores, rules)
-    found = tf.raw_ops.CombinedNonMaxSuppression(
+    kept = tf.raw_ops.CombinedNonMaxSuppression(
         boxes=boxes[:, :, tf.newaxis],
         scores=scores,
         max_output_size_per_class=rules.max_per_class,
@@ -87,10 +87,10 @@ def suppress_in_one_op(
     )
     room = rules.max_detections
     return Detections(
-        tf.ensure_shape(found.nmsed_boxes, [1, room, axis_aligned.SIZE]),
-        tf.ensure_shape(found.nmsed_classes, [1, room]),
-        tf.ensure_shape(found.nmsed_scores, [1, room]),
-        tf.cast(found.valid_detections, tf.float32),
+        tf.ensure_shape(kept.nmsed_boxes, [1, room, axis_aligned.SIZE]),
+        tf.ensure_shape(kept.nmsed_classes, [1, room]),
+        tf.ensure_shape(kept.nmsed_scores, [1, room]),
+        tf.cast(kept.valid_detections, tf.float32),
     )
 
 

@@ -66,32 +66,32 @@ def merge(tiles: Iterable[Tuple[Window, Arrays]], size: Tuple[int, int]) -> Arra
     windows = [window for window, _ in tile_detections]
     own, wide = (_cores(windows, margin) for margin in (0.0, _MARGIN))
     parts: Dict[str, List[np.ndarray]] = {}
-    for number, (_, found) in enumerate(tile_detections):
-        found = _taken(found, _is_inside(found, wide[number]))
-        scores = found[fields.DETECTION_SCORES]
-        ranks = np.where(_is_inside(found, own[number]), 1.0, _BEYOND) * scores
+    for number, (_, detections) in enumerate(tile_detections):
+        detections = _taken(detections, _is_inside(detections, wide[number]))
+        scores = detections[fields.DETECTION_SCORES]
+        ranks = np.where(_is_inside(detections, own[number]), 1.0, _BEYOND) * scores
         for name, values in {
-            **found,
+            **detections,
             _RANK: ranks,
             _TILE: np.full(len(scores), number),
         }.items():
             parts.setdefault(name, []).append(values)
-    found = {name: np.concatenate(values) for name, values in parts.items()}
-    if fields.DETECTION_CORNERS not in found:
-        found = _joined(found, windows)
+    detections = {name: np.concatenate(values) for name, values in parts.items()}
+    if fields.DETECTION_CORNERS not in detections:
+        detections = _joined(detections, windows)
     if whole is not None:
-        found = _with_larger(found, whole, windows)
-    found = _taken(found, np.argsort(-found[_RANK], kind='stable'))
-    found = _taken(found, _unsuppressed(found))
-    found = _taken(found, np.argsort(-found[fields.DETECTION_SCORES], kind='stable'))
-    found = {name: values for name, values in found.items() if name not in (_TILE, _RANK)}
-    boxes = found[fields.DETECTION_BOXES]
-    found[fields.DETECTION_BOXES] = boxes / _sides(boxes, size)
-    if fields.DETECTION_CORNERS in found:
-        corners = found[fields.DETECTION_CORNERS]
-        found[fields.DETECTION_CORNERS] = corners / np.tile(size, 4)
+        detections = _with_larger(detections, whole, windows)
+    detections = _taken(detections, np.argsort(-detections[_RANK], kind='stable'))
+    detections = _taken(detections, _unsuppressed(detections))
+    detections = _taken(detections, np.argsort(-detections[fields.DETECTION_SCORES], kind='stable'))
+    detections = {name: values for name, values in detections.items() if name not in (_TILE, _RANK)}
+    boxes = detections[fields.DETECTION_BOXES]
+    detections[fields.DETECTION_BOXES] = boxes / _sides(boxes, size)
+    if fields.DETECTION_CORNERS in detections:
+        corners = detections[fields.DETECTION_CORNERS]
+        detections[fields.DETECTION_CORNERS] = corners / np.tile(size, 4)
     count = np.float32(len(boxes))
-    return {**found, fields.NUM_DETECTIONS: count}
+    return {**detections, fields.NUM_DETECTIONS: count}
 
 
 def _cores(windows: Sequence[Window], margin: float) -> List[Tuple[float, float, float, float]]:
@@ -125,16 +125,16 @@ def _to_image_pixels(window: Window, outputs: Arrays) -> Dict[str, np.ndarray]:
     """Convert the detections of a tile to pixels of the image."""
     count = int(outputs[fields.NUM_DETECTIONS])
     # Copies, so that the rest of the outputs can be freed.
-    found = {name: np.array(outputs[name][:count]) for name in _KEPT}
+    detections = {name: np.array(outputs[name][:count]) for name in _KEPT}
     boxes = np.asarray(outputs[fields.DETECTION_BOXES], np.float64)[:count]
     origin, shape = [window.top, window.left], (window.height, window.width)
     boxes = boxes * _sides(boxes, shape)
     if fields.DETECTION_CORNERS not in outputs:
-        return {**found, fields.DETECTION_BOXES: boxes + np.tile(origin, 2)}
+        return {**detections, fields.DETECTION_BOXES: boxes + np.tile(origin, 2)}
     boxes[:, :2] += origin
     corners = np.asarray(outputs[fields.DETECTION_CORNERS], np.float64)[:count]
     corners = corners * np.tile(shape, 4) + np.tile(origin, 4)
-    return {**found, fields.DETECTION_BOXES: boxes, fields.DETECTION_CORNERS: corners}
+    return {**detections, fields.DETECTION_BOXES: boxes, fields.DETECTION_CORNERS: corners}
 
 
 def _sides(boxes: np.ndarray, size: Tuple[int, int]) -> np.ndarray:
@@ -144,10 +144,10 @@ def _sides(boxes: np.ndarray, size: Tuple[int, int]) -> np.ndarray:
 
 
 def _is_inside(
-    found: Mapping[str, np.ndarray], core: Tuple[float, float, float, float]
+    detections: Mapping[str, np.ndarray], core: Tuple[float, float, float, float]
 ) -> np.ndarray:
     """Check which detections have their center in a part of the image: bool [n]."""
-    boxes = found[fields.DETECTION_BOXES]
+    boxes = detections[fields.DETECTION_BOXES]
     centers = boxes[:, :2]
     if boxes.shape[1] == 4:
         centers = (boxes[:, :2] + boxes[:, 2:]) / 2
@@ -155,18 +155,20 @@ def _is_inside(
     return np.all((centers >= low) & (centers <= high), axis=1)
 
 
-def _joined(found: Dict[str, np.ndarray], windows: Sequence[Window]) -> Dict[str, np.ndarray]:
+def _joined(detections: Dict[str, np.ndarray], windows: Sequence[Window]) -> Dict[str, np.ndarray]:
     """Join the parts of objects that tiles cut to enclosing boxes with the highest score."""
-    groups = np.arange(len(found[_TILE]))
+    groups = np.arange(len(detections[_TILE]))
     for first, second in itertools.combinations(range(len(windows)), 2):
-        rows, columns = (np.flatnonzero(found[_TILE] == tile) for tile in (first, second))
+        rows, columns = (np.flatnonzero(detections[_TILE] == tile) for tile in (first, second))
         if len(rows) and len(columns):
-            for part, other in _match_parts(found, rows, columns, windows[first], windows[second]):
+            for part, other in _match_parts(
+                detections, rows, columns, windows[first], windows[second]
+            ):
                 groups[groups == groups[other]] = groups[part]
     rows, sizes = np.unique(groups, return_counts=True)
-    joined = _taken(found, rows)
+    joined = _taken(detections, rows)
     for index in np.flatnonzero(sizes > 1):
-        parts = _taken(found, np.flatnonzero(groups == rows[index]))
+        parts = _taken(detections, np.flatnonzero(groups == rows[index]))
         best = parts[fields.DETECTION_SCORES].max()
         boxes = parts[fields.DETECTION_BOXES]
         box = np.concatenate([boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)])
@@ -177,7 +179,7 @@ def _joined(found: Dict[str, np.ndarray], windows: Sequence[Window]) -> Dict[str
 
 
 def _with_larger(
-    found: Dict[str, np.ndarray], whole: Dict[str, np.ndarray], windows: Sequence[Window]
+    detections: Dict[str, np.ndarray], whole: Dict[str, np.ndarray], windows: Sequence[Window]
 ) -> Dict[str, np.ndarray]:
     """Replace parts by the detections of the whole image that fit in no tile."""
     low, high = _extents(whole)
@@ -189,13 +191,13 @@ def _with_larger(
     scores = larger[fields.DETECTION_SCORES]
     numbers = np.full(len(scores), len(windows))
     larger = {**larger, _RANK: 1.0 * scores, _TILE: numbers}
-    parts, boxes = (np.concatenate(_extents(boxes), axis=1) for boxes in (found, larger))
+    parts, boxes = (np.concatenate(_extents(boxes), axis=1) for boxes in (detections, larger))
     inside = overlaps.ioa(parts, boxes) > _SAME_OBJECT
-    same = found[fields.DETECTION_CLASSES][:, np.newaxis] == larger[fields.DETECTION_CLASSES]
-    alike = scores >= _SAME_OBJECT * found[fields.DETECTION_SCORES][:, np.newaxis]
-    is_part = np.any(inside & same & alike, axis=1) & _is_cut(parts, found[_TILE], windows)
-    found = _taken(found, np.flatnonzero(~is_part))
-    return {name: np.concatenate([found[name], larger[name]]) for name in found}
+    same = detections[fields.DETECTION_CLASSES][:, np.newaxis] == larger[fields.DETECTION_CLASSES]
+    alike = scores >= _SAME_OBJECT * detections[fields.DETECTION_SCORES][:, np.newaxis]
+    is_part = np.any(inside & same & alike, axis=1) & _is_cut(parts, detections[_TILE], windows)
+    detections = _taken(detections, np.flatnonzero(~is_part))
+    return {name: np.concatenate([detections[name], larger[name]]) for name in detections}
 
 
 def _is_cut(bounds: np.ndarray, tiles: np.ndarray, windows: Sequence[Window]) -> np.ndarray:
@@ -207,16 +209,16 @@ def _is_cut(bounds: np.ndarray, tiles: np.ndarray, windows: Sequence[Window]) ->
     return ends_there.any(axis=1) | (tiles < 0)
 
 
-def _extents(found: Mapping[str, np.ndarray]) -> Tuple[np.ndarray, np.ndarray]:
+def _extents(detections: Mapping[str, np.ndarray]) -> Tuple[np.ndarray, np.ndarray]:
     """Compute the first and the last y and x of each detection: [n, 2] each."""
-    boxes = found[fields.DETECTION_BOXES]
+    boxes = detections[fields.DETECTION_BOXES]
     is_rotated = boxes.shape[1] == rotated_rectangles.SIZE
     shapes = rotated_rectangles.corners(boxes) if is_rotated else rotated_overlaps.corners(boxes)
     return shapes.min(axis=1), shapes.max(axis=1)
 
 
 def _match_parts(
-    found: Mapping[str, np.ndarray],
+    detections: Mapping[str, np.ndarray],
     rows: np.ndarray,
     columns: np.ndarray,
     first: Window,
@@ -225,7 +227,7 @@ def _match_parts(
     """Find the pairs of detections of two tiles that are parts of the same object.
 
     Args:
-        found: the detections.
+        detections: detections of both tiles.
         rows: indices of the detections of the first tile.
         columns: indices of the detections of the second tile.
         first: first tile.
@@ -236,7 +238,7 @@ def _match_parts(
     low, high = starts.max(axis=0), ends.min(axis=0)  # the overlap of the tiles
     if np.any(low >= high):
         return []
-    boxes, scores = found[fields.DETECTION_BOXES], found[fields.DETECTION_SCORES]
+    boxes, scores = detections[fields.DETECTION_BOXES], detections[fields.DETECTION_SCORES]
     ours, theirs = boxes[rows][:, np.newaxis], boxes[columns][np.newaxis]
     margin = _MARGIN * (high - low)
     continues = np.ones([len(rows), len(columns)], bool)
@@ -252,7 +254,7 @@ def _match_parts(
     share = overlaps.intersections(*clipped) / np.maximum(smaller, 1e-9)
     pair = scores[rows][:, np.newaxis], scores[columns][np.newaxis]
     alike = np.minimum(*pair) >= _SAME_OBJECT * np.maximum(*pair)
-    classes = found[fields.DETECTION_CLASSES]
+    classes = detections[fields.DETECTION_CLASSES]
     same = classes[rows][:, np.newaxis] == classes[columns]
     share = np.where(continues & alike & same, share, 0.0)
     return [
@@ -262,16 +264,16 @@ def _match_parts(
     ]
 
 
-def _unsuppressed(found: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Suppress each class greedily; `found` is ordered by rank. Return the remaining indices."""
+def _unsuppressed(detections: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Suppress each class of ranked detections greedily, and return the remaining indices."""
     boxes, classes, tiles = (
-        found[fields.DETECTION_BOXES],
-        found[fields.DETECTION_CLASSES],
-        found[_TILE],
+        detections[fields.DETECTION_BOXES],
+        detections[fields.DETECTION_CLASSES],
+        detections[_TILE],
     )
     is_rotated = boxes.shape[1] == rotated_rectangles.SIZE
     shapes = rotated_rectangles.corners(boxes) if is_rotated else rotated_overlaps.corners(boxes)
-    low, high = _extents(found)
+    low, high = _extents(detections)
     threshold = _ROTATED_THRESHOLD if is_rotated else _AXIS_ALIGNED_THRESHOLD
     kept: List[int] = []
     for class_id in np.unique(classes):
@@ -287,5 +289,5 @@ def _unsuppressed(found: Mapping[str, np.ndarray]) -> np.ndarray:
     return np.sort(np.array(kept, np.int64))
 
 
-def _taken(found: Dict[str, np.ndarray], rows: np.ndarray) -> Dict[str, np.ndarray]:
-    return {name: values[rows] for name, values in found.items()}
+def _taken(detections: Dict[str, np.ndarray], rows: np.ndarray) -> Dict[str, np.ndarray]:
+    return {name: values[rows] for name, values in detections.items()}

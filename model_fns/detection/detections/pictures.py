@@ -108,9 +108,9 @@ class Drawer:
             return self._targets(features, labels)
         picture = _background(features)
         size = picture.shape[:2]
-        found = self._detections(outputs, size)
+        detections = self._detections(outputs, size)
         if labels is None:
-            self._draw(picture, found)
+            self._draw(picture, detections)
             return picture
         share = _content_share(features)
         truth = self._groundtruth(labels, share, size)
@@ -119,7 +119,7 @@ class Drawer:
             # Its texts are in the picture of the groundtruth.
             for box in truth.boxes:
                 self._draw(picture, _Objects(box[np.newaxis], [''], [self.groundtruth_color]))
-        panels = {'detections': (picture, found)}
+        panels = {'detections': (picture, detections)}
         if fields.SHOWN_PROPOSALS in outputs:
             panels['best proposals'] = beside.copy(), _proposals(outputs)
         panels['groundtruth'] = beside, truth

@@ -102,33 +102,33 @@ class PostProcessor:
         """
         scores = self.converter(class_logits)
         class_scores = scores[..., self._background_columns :]
-        found = suppression.suppress(
+        kept = suppression.suppress(
             boxes,
             class_scores,
             self.rules,
             tf.constant(_WHOLE) if windows is None else windows,
             counts,
         )
-        valid = tf.sequence_mask(found.counts, self.rules.max_total)
+        valid = tf.sequence_mask(kept.counts, self.rules.max_total)
 
         def picked(values: tf.Tensor) -> tf.Tensor:
-            rows = tf.gather(values, found.anchors, batch_dims=1)
+            rows = tf.gather(values, kept.anchors, batch_dims=1)
             shape = tf.concat([tf.shape(valid), tf.ones([values.shape.rank - 2], tf.int32)], 0)
             return tf.where(tf.reshape(valid, shape), rows, tf.zeros([], rows.dtype))
 
         outputs = {
-            fields.DETECTION_BOXES: found.boxes,
-            fields.DETECTION_SCORES: found.scores,
-            fields.DETECTION_CLASSES: tf.cast(found.classes, tf.float32),
-            fields.NUM_DETECTIONS: tf.cast(found.counts, tf.float32),
-            fields.DETECTION_ANCHOR_INDICES: found.anchors,
+            fields.DETECTION_BOXES: kept.boxes,
+            fields.DETECTION_SCORES: kept.scores,
+            fields.DETECTION_CLASSES: tf.cast(kept.classes, tf.float32),
+            fields.NUM_DETECTIONS: tf.cast(kept.counts, tf.float32),
+            fields.DETECTION_ANCHOR_INDICES: kept.anchors,
             fields.DETECTION_MULTICLASS_SCORES: picked(scores),
             fields.RAW_DETECTION_BOXES: _boxes_of_best_class(boxes, class_scores),
             fields.RAW_DETECTION_SCORES: scores,
         }
         if masks is not None:
             outputs[fields.DETECTION_MASKS] = suppression.select_by_class(
-                picked(masks), found.classes
+                picked(masks), kept.classes
             )
         outputs.update({name: picked(values) for name, values in (per_anchor or {}).items()})
         return outputs
@@ -146,7 +146,7 @@ def build_post_processing(
 
     Args:
         config: configuration message of scores and suppression.
-        where: its path, for error messages.
+        where: path of the message, for error messages.
         num_classes: C.
         family: family of the boxes.
         background_column: True: the first column of class logits is background.
@@ -188,7 +188,7 @@ def build_rules(
 
     Args:
         config: configuration message of suppression.
-        where: its path, for error messages.
+        where: path of the message, for error messages.
         family: family of the boxes.
 
     Raises:

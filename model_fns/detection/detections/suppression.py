@@ -101,7 +101,7 @@ def _class_agnostic(
     boxes: tf.Tensor, scores: tf.Tensor, rules: Rules, windows: Optional[tf.Tensor]
 ) -> Detections:
     classes = tf.argmax(scores, axis=-1, output_type=tf.int32)
-    found = _suppress_by_class(
+    detections = _suppress_by_class(
         select_by_class(boxes, classes)[:, :, tf.newaxis],
         tf.reduce_max(scores, axis=-1, keepdims=True),
         # Suppression sees a single class.
@@ -109,17 +109,17 @@ def _class_agnostic(
         windows,
     )
     if rules.max_classes_per_box > 1:
-        return _with_further_classes(found, scores, rules)
-    classes = tf.gather(classes, found.anchors, batch_dims=1)
-    return dataclasses.replace(found, classes=tf.where(_is_valid(found), classes, 0))
+        return _with_further_classes(detections, scores, rules)
+    classes = tf.gather(classes, detections.anchors, batch_dims=1)
+    return dataclasses.replace(detections, classes=tf.where(_is_valid(detections), classes, 0))
 
 
-def _with_further_classes(found: Detections, scores: tf.Tensor, rules: Rules) -> Detections:
+def _with_further_classes(detections: Detections, scores: tf.Tensor, rules: Rules) -> Detections:
     """Repeat each detection for each of its best classes, and keep the best N."""
     most = min(rules.max_classes_per_box, scores.shape[2])
-    class_scores, classes = tf.math.top_k(tf.gather(scores, found.anchors, batch_dims=1), most)
+    class_scores, classes = tf.math.top_k(tf.gather(scores, detections.anchors, batch_dims=1), most)
     counting = tf.logical_and(
-        _is_valid(found)[..., tf.newaxis], class_scores > rules.score_threshold
+        _is_valid(detections)[..., tf.newaxis], class_scores > rules.score_threshold
     )
     flat = [tf.shape(scores)[0], rules.max_total * most]
     class_scores = tf.where(counting, class_scores, tf.constant(-float('inf')))
@@ -131,17 +131,17 @@ def _with_further_classes(found: Detections, scores: tf.Tensor, rules: Rules) ->
 
     return _zero_padded(
         Detections(
-            picked(found.boxes),
+            picked(detections.boxes),
             best,
             tf.gather(tf.reshape(classes, flat), indices, batch_dims=1),
-            picked(found.anchors),
-            found.counts,
+            picked(detections.anchors),
+            detections.counts,
         )
     )
 
 
-def _is_valid(found: Detections) -> tf.Tensor:
-    return tf.range(tf.shape(found.scores)[1]) < found.counts[:, tf.newaxis]
+def _is_valid(detections: Detections) -> tf.Tensor:
+    return tf.range(tf.shape(detections.scores)[1]) < detections.counts[:, tf.newaxis]
 
 
 def _suppress_by_class(
@@ -154,17 +154,17 @@ def _suppress_by_class(
     first = max(_FIRST_PAIRS, 4 * rules.max_total)
 
     def attempt(
-        num_pairs: tf.Tensor, enough: tf.Tensor, *found: tf.Tensor
+        num_pairs: tf.Tensor, enough: tf.Tensor, *detections: tf.Tensor
     ) -> Tuple[tf.Tensor, ...]:
-        del enough, found
+        del enough, detections
         pairs = survivors.best_pairs(boxes, scores, best, num_pairs)
         bounds = tf.where(num_pairs < all_pairs, pairs.bounds, tf.constant(-float('inf')))
         pairs = dataclasses.replace(pairs, bounds=bounds)
         with _device(rules):
             left = survivors.find_survivors(pairs, rules, scores.shape[2])
-        found = _detections(pairs, left, rules, windows)
-        enough = _is_enough(pairs, left, found, rules, scores.shape[2])
-        return (tf.minimum(num_pairs * _GROWTH, _MOST_PAIRS), enough, *found.tensors())
+        detections = _detections(pairs, left, rules, windows)
+        enough = _is_enough(pairs, left, detections, rules, scores.shape[2])
+        return (tf.minimum(num_pairs * _GROWTH, _MOST_PAIRS), enough, *detections.tensors())
 
     if boxes.shape[1] is not None and boxes.shape[1] * scores.shape[2] <= first:
         return Detections(*attempt(tf.constant(first), tf.constant(False))[2:])
@@ -176,13 +176,13 @@ def _suppress_by_class(
         tf.zeros([batch, size], tf.int32),
         tf.zeros([batch], tf.int32),
     )
-    found = tf.while_loop(
-        lambda num_pairs, enough, *found: tf.logical_not(enough),
+    detections = tf.while_loop(
+        lambda num_pairs, enough, *detections: tf.logical_not(enough),
         attempt,
         (tf.constant(first), tf.constant(False), *nothing),
         parallel_iterations=1,
     )
-    return Detections(*found[2:])
+    return Detections(*detections[2:])
 
 
 def _device(rules: Rules) -> ContextManager[object]:
@@ -214,14 +214,14 @@ def _detections(
     )
 
 
-def _zero_padded(found: Detections) -> Detections:
+def _zero_padded(detections: Detections) -> Detections:
     """Count detections, and set those with a score of -inf to zero."""
-    valid = found.scores > -float('inf')
+    valid = detections.scores > -float('inf')
     return Detections(
-        boxes=tf.where(valid[..., tf.newaxis], found.boxes, 0.0),
-        scores=tf.where(valid, found.scores, 0.0),
-        classes=tf.where(valid, found.classes, 0),
-        anchors=tf.where(valid, found.anchors, 0),
+        boxes=tf.where(valid[..., tf.newaxis], detections.boxes, 0.0),
+        scores=tf.where(valid, detections.scores, 0.0),
+        classes=tf.where(valid, detections.classes, 0),
+        anchors=tf.where(valid, detections.anchors, 0),
         counts=tf.reduce_sum(tf.cast(valid, tf.int32), axis=1),
     )
 
@@ -229,7 +229,7 @@ def _zero_padded(found: Detections) -> Detections:
 def _is_enough(
     pairs: survivors.Pairs,
     left: survivors.Survivors,
-    found: Detections,
+    detections: Detections,
     rules: Rules,
     num_classes: int,
 ) -> tf.Tensor:
@@ -237,7 +237,8 @@ def _is_enough(
     bounds = pairs.bounds
     none_left = bounds <= rules.score_threshold
     full = tf.logical_and(
-        tf.equal(found.counts, rules.max_total), found.scores[:, rules.max_total - 1] > bounds
+        tf.equal(detections.counts, rules.max_total),
+        detections.scores[:, rules.max_total - 1] > bounds,
     )
     certain = tf.cast(left.scores > bounds[:, tf.newaxis], tf.int32)
     no_room = tf.reduce_sum(certain, axis=1) >= rules.max_per_class * num_classes

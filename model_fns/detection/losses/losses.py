@@ -177,8 +177,8 @@ def build_localization_loss(
     `anchorwise_output` has no effect because every loss is computed per anchor.
 
     Args:
-        config: which.
-        where: its path, for error messages.
+        config: configuration message.
+        where: path of the message, for error messages.
         family: family of the boxes.
 
     Raises:
@@ -210,8 +210,8 @@ def build_classification_loss(
     """Build the classification loss that a config describes.
 
     Args:
-        config: which.
-        where: its path, for error messages.
+        config: configuration message.
+        where: path of the message, for error messages.
 
     Raises:
         errors.ConfigError: the message is empty, or its loss is not for anchors.

@@ -235,7 +235,7 @@ def build_reduction(config: losses_pb2.Loss, where: str) -> Reduction:
 
     Args:
         config: configuration message of the loss.
-        where: its path, for error messages.
+        where: path of the message, for error messages.
 
     Raises:
         errors.ConfigError: a value is outside its range, two options exclude each other, or one is

@@ -285,8 +285,8 @@ def build_box_predictor(
     """Build the head that a config describes, for single-shot detection.
 
     Args:
-        config: which.
-        where: its path, for error messages.
+        config: configuration message.
+        where: path of the message, for error messages.
         code_size: K.
         class_columns: C'.
         is_training: True: dropout is active and batch norm uses the batch's statistics.

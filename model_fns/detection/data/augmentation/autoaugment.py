@@ -45,7 +45,7 @@ def autoaugment_v0(example: Example, seed: tf.Tensor) -> Example:
     that leave the image become invisible.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
     """
     image = tf.saturate_cast(tf.round(frames.to_float(example[fields.IMAGE])), tf.uint8)

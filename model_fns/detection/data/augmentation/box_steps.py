@@ -60,7 +60,7 @@ def random_jitter_boxes(
     edge of the image that it reaches.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         ratio: largest change, as a fraction of the distance.
         jitter: parameters of the change.
@@ -91,7 +91,7 @@ def scale_boxes_to_pixel_coordinates(example: Example, seed: tf.Tensor) -> Examp
     """Scale normalized boxes and keypoints to pixels.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2], not used.
     """
     del seed

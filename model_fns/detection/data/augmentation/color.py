@@ -26,7 +26,7 @@ def random_adjust_brightness(example: Example, seed: tf.Tensor, most: float = 0.
     """Add one random number to all pixels.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         most: largest absolute value of the number, for pixels from 0 to 1.
     """
@@ -39,7 +39,7 @@ def random_adjust_contrast(
     """Scale the distance of pixels from the mean of their channel by a random factor.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         smallest: smallest factor.
         largest: largest factor.
@@ -51,7 +51,7 @@ def random_adjust_hue(example: Example, seed: tf.Tensor, most: float = 0.02) -> 
     """Rotate the hue by a random amount.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         most: largest rotation in both directions; 1 is the whole circle.
     """
@@ -64,7 +64,7 @@ def random_adjust_saturation(
     """Multiply the saturation by a random factor.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         smallest: smallest factor.
         largest: largest factor.
@@ -76,7 +76,7 @@ def random_distort_color(example: Example, seed: tf.Tensor, order: int = 0) -> E
     """Change brightness, saturation, hue and contrast at random.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         order: 0: the order above; 1: brightness, contrast, saturation, hue.
     """
@@ -89,7 +89,7 @@ def adjust_gamma(
     """Compute gain * pixel^gamma, for pixels from 0 to 1.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2], not used.
         gamma: not negative.
         gain: a factor.
@@ -103,7 +103,7 @@ def rgb_to_gray(example: Example, seed: tf.Tensor) -> Example:
     """Set the three channels to their luminance.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2], not used.
     """
     del seed
@@ -115,7 +115,7 @@ def random_rgb_to_gray(example: Example, seed: tf.Tensor, probability: float = 0
     """Set the three channels to their luminance at random.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         probability: probability of the change.
     """
@@ -141,7 +141,7 @@ def random_pixel_value_scale(
     """Multiply each value of each pixel by its own random factor.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         smallest: smallest factor.
         largest: largest factor.
@@ -159,7 +159,7 @@ def normalize_image(
     """Map pixel values linearly from one interval to another.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2], not used.
         source: two values that are mapped to those of the target.
         target: the two values of the target.
@@ -174,7 +174,7 @@ def subtract_channel_mean(example: Example, seed: tf.Tensor, means: Sequence[flo
     """Subtract one number from each channel.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2], not used.
         means: number of each channel.
     """

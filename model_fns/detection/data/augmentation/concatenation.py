@@ -22,7 +22,7 @@ def random_self_concat(
     """Repeat the image with its objects below, and to the right.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         vertical_probability: probability of a copy below.
         horizontal_probability: probability of a copy to the right, of both rows if there is a copy

@@ -56,7 +56,7 @@ def random_crop(example: Example, seed: tf.Tensor, crops: Sequence[Crop]) -> Exa
     The window is the whole image if a hundred attempts find no other.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         crops: kinds of crops, equally probable.
     """
@@ -95,7 +95,7 @@ def random_crop_to_aspect_ratio(
     """Crop an example to the largest window of a ratio, at a random position.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         aspect_ratio: width over height.
         min_overlap: see `Crop`.
@@ -117,7 +117,7 @@ def ssd_crop_fixed_aspect_ratio(
     """Crop an example at random, then crop results of another ratio to the ratio.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         crops: kinds of crops.
         aspect_ratio: width over height.

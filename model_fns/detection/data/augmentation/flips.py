@@ -40,7 +40,7 @@ def random_flip(
     """Mirror image and groundtruth at random.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         axis: 0: top to bottom; 1: left to right.
         probability: probability of mirroring.
@@ -75,7 +75,7 @@ def random_rotation90(
     """Rotate image and groundtruth by 90 degrees, counterclockwise, at random.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         probability: probability of rotating.
         permutation: index i of a rotated object has its keypoint permutation[i]; empty: keypoints
@@ -92,7 +92,7 @@ def quarter_turn(example: Example, turns: tf.Tensor) -> Example:
     """Rotate image and groundtruth by 90 degrees, counterclockwise; keypoints keep their indices.
 
     Args:
-        example: any.
+        example: any example.
         turns: int32 scalar: 1 to rotate, 0 to return the example unchanged.
     """
     result = dict(example)

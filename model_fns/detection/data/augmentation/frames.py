@@ -71,7 +71,7 @@ def crop(
     invisible.
 
     Args:
-        example: any.
+        example: any example.
         window: inside the image.
         min_overlap: boxes with a smaller fraction of their area in the window are dropped too.
         clips: True: boxes are clipped to the window.
@@ -107,7 +107,7 @@ def pad(
     """Place the image on a larger canvas.
 
     Args:
-        example: any.
+        example: any example.
         begin: int32 [2], row and column of the image's first pixel in the canvas.
         size: int32 [2], size of the canvas; the image fits in.
         color: color of the canvas, [3] of the image's type; None: black.
@@ -131,7 +131,7 @@ def resize(
     """Resize the image and its masks; boxes are normalized and stay.
 
     Args:
-        example: any.
+        example: any example.
         size: height and width: two ints, or int32 [2].
         method: method for the image; masks are resized by nearest neighbor.
         align_corners: see `images.resize`.

@@ -22,7 +22,7 @@ def drop_label_probabilistically(
     """Drop objects of one class at random, each by its own draw.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         class_index: index of the class, from 0.
         probability: probability of dropping an object of it.
@@ -39,7 +39,7 @@ def remap_labels(
     """Merge several classes into one.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2], not used.
         class_indices: indices of the classes that disappear, from 0.
         new_class_index: index of the class that their objects get.

@@ -50,7 +50,7 @@ def random_pad(
     """Place the image at a random position of a canvas of random size.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         smallest: smallest height and width of the canvas, in pixels; never below the image's.
         largest: largest height and width of the canvas; None: twice the image's.
@@ -78,7 +78,7 @@ def random_crop_pad(
     """Crop an example, then place it on a canvas whose size is relative to the uncropped image.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         crops: the kinds of crops, one of which is drawn.
         canvases: canvas of each kind of crop.
@@ -108,7 +108,7 @@ def random_crop_pad_fixed_aspect_ratio(
     """Crop an example, then place it at the top left of a black canvas of one ratio.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         crops: the kinds of crops, one of which is drawn.
         aspect_ratio: width over height of the canvas.

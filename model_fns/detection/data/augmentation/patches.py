@@ -25,7 +25,7 @@ def random_black_patches(
     """Draw black squares at random positions.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         most: number of squares that may be drawn.
         probability: probability of each square.
@@ -57,7 +57,7 @@ def random_patch_gaussian(
     Augmentation" (2019).
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         sizes: range of the square's side, in pixels; its center is in the image.
         deviations: range of the noise's standard deviation, for pixels from 0 to 1.
@@ -91,7 +91,7 @@ def random_jpeg_quality(
     """Encode the image as JPEG of a random quality, and decode it.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         qualities: range, in percent.
         keep_probability: probability of an unchanged image.

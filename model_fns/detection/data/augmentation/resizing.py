@@ -26,7 +26,7 @@ def resize_image(
     """Resize an example to a fixed size.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2], not used.
         height: in pixels.
         width: in pixels.
@@ -42,7 +42,7 @@ def random_image_scale(
     """Resize an example by one random factor for both sides.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         smallest: smallest factor.
         largest: largest factor.
@@ -57,7 +57,7 @@ def random_resize_method(example: Example, seed: tf.Tensor, height: int, width: 
     """Resize an example to a fixed size by a random method of `images.resize`.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         height: in pixels.
         width: in pixels.
@@ -85,7 +85,7 @@ def random_downscale_to_target_pixels(
     """Shrink the image to a random number of pixels, if it has more.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         fewest: smallest number of pixels, height times width.
         most: largest number of pixels.

@@ -32,7 +32,7 @@ def random_rotation(
     image. Keypoints outside become unlabeled.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         angles: the least and the largest angle, in radians, clockwise.
         min_area_inside: the least fraction of an object's area that must stay inside.
@@ -51,7 +51,7 @@ def random_quarter_turns(example: Example, seed: tf.Tensor, probability: float =
     """Rotate image and groundtruth by 0, 90, 180 or 270 degrees, equally probable.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         probability: probability of rotating.
     """
@@ -67,7 +67,7 @@ def rotated(example: Example, angle: tf.Tensor, min_area_inside: float) -> Examp
     """Rotate an example about the center of its image; see `random_rotation`.
 
     Args:
-        example: any.
+        example: any example.
         angle: float32 scalar, radians, clockwise.
         min_area_inside: the least fraction of an object's area that must stay inside.
     """

@@ -25,7 +25,7 @@ def random_square_crop_by_scale(
     Zhou et al., "Objects as Points" (2019), after CornerNet.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         max_border: the window's center keeps this distance from the image's edges, in pixels;
             halved until it is at most half of the side.
@@ -58,7 +58,7 @@ def random_scale_crop_and_pad_to_square(
     Tan et al., "EfficientDet" (2020).
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         side: side of the result, in pixels.
         smallest: smallest longer side of the resized image, as a multiple of `side`.

@@ -286,7 +286,7 @@ def build_feature_extractor(
     """Build the feature extractor that a config describes.
 
     Args:
-        config: which.
+        config: configuration message.
         is_training: True: batch norm uses the batch's statistics.
         freeze_batch_norm: True: batch norm uses its moving statistics in training too.
         inplace_batch_norm_update: see `layers.BatchNorm.inplace_update`.
